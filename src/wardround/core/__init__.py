@@ -1,0 +1,63 @@
+"""Core: the words every other room speaks (ids, time, messages, usage, errors, prompt files).
+
+Nothing here knows records, models or tools.
+"""
+
+from wardround.core.errors import (
+    FormatError,
+    LeakError,
+    LimitReached,
+    ProviderError,
+    RecordError,
+    ToolFailure,
+    UserError,
+    WardroundError,
+)
+from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
+from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
+from wardround.core.progress import Progress, Reporter, silent
+from wardround.core.prompts import PromptFile, load_prompt
+from wardround.core.time import (
+    END_OF_DAY,
+    end_of_day,
+    format_time,
+    from_microseconds,
+    parse_time,
+    parse_time_bound,
+    to_microseconds,
+)
+from wardround.core.usage import Price, Usage
+
+__all__ = [
+    "END_OF_DAY",
+    "FormatError",
+    "LeakError",
+    "LimitReached",
+    "Message",
+    "Price",
+    "Progress",
+    "PromptFile",
+    "ProviderError",
+    "RecordError",
+    "Reporter",
+    "RowId",
+    "ToolCall",
+    "ToolFailure",
+    "ToolSchema",
+    "Usage",
+    "UserError",
+    "WardroundError",
+    "canonical_json",
+    "chain_hash",
+    "content_hash",
+    "derive_seed",
+    "end_of_day",
+    "format_time",
+    "from_microseconds",
+    "load_prompt",
+    "parse_time",
+    "parse_time_bound",
+    "row_id",
+    "silent",
+    "to_microseconds",
+]

@@ -1,0 +1,56 @@
+"""Every error wardround raises on purpose, sorted by who reads it.
+
+    WardroundError
+    ├── UserError       the person at the keyboard: says what is wrong and what to do
+    ├── RecordError     the person who owns the data: a file, row or column is not what its spec says
+    ├── ToolFailure     the model: the text goes back as the tool's result, and the episode goes on
+    ├── FormatError     the model: its output could not be read; carries the correction to send
+    ├── LimitReached    nobody: a normal end (turns, tokens, time)
+    ├── ProviderError   the run: an endpoint failed; carries status and attempts, becomes the episode's row
+    └── LeakError       everybody: something from the future was reachable; never caught below ``runs``
+
+An episode's failure is a row, never a crash. A bug in our code is a crash, never a row.
+"""
+
+from __future__ import annotations
+
+
+class WardroundError(Exception):
+    """Root of the tree; never raised itself."""
+
+
+class UserError(WardroundError):
+    """Wrong use. One line: what is wrong, then what to do."""
+
+
+class RecordError(WardroundError):
+    """Source data that cannot be read as its spec declares it."""
+
+
+class ToolFailure(WardroundError):
+    """A tool call that cannot be served; the text says what was wrong and what would be right."""
+
+
+class FormatError(WardroundError):
+    """Model output that could not be parsed. ``correction`` is the message to send back."""
+
+    def __init__(self, message: str, *, correction: str) -> None:
+        super().__init__(message)
+        self.correction = correction
+
+
+class LimitReached(WardroundError):
+    """A budget is spent: a normal end, recorded as the episode's finish."""
+
+
+class ProviderError(WardroundError):
+    """An endpoint did not give a usable reply. ``status`` is None when no answer came at all."""
+
+    def __init__(self, message: str, *, status: int | None = None, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+        self.attempts = attempts
+
+
+class LeakError(WardroundError):
+    """A value that was not known at the as-of time was about to reach an agent."""

@@ -1,0 +1,35 @@
+"""Identities: row ids, content hashes, canonical JSON and derived seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NewType
+
+RowId = NewType("RowId", str)
+"""``table:key``, stable across runs, for example ``labevents:12345``."""
+
+
+def row_id(table: str, key: object) -> RowId:
+    """Join a table name and a key to a row id."""
+    return RowId(f"{table}:{key}")
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the one byte string that stands for a JSON value: sorted keys, no spaces, UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def content_hash(value: Any) -> str:
+    """Return the hex SHA-256 of bytes, text or any JSON value."""
+    if isinstance(value, str):
+        value = value.encode()
+    if not isinstance(value, bytes):
+        value = canonical_json(value)
+    return hashlib.sha256(value).hexdigest()
+
+
+def derive_seed(*parts: object) -> int:
+    """Return a 63-bit seed that depends on every part and on nothing else."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -1,0 +1,49 @@
+"""What a tool is: a typed function, its schema, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wardround.core import ToolSchema
+
+Category = Literal["inner", "record", "table", "candidate", "knowledge", "web", "image", "retrieval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave. ``text`` is what the model reads.
+
+    ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
+    ``rows_shown`` of ``rows_total`` says what a limit cut; ``cursor`` fetches the next page, None at the end.
+    ``answer`` and ``evidence`` are set only by ``finish``.
+    """
+
+    text: str
+    is_error: bool = False
+    table: str | None = None
+    row_ids: tuple[str, ...] = ()
+    rows_total: int | None = None
+    rows_shown: int | None = None
+    cursor: str | None = None
+    answer: tuple[str, ...] | None = None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool. ``function`` takes the environment and the validated arguments as keywords and returns a ToolResult;
+    it raises ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side."""
+
+    name: str
+    category: Category
+    description: str
+    parameters: Mapping[str, Any]
+    function: Callable[..., ToolResult]
+    reads_only: bool = True
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model is told."""
+        return ToolSchema(name=self.name, description=self.description, parameters=self.parameters)
