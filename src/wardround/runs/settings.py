@@ -1,0 +1,97 @@
+"""What a run is made of: everything that decides its results, as data that is written into its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from wardround.core import Price, UserError, derive_seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Settings of one run: agents x models x tasks x samples x epochs.
+
+    ``context_tokens`` and ``turns`` are each agent's budget; ``limit`` caps the samples per task (None: all).
+    ``api_key_variable`` names an environment variable; the key itself is never written down.
+    """
+
+    benchmark: str
+    store: str
+    tasks: tuple[str, ...] = ()
+    split: str = "test"
+    strata: tuple[str, ...] = ()
+    limit: int | None = None
+    agents: tuple[str, ...] = ("react",)
+    models: tuple[str, ...] = ("offline",)
+    base_url: str | None = None
+    api_key_variable: str | None = None
+    permitted_endpoints: tuple[str, ...] = ()
+    price: tuple[float, ...] = ()
+    epochs: int = 1
+    seed: int = 0
+    turns: int = 100
+    context_tokens: int = 64_000
+    result_tokens: int = 2_000
+    reply_tokens: int = 4_096
+    temperature: float | None = 0.7
+    top_p: float | None = 0.8
+
+    def __post_init__(self) -> None:
+        positive = {name: getattr(self, name) for name in ("epochs", "turns", "context_tokens", "result_tokens")}
+        for name, value in positive.items():
+            if value < 1:
+                raise UserError(f"{name} must be at least 1, not {value!r}")
+        if self.price and len(self.price) not in (2, 3):
+            raise UserError("price takes input,output[,cached] in US dollars per million tokens")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> RunSettings:
+        """Read what :meth:`to_json` wrote; unknown names are an error."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(body) - known)
+        if unknown:
+            raise UserError(f"unknown run settings: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in body.items()}
+        return cls(**values)
+
+    def resolved(self) -> RunSettings:
+        """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
+        return replace(self, benchmark=str(Path(self.benchmark).resolve()), store=str(Path(self.store).resolve()))
+
+    @property
+    def known_price(self) -> Price | None:
+        """The price to account with, or None when nobody said one."""
+        if not self.price:
+            return None
+        return Price(input=self.price[0], output=self.price[1], cached=self.price[2] if len(self.price) > 2 else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class EpisodeKey:
+    """Names one episode of a run. As text: ``react|offline|diagnoses|<sample>|0``."""
+
+    agent: str
+    model: str
+    task: str
+    sample: str
+    epoch: int
+
+    def __str__(self) -> str:
+        return "|".join((self.agent, self.model, self.task, self.sample, str(self.epoch)))
+
+    @classmethod
+    def parse(cls, text: str) -> EpisodeKey:
+        """Inverse of ``str``."""
+        agent, model, task, sample, epoch = text.split("|")
+        return cls(agent=agent, model=model, task=task, sample=sample, epoch=int(epoch))
+
+    def seed(self, run_seed: int) -> int:
+        """Seed of this episode: the same for every agent and model, so that comparisons are paired."""
+        return derive_seed(run_seed, self.task, self.sample, self.epoch)

@@ -1,0 +1,72 @@
+"""The lease queue: nothing is handed out twice, nothing finished comes back, the dead give back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wardround.core import UserError
+from wardround.runs.queue import WorkQueue, is_alive, this_owner
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> WorkQueue:
+    queue = WorkQueue(tmp_path / "queue.sqlite")
+    queue.add(f"episode-{n:02d}" for n in range(10))
+    return queue
+
+
+def test_leases_follow_the_order_and_never_repeat(queue: WorkQueue) -> None:
+    first, second = queue.lease(4), queue.lease(100)
+    assert first == [f"episode-{n:02d}" for n in range(4)]
+    assert second == [f"episode-{n:02d}" for n in range(4, 10)]
+    assert queue.lease(1) == []
+
+
+def test_finished_work_is_never_handed_out_again(queue: WorkQueue) -> None:
+    (key,) = queue.lease(1)
+    queue.done(key)
+    queue.add([key])
+    queue.reclaim()
+    assert key not in queue.lease(100)
+    assert queue.counts().done == 1
+
+
+def test_a_living_owner_keeps_its_lease_and_can_give_it_back(queue: WorkQueue) -> None:
+    (key,) = queue.lease(1)
+    assert queue.reclaim() == 0
+    queue.give_back(key)
+    assert queue.lease(1) == [key]
+
+
+def test_leases_of_a_killed_process_come_back(tmp_path: Path, queue: WorkQueue) -> None:
+    program = (
+        "import sys, time, pathlib; from wardround.runs.queue import WorkQueue;"
+        "q = WorkQueue(pathlib.Path(sys.argv[1])); print(q.lease(3), flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "queue.sqlite")], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert b"episode-00" in child.stdout.readline()
+    assert queue.reclaim() == 0
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert queue.reclaim() == 3
+    assert queue.lease(1) == ["episode-00"]
+
+
+def test_a_reused_process_id_is_not_the_old_owner() -> None:
+    host, pid, _ = this_owner().rsplit(":", 2)
+    assert is_alive(this_owner())
+    assert not is_alive(f"{host}:{pid}:1")
+
+
+def test_a_file_that_is_no_queue_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "queue.sqlite").write_bytes(b"no database at all, but long enough to look like a file header" * 40)
+    with pytest.raises(UserError, match="cannot open the run's queue"):
+        WorkQueue(tmp_path / "queue.sqlite")
