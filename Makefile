@@ -1,0 +1,45 @@
+# The two commands of the README, and what CI runs. Everything lives in .venv and demo/; `make clean` removes both.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PATIENTS ?= 300
+SEED ?= 7
+
+.PHONY: demo test lint types check clean
+
+demo: $(VENV)/demo-installed
+	rm -rf demo && mkdir demo
+	$(BIN)/wardround synth demo/hospital --patients $(PATIENTS) --seed $(SEED)
+	$(BIN)/wardround ingest mimiciv demo/hospital --store demo/store
+	$(BIN)/wardround bench build agentehr --store demo/store --out demo/bench --per-task 60
+	$(BIN)/wardround run --benchmark demo/bench --store demo/store --agent react --model offline --out demo/run
+	$(BIN)/wardround report demo/run
+
+test: $(VENV)/dev-installed
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+lint: $(VENV)/dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/dev-installed
+	$(BIN)/mypy
+
+check: lint types test
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "wardround needs Python 3.11 or newer; $(PYTHON) is older (make PYTHON=python3.12 ...)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/demo-installed
+
+clean:
+	rm -rf $(VENV) demo build src/*.egg-info

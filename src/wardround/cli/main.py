@@ -1,0 +1,121 @@
+"""Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
+
+Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from wardround import __version__
+from wardround.core import UserError, WardroundError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
+    "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
+    "bench": ("wardround.cli.bench", "build or show a benchmark"),
+    "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
+    "report": ("wardround.cli.report", "score a run and write its HTML report"),
+    "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
+    "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
+    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
+    "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
+    "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
+    "list": ("wardround.cli.listing", "list sources, tables, tools, agents, benchmarks, tasks or models"),
+    "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+}
+
+
+class Command(Protocol):
+    """What a command's module holds."""
+
+    EXAMPLES: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; return the exit status."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except UserError as error:
+        return _fail(str(error))
+    except WardroundError as error:
+        return _fail(f"{type(error).__name__}: {error}")
+    except OSError as error:
+        return _fail(_explain(error))
+    except KeyboardInterrupt:
+        print("\nwardround: interrupted; what was finished is kept", file=sys.stderr)
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        print(f"wardround {__version__}")
+        return 0
+    name, *rest = words
+    if name not in COMMANDS:
+        raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
+    module_name, summary = COMMANDS[name]
+    command: Command = importlib.import_module(module_name)
+    parser = argparse.ArgumentParser(
+        prog=f"wardround {name}",
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="examples:\n" + command.EXAMPLES.strip("\n"),
+        formatter_class=_Formatter,
+    )
+    command.configure(parser)
+    return command.run(parser.parse_args(rest))
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the examples' line breaks and shows defaults."""
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join(
+        [
+            f"wardround {__version__}: language-model clinicians over raw health records, who see only what was known.",
+            "",
+            "usage: wardround COMMAND [OPTIONS]      wardround COMMAND --help for options and examples",
+            "",
+            *lines,
+            "",
+            "first steps:",
+            "  wardround synth hospital --patients 200",
+            "  wardround ingest mimiciv hospital --store store",
+            "  wardround bench build agentehr --store store --out bench",
+            "  wardround run --benchmark bench --store store --out run",
+            "  wardround report run",
+        ]
+    )
+
+
+def _explain(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return f"the disk is full{where}; free some space and run the same command again, it continues where it was"
+    return f"{error.strerror or error}{where}"
+
+
+def _fail(line: str) -> int:
+    if os.environ.get("WARDROUND_TRACEBACK"):
+        raise
+    print("wardround: " + " ".join(line.split()), file=sys.stderr)
+    return 2
