@@ -1,0 +1,106 @@
+"""A benchmark on disk: ``samples.jsonl``, ``manifest.json`` and the candidate spaces, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.task import Task, get_task
+from wardround.core import RecordError, UserError, canonical_json, content_hash
+
+SCHEMA = 1
+_SAMPLES = "samples.jsonl"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Tasks and their samples. ``manifest`` says how it was built and what was dropped; ``folder`` is where it lies."""
+
+    manifest: Mapping[str, Any]
+    all_samples: tuple[Sample, ...]
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What the benchmark calls itself."""
+        return str(self.manifest["name"])
+
+    @property
+    def policy(self) -> str:
+        """The clock policy its prediction times belong to: ``known_at`` or ``published``."""
+        return str(self.manifest["policy"])
+
+    @property
+    def digest(self) -> str:
+        """Hash of every sample: names the questions, whatever the folder."""
+        return content_hash(_sample_lines(self.all_samples))
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its tasks, in name order."""
+        return tuple(get_task(name) for name in sorted({sample.task for sample in self.all_samples}))
+
+    def samples(
+        self, task: str | None = None, split: str | None = None, stratum: str | Iterable[str] | None = None
+    ) -> tuple[Sample, ...]:
+        """Return the samples of a task, split and stratum (or strata), in id order; None means any."""
+        strata = {stratum} if isinstance(stratum, str) else set(stratum or ())
+        return tuple(
+            sample
+            for sample in self.all_samples
+            if (task is None or sample.task == task)
+            and (split is None or sample.split == split)
+            and (not strata or sample.stratum in strata)
+        )
+
+    def sample(self, sample_id: str) -> Sample:
+        """Return one sample by id; UserError when there is none."""
+        for sample in self.all_samples:
+            if sample.id == sample_id:
+                return sample
+        raise UserError(f"no sample {sample_id!r} in benchmark {self.name!r}")
+
+    def save(self, folder: Path) -> Benchmark:
+        """Write everything to a new folder in one rename; UserError when something is there already."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(f"{folder} exists already; remove it or choose another folder")
+        partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        lines = _sample_lines(self.all_samples)
+        manifest = {**self.manifest, "schema": SCHEMA, "samples_sha256": content_hash(lines)}
+        (partial / _SAMPLES).write_bytes(lines)
+        (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(partial, folder)
+        return Benchmark(manifest=manifest, all_samples=self.all_samples, folder=folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Benchmark:
+        """Read a saved benchmark; UserError when there is none, RecordError when it is not what was saved."""
+        try:
+            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            lines = (folder / _SAMPLES).read_bytes()
+        except FileNotFoundError as error:
+            raise UserError(f"{folder} holds no benchmark ({error.filename} is missing); build one first") from error
+        except json.JSONDecodeError as error:
+            raise RecordError(f"{folder / _MANIFEST} is not JSON: {error}") from error
+        if manifest.get("schema") != SCHEMA:
+            raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
+        if content_hash(lines) != manifest.get("samples_sha256"):
+            raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")
+        return cls(
+            manifest=manifest,
+            all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
+            folder=folder,
+        )
+
+
+def _sample_lines(samples: Iterable[Sample]) -> bytes:
+    return b"".join(canonical_json(sample.to_json()) + b"\n" for sample in samples)

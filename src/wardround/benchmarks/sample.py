@@ -1,0 +1,73 @@
+"""One question: whose chart, as of when, what the answer was. Targets live here and never in what an agent is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from wardround.core import RecordError, format_time, parse_time
+
+Split = Literal["train", "dev", "test"]
+Stratum = Literal["common", "rare"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+STRATA: tuple[Stratum, ...] = get_args(Stratum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One question of a benchmark.
+
+    ``target`` is sorted and free of duplicates. ``unwinnable`` is the part of it that is not in the task's candidate
+    space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
+    of the label, how many of its codes had no label, the weight of eq. 11.
+    """
+
+    id: str
+    task: str
+    subject_id: int
+    prediction_time: datetime
+    target: tuple[str, ...]
+    split: Split
+    stratum: Stratum
+    unwinnable: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.target:
+            raise ValueError(f"sample {self.id!r} has no target")
+        if self.split not in SPLITS or self.stratum not in STRATA:
+            raise ValueError(f"sample {self.id!r} has split {self.split!r} and stratum {self.stratum!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {
+            "id": self.id,
+            "task": self.task,
+            "subject_id": self.subject_id,
+            "prediction_time": format_time(self.prediction_time),
+            "target": list(self.target),
+            "split": self.split,
+            "stratum": self.stratum,
+            "unwinnable": list(self.unwinnable),
+            "facts": dict(self.facts),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Sample:
+        """Read what :meth:`to_json` wrote; RecordError when it is something else."""
+        try:
+            return cls(
+                id=str(body["id"]),
+                task=str(body["task"]),
+                subject_id=int(body["subject_id"]),
+                prediction_time=parse_time(body["prediction_time"]),
+                target=tuple(body["target"]),
+                split=body["split"],
+                stratum=body["stratum"],
+                unwinnable=tuple(body.get("unwinnable", ())),
+                facts=dict(body.get("facts", {})),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"not a sample: {error!r}") from error

@@ -1,0 +1,93 @@
+"""A benchmark survives the disk unchanged, and never half."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import wardround.benchmarks
+from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.core import RecordError, UserError
+
+
+def a_sample(number: int, **changes: object) -> Sample:
+    values: dict[str, object] = {
+        "id": f"labevents-{number}",
+        "task": "labevents",
+        "subject_id": number,
+        "prediction_time": datetime(2150, 1, 1, 7, 59, 30),
+        "target": ("Glucose", "Sodium, Whole Blood"),
+        "split": "test",
+        "stratum": "common",
+        "unwinnable": ("Glucose",),
+        "facts": {"encounter": 7, "weight": 0.25},
+    }
+    return Sample(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def a_benchmark() -> Benchmark:
+    samples = (a_sample(1), a_sample(2, split="train"), a_sample(3, task="transfers", stratum="rare"))
+    return Benchmark(manifest={"name": "agentehr", "policy": "known_at"}, all_samples=samples)
+
+
+def test_save_and_open_give_the_same(tmp_path: Path) -> None:
+    saved = a_benchmark().save(tmp_path / "bench")
+    opened = Benchmark.open(tmp_path / "bench")
+    assert opened == saved
+    assert opened.digest == a_benchmark().digest
+    assert [path.name for path in tmp_path.iterdir()] == ["bench"]
+
+
+def test_samples_are_chosen_by_task_split_and_stratum() -> None:
+    bench = a_benchmark()
+    assert [s.subject_id for s in bench.samples("labevents")] == [1, 2]
+    assert [s.subject_id for s in bench.samples(split="test")] == [1, 3]
+    assert [s.subject_id for s in bench.samples(split="test", stratum="rare")] == [3]
+    assert [s.subject_id for s in bench.samples(stratum=("rare", "common"))] == [1, 2, 3]
+    assert [task.name for task in bench.tasks] == ["labevents", "transfers"]
+    assert bench.sample("labevents-2").split == "train"
+    with pytest.raises(UserError, match="no sample 'x'"):
+        bench.sample("x")
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    a_benchmark().save(tmp_path / "bench")
+    with pytest.raises(UserError, match="exists already"):
+        a_benchmark().save(tmp_path / "bench")
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    a_benchmark().save(tmp_path / "bench")
+    path = tmp_path / "bench" / "samples.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"Glucose", b"Lactate"))
+    with pytest.raises(RecordError, match="not the file"):
+        Benchmark.open(tmp_path / "bench")
+
+
+def test_a_missing_benchmark_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="build one first"):
+        Benchmark.open(tmp_path)
+
+
+def test_a_sample_must_have_a_target_and_a_known_split() -> None:
+    with pytest.raises(ValueError, match="no target"):
+        a_sample(1, target=())
+    with pytest.raises(RecordError, match="split"):
+        Sample.from_json({**a_sample(1).to_json(), "split": "validation"})
+    with pytest.raises(RecordError, match="not a sample"):
+        Sample.from_json({"id": "x"})
+
+
+def test_unknown_task_lists_the_known() -> None:
+    with pytest.raises(UserError, match="diagnoses, labevents"):
+        get_task("radiology")
+
+
+def test_public_names_are_exact() -> None:
+    public = {name for name, value in vars(wardround.benchmarks).items() if not name.startswith("_")}
+    modules = {"agentehr", "benchmark", "events", "leaks", "rendering", "sample", "split", "strata", "task"}
+    assert public - modules == set(wardround.benchmarks.__all__)
+    assert wardround.benchmarks.__all__ == sorted(wardround.benchmarks.__all__, key=lambda n: (not n.isupper(), n))
