@@ -1,0 +1,30 @@
+"""Codes: code systems and the labels they lead to (ICD -> CCS, drugs -> ATC, abbreviations).
+
+Knows no record, no tool and no task.
+"""
+
+from wardround.codes.abbreviations import load_abbreviations
+from wardround.codes.ccs import Category, CodeGrouper, load_ccs, plain_code
+from wardround.codes.drug_names import normalise_drug_name
+from wardround.codes.drugs import DrugGrouper, load_drugs
+from wardround.codes.labels import LabelSet, distinct_labels, normalise_label
+from wardround.codes.user_codes import UserCodes, add_user_codes, how_to_add, read_user_codes, user_codes
+
+__all__ = [
+    "Category",
+    "CodeGrouper",
+    "DrugGrouper",
+    "LabelSet",
+    "UserCodes",
+    "add_user_codes",
+    "distinct_labels",
+    "how_to_add",
+    "load_abbreviations",
+    "load_ccs",
+    "load_drugs",
+    "normalise_drug_name",
+    "normalise_label",
+    "plain_code",
+    "read_user_codes",
+    "user_codes",
+]

@@ -1,0 +1,152 @@
+"""HCUP's Clinical Classifications Software: which of its 283 diagnosis or 231 procedure categories an ICD code is in.
+
+The tables are packaged (`data/ccs_*.tsv.gz`, built by `scripts/build_ccs_tables.py`, which names their sources).
+Source: HCUP CCS, Agency for Healthcare Research and Quality; ICD-9-CM to 2015, ICD-10-CM and -PCS fiscal year 2019.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from wardround.codes.labels import LabelSet
+from wardround.codes.user_codes import read_user_codes
+from wardround.core import UserError
+
+SCHEMA = "1"
+SHORTEST_PREFIX = 3
+Kind = Literal["diagnoses", "procedures"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Category:
+    """One CCS category. ``aliases`` are the other ICD version's spellings of its label.
+
+    ``inferred`` is True when the code itself is in no table and its neighbours by prefix decided.
+    """
+
+    number: int
+    label: str
+    aliases: tuple[str, ...] = ()
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeGrouper:
+    """Codes of one kind to categories; ``sources`` says where each table came from."""
+
+    kind: Kind
+    categories: Mapping[int, Category]
+    codes: Mapping[int, Mapping[str, int]]
+    explicit: Mapping[str, int]
+    sources: tuple[str, ...]
+    _prefixes: dict[int, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def category(self, code: str, version: int | str) -> Category | None:
+        """The category of an ICD code (dots, spaces and case do not matter), None if unknown.
+
+        A code that the tables lack takes the category that all known codes with its longest shared prefix (3 or more
+        characters) agree on, marked ``inferred``; where they disagree it stays None.
+        """
+        plain, number = plain_code(code), int(version)
+        known = self.codes.get(number)
+        if known is None or not plain:
+            return None
+        if plain in known:
+            return self.categories[known[plain]]
+        if number == 10 and plain in self.explicit:
+            return replace(self.categories[self.explicit[plain]], inferred=True)
+        guessed = self._by_prefix(plain, number)
+        return replace(self.categories[guessed], inferred=True) if guessed else None
+
+    def label_set(self, name: str | None = None) -> LabelSet:
+        """All category labels, with both versions' spellings as aliases."""
+        aliases = {alias: one.label for one in self.categories.values() for alias in one.aliases}
+        labels = tuple(one.label for one in self.categories.values())
+        return LabelSet(name=name or f"ccs_{self.kind}", labels=labels, aliases=aliases)
+
+    def _by_prefix(self, plain: str, version: int) -> int:
+        if version not in self._prefixes:
+            self._prefixes[version] = _agreed_prefixes(self.codes[version])
+        prefixes = self._prefixes[version]
+        lengths = range(len(plain), SHORTEST_PREFIX - 1, -1)
+        return next((prefixes[plain[:length]] for length in lengths if plain[:length] in prefixes), 0)
+
+
+def plain_code(code: str) -> str:
+    """An ICD code as the tables spell it.
+
+    >>> plain_code(" e11.65 ")
+    'E1165'
+    """
+    return code.replace(".", "").replace(" ", "").strip().upper()
+
+
+def load_ccs(kind: Kind, user_codes: Path | None = None) -> CodeGrouper:
+    """The packaged grouper of diagnoses (ICD-9-CM, ICD-10-CM) or procedures (ICD-10-PCS).
+
+    ICD-9-CM procedures are only in it if the user added HCUP's file under ``user_codes``.
+    """
+    packaged = _packaged(kind)
+    rows = read_user_codes("icd9-procedures", user_codes) if kind == "procedures" else None
+    if not rows:
+        return packaged
+    icd9 = {code: int(number) for code, number, _ in rows if int(number) in packaged.categories}
+    return replace(packaged, codes={9: icd9, **packaged.codes})
+
+
+@cache
+def _packaged(kind: Kind) -> CodeGrouper:
+    if kind not in ("diagnoses", "procedures"):
+        raise UserError(f"no CCS grouper for {kind!r}; there are 'diagnoses' and 'procedures'")
+    raw = (files("wardround.codes") / "data" / f"ccs_{kind}.tsv.gz").read_bytes()
+    return parse_table(kind, gzip.decompress(raw).decode())
+
+
+def parse_table(kind: Kind, text: str) -> CodeGrouper:
+    """Read the packaged form: comments, category rows, explicit rows, then front-coded blocks of codes."""
+    categories: dict[int, Category] = {}
+    codes: dict[int, dict[str, int]] = {}
+    explicit: dict[str, int] = {}
+    sources: list[str] = []
+    lines = iter(text.splitlines())
+    for line in lines:
+        match line.split("\t"):
+            case ["#schema", schema] if schema != SCHEMA:
+                raise UserError(f"the packaged CCS table has schema {schema}, not {SCHEMA}; reinstall wardround")
+            case ["#source" | "#licence", source]:
+                sources.append(source)
+            case ["category", number, label, *aliases]:
+                categories[int(number)] = Category(number=int(number), label=label, aliases=tuple(aliases))
+            case ["explicit", _, code, number]:
+                explicit[code] = int(number)
+            case ["codes", version, count]:
+                codes[int(version)] = _decode_front(lines, int(count))
+    return CodeGrouper(kind=kind, categories=categories, codes=codes, explicit=explicit, sources=tuple(sources))
+
+
+def _decode_front(lines: Iterator[str], count: int) -> dict[str, int]:
+    """`count` lines of: characters shared with the previous code (one digit), the rest, the category if it changed."""
+    codes: dict[str, int] = {}
+    previous, category = "", 0
+    for _ in range(count):
+        rest, _, changed = next(lines).partition("\t")
+        previous = previous[: int(rest[0])] + rest[1:]
+        category = int(changed) if changed else category
+        codes[previous] = category
+    return codes
+
+
+def _agreed_prefixes(codes: Mapping[str, int]) -> dict[str, int]:
+    """Every prefix of 3 or more characters to the category all its codes share, or 0 where they do not."""
+    agreed: dict[str, int] = {}
+    for code, category in codes.items():
+        for length in range(SHORTEST_PREFIX, len(code) + 1):
+            prefix = code[:length]
+            agreed[prefix] = category if agreed.get(prefix, category) == category else 0
+    return agreed
