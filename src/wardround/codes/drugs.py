@@ -37,7 +37,7 @@ class DrugGrouper:
 
 def load_drugs(user_codes: Path | None) -> DrugGrouper:
     """The grouper that the tables under ``user_codes`` allow."""
-    names = dict(pair[:2] for pair in read_user_codes("atc-names", user_codes) or [])
+    names = {row[0]: row[1] for row in read_user_codes("atc-names", user_codes) or []}
     drugs = read_user_codes("drug-atc", user_codes) or []
     ndcs = read_user_codes("ndc-atc", user_codes) or []
     by_name = {normalise_label(drug): names.get(code, code) for drug, code in drugs}
