@@ -1,0 +1,187 @@
+"""Source specs: the declaration of a source's tables and of the clock of every row and every late cell.
+
+A spec is one or more TOML files (`specs/<source>/<module>.toml`). Adding a source is writing a spec, not code. This
+file holds the shapes; `spec_file.py` reads and checks the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wardround.records.rules import Constant, Rule
+
+ColumnType = Literal["int", "float", "text", "time", "date"]
+COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
+LAG_SETTINGS = ("coding_lag", "result_lag")
+GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
+"""Grouping systems and the default name of the column each adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DictionaryJoin:
+    """Columns added from a dictionary: ``on`` matches its key, ``add`` maps a new name to one of its columns."""
+
+    table: str
+    on: tuple[str, ...]
+    add: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupJoin:
+    """A coarse label added through a code grouper: CCS by ``code`` and ``version``, ATC by drug name and ``ndc``."""
+
+    system: str
+    code: str
+    name: str
+    version: str | None = None
+    ndc: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedClock:
+    """The clock of the papers. ``time`` None: always visible. ``operator`` compares it with the as-of time."""
+
+    time: Rule | None = None
+    hide: tuple[str, ...] = ()
+    operator: Literal["<", "<="] = "<="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRows:
+    """Rows of one ``group`` show as a single row with only ``columns`` from ``at`` on, until the first of them is known
+    (``until``): their number is itself a result. Groups whose ``reflex_column`` holds a pattern show nothing before."""
+
+    group: tuple[str, ...]
+    columns: tuple[str, ...]
+    at: Rule
+    until: Rule
+    reflex_column: str | None = None
+    reflex_patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins."""
+
+    source: str
+    function: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeColumns:
+    """Columns that become ``age`` on a chart: an anchor (age and year) or a birth date. None of them is handed out."""
+
+    anchor_age: str | None = None
+    anchor_year: str | None = None
+    birth: str | None = None
+    hide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """One table. ``columns`` are the file's; joined ones come from ``dictionaries`` and ``group``."""
+
+    name: str
+    module: str
+    path: str
+    columns: Mapping[str, ColumnType]
+    event_time: Rule
+    available_at: Rule
+    description: str = ""
+    key: tuple[str, ...] = ()
+    id_columns: tuple[str, ...] = ()
+    subject: str | None = None
+    subject_from: tuple[str, str] | None = None
+    encounter: str | None = None
+    code: str | None = None
+    code_system: str | None = None
+    label: str | None = None
+    value: str | None = None
+    text: str | None = None
+    unit: str | None = None
+    withhold: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+    default_columns: tuple[str, ...] = ()
+    describe: Mapping[str, str] = field(default_factory=dict)
+    late: Mapping[str, Rule] = field(default_factory=dict)
+    dictionaries: tuple[DictionaryJoin, ...] = ()
+    group: GroupJoin | None = None
+    published: PublishedClock = PublishedClock()
+    pending: PendingRows | None = None
+    derive: Derivation | None = None
+    age: AgeColumns | None = None
+    joined: Mapping[str, ColumnType] = field(default_factory=dict)
+    """Columns added at ingest, with their types, in order."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the rows have no place in time (``event_time = "always"``)."""
+        return isinstance(self.event_time, Constant)
+
+    @property
+    def all_columns(self) -> Mapping[str, ColumnType]:
+        """The file's columns and the joined ones, in the order in which they are handed out."""
+        return {**self.columns, **self.joined}
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Columns never handed out under any policy."""
+        age = self.age
+        parts = (age.anchor_age, age.anchor_year, age.birth, *age.hide) if age else ()
+        return frozenset(self.withhold) | {part for part in parts if part}
+
+    @property
+    def public_columns(self) -> Mapping[str, ColumnType]:
+        """What a chart of policy ``known_at`` hands out besides ``row_id``: default columns first, then the others."""
+        types: dict[str, ColumnType] = dict(self.all_columns)
+        if self.age:
+            types["age"] = "int"
+        order = dict.fromkeys((*self.default_columns, *types))
+        return {name: types[name] for name in order if name not in self.hidden}
+
+    @property
+    def content_columns(self) -> tuple[str, ...]:
+        """The columns whose content makes the row id of a table without a key: never late, never joined."""
+        return self.id_columns or tuple(name for name in self.columns if name not in self.late)
+
+    def rules(self) -> Iterator[tuple[str, Rule]]:
+        """Yield every time rule with the place it stands in."""
+        yield "event_time", self.event_time
+        yield "available_at", self.available_at
+        for column, rule in self.late.items():
+            yield f"late.{column}", rule
+        if self.published.time is not None:
+            yield "published.time", self.published.time
+        if self.pending is not None:
+            yield "pending.at", self.pending.at
+            yield "pending.until", self.pending.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DictionarySpec:
+    """A table of codes, the same for all subjects, loaded whole."""
+
+    name: str
+    path: str
+    columns: Mapping[str, ColumnType]
+    key: tuple[str, ...]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """One source. ``sha256`` names the content of its files; ``order`` lists tables so that a table's available time
+    never needs that of a later one."""
+
+    name: str
+    title: str
+    sha256: str
+    tables: Mapping[str, TableSpec]
+    dictionaries: Mapping[str, DictionarySpec]
+    order: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    sensitivity: str = "credentialed"

@@ -1,0 +1,109 @@
+"""The time-rule language: what it reads, what it refuses, what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from wardround.core import UserError
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Times, evaluate, parse_rule
+
+
+@dataclass
+class Rows:
+    """A frame over plain lists; None is null."""
+
+    columns: dict[str, list[int | None]]
+    known_times: dict[tuple[str, str], list[int | None]] = field(default_factory=dict)
+    references: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
+    delay: int | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def times(self, column: str) -> Times:
+        return _times(self.columns[column])
+
+    def known(self, key: str, table: str) -> Times:
+        return _times(self.known_times[key, table])
+
+    def reference(self, key: str, table: str, column: str) -> Times:
+        return _times(self.references[key, table, column])
+
+    def lag(self, setting: str) -> int:
+        return {"coding_lag": 100}[setting]
+
+    def median_delay(self, start: str, end: str) -> int | None:
+        return self.delay
+
+
+def _times(values: list[int | None]) -> Times:
+    return np.array([NO_TIME if value is None else value for value in values], dtype=np.int64)
+
+
+def value(text: str, rows: Rows) -> list[int | None]:
+    return [None if time == NO_TIME else int(time) for time in evaluate(parse_rule(text), rows)]
+
+
+ROWS = Rows(
+    columns={"a": [1, None, 5, None], "b": [2, 2, None, None]},
+    known_times={("stay_id", "stays"): [9, None, 1, 1]},
+    references={("hadm_id", "admissions", "dischtime"): [7, 7, None, 7]},
+    delay=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", [1, None, 5, None]),
+        ("max(a, b)", [2, None, None, None]),
+        ("min(a, b)", [1, None, None, None]),
+        ("first(a, b)", [1, 2, 5, None]),
+        ("first(min(a, b), b, a)", [1, 2, 5, None]),
+        ("never", [None] * 4),
+        ("always", [ALWAYS_TIME] * 4),
+        ("known(stay_id, stays)", [9, None, 1, 1]),
+        ("max(a, known(stay_id, stays))", [9, None, 5, None]),
+        ("lag(ref(hadm_id, admissions, dischtime), coding_lag)", [107, 107, None, 107]),
+        ("lag(always, coding_lag)", [ALWAYS_TIME] * 4),
+        ("first(b, median_delay(a, b))", [2, 2, 15, None]),
+    ],
+)
+def test_rules_compute(text: str, expected: list[int | None]) -> None:
+    assert value(text, ROWS) == expected
+
+
+def test_no_pair_of_times_means_no_median() -> None:
+    assert value("median_delay(a, b)", Rows(columns={"a": [1], "b": [None]})) == [None]
+
+
+def test_a_rule_prints_as_it_was_written() -> None:
+    text = "first(storetime, median_delay(charttime, storetime), lag(ref(hadm_id, admissions, dischtime), coding_lag))"
+    assert str(parse_rule(text)) == text
+    assert parse_rule(text.replace(" ", "")) == parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "is empty"),
+        ("latest(a, b)", "unknown function 'latest'; known are first, known"),
+        ("max(a, b", r"a '\)' is missing"),
+        ("max(", r"a '\)' is missing"),
+        ("max(a b)", r"expected ',' or '\)', found 'b'"),
+        ("max(a) b", "nothing may follow"),
+        ("known(a)", "known takes 2 plain names"),
+        ("known(max(a), b)", "known takes 2 plain names"),
+        ("ref(a, b)", "ref takes 3 plain names"),
+        ("lag(a)", "lag takes a rule and the name of a setting"),
+        ("a + b", "cannot read"),
+        (",", "expected a name"),
+    ],
+)
+def test_bad_rules_say_what_is_wrong(text: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        parse_rule(text)

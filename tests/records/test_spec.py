@@ -1,0 +1,141 @@
+"""Source specs: what the loader reads and what it refuses, each with a line that says what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.core import UserError
+from wardround.records import SourceSpec, load_source_spec
+
+SPEC = """
+[source]
+name = "small"
+module = "hosp"
+title = "A small source"
+versions = ["1"]
+
+[tables.admissions]
+path = "hosp/admissions"
+key = ["hadm_id"]
+event_time = "admittime"
+available_at = "admittime"
+[tables.admissions.columns]
+subject_id = "int"
+hadm_id = "int"
+admittime = "time"
+dischtime = "time"
+[tables.admissions.late]
+dischtime = "dischtime"
+
+[tables.labs]
+path = "hosp/labs"
+encounter = "hadm_id"
+event_time = "charttime"
+available_at = "first(storetime, median_delay(charttime, storetime))"
+code = "itemid"
+withhold = ["specimen_id"]
+default_columns = ["charttime", "label"]
+[tables.labs.columns]
+subject_id = "int"
+hadm_id = "int"
+specimen_id = "int"
+itemid = "int"
+charttime = "time"
+storetime = "time"
+[tables.labs.late]
+"hadm_id, itemid" = "known(hadm_id, admissions)"
+[tables.labs.dictionary]
+table = "d_items"
+on = ["itemid"]
+add = { label = "label" }
+
+[dictionaries.d_items]
+path = "hosp/d_items"
+key = ["itemid"]
+[dictionaries.d_items.columns]
+itemid = "int"
+label = "text"
+"""
+
+
+def load(tmp_path: Path, text: str) -> SourceSpec:
+    file = tmp_path / "hosp.toml"
+    file.write_text(text)
+    return load_source_spec(file)
+
+
+def test_the_shapes(tmp_path: Path) -> None:
+    spec = load(tmp_path, SPEC)
+    labs = spec.tables["labs"]
+    assert (spec.name, spec.modules, spec.versions) == ("small", ("hosp",), ("1",))
+    assert labs.subject == "subject_id"
+    assert list(labs.public_columns)[:3] == ["charttime", "label", "subject_id"]
+    assert "specimen_id" not in labs.public_columns
+    assert labs.content_columns == ("subject_id", "specimen_id", "charttime", "storetime")
+    assert spec.order.index("admissions") < len(spec.order)
+
+
+def test_what_is_joined_through_a_late_column_is_late_too(tmp_path: Path) -> None:
+    labs = load(tmp_path, SPEC).tables["labs"]
+    assert labs.late["label"] == labs.late["itemid"] == labs.late["hadm_id"]
+
+
+def test_the_hash_follows_the_content(tmp_path: Path) -> None:
+    first = load(tmp_path, SPEC)
+    assert load(tmp_path, SPEC).sha256 == first.sha256
+    assert load(tmp_path, SPEC + "\n").sha256 != first.sha256
+
+
+def test_modules_of_a_folder_are_one_source(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(SPEC)
+    more = '[source]\nname = "small"\nmodule = "icu"\n[tables.stays]\npath = "icu/stays"\nkey = ["stay_id"]\n'
+    more += 'event_time = "intime"\navailable_at = "max(intime, known(hadm_id, admissions))"\n'
+    more += '[tables.stays.columns]\nsubject_id = "int"\nstay_id = "int"\nhadm_id = "int"\nintime = "time"\n'
+    (tmp_path / "b.toml").write_text(more)
+    spec = load_source_spec(tmp_path)
+    assert spec.modules == ("hosp", "icu")
+    assert spec.order.index("admissions") < spec.order.index("stays")
+    (tmp_path / "b.toml").write_text(more.replace('"small"', '"other"'))
+    with pytest.raises(UserError, match="must agree on"):
+        load_source_spec(tmp_path)
+
+
+CHANGES = [
+    ('encounter = "hadm_id"', 'encounterr = "hadm_id"', "unknown key 'encounterr'; did you mean 'encounter'"),
+    ('encounter = "hadm_id"', 'encounter = "hadmid"', "no column 'hadmid'; did you mean 'hadm_id'"),
+    ('charttime = "time"', 'charttime = "datetime"', "unknown type 'datetime'"),
+    ('charttime = "time"', 'Charttime = "time"', "lower case"),
+    ('charttime = "time"', 'charttime = "text"', "a rule needs a time or a date"),
+    ('event_time = "charttime"\n', "", "'event_time' is missing"),
+    ('key = ["hadm_id"]', 'key = ["hadm_id", "dischtime"]', "row ids must hold no late cell"),
+    ('key = ["hadm_id"]', "key = []", "must have a primary key of one column"),
+    ("known(hadm_id, admissions)", "known(hadm_id, admission)", "did you mean 'admissions'"),
+    ("known(hadm_id, admissions)", "known(charttime, admissions)", "is 'time' but admissions.hadm_id is 'int'"),
+    ("known(hadm_id, admissions)", "lag(charttime, lab_lag)", "no setting 'lab_lag'"),
+    ('table = "d_items"', 'table = "items"', "no dictionary 'items'"),
+    ('add = { label = "label" }', 'add = { charttime = "label" }', "joined columns have names of the file's own"),
+    ('add = { label = "label" }', 'add = { label = "lable" }', "did you mean 'label'"),
+    ('versions = ["1"]', "versions = [1]", "expected a list of names"),
+    ('path = "hosp/labs"', "", "'path' is missing"),
+    ('name = "small"', "name = small", "not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "complaint"), CHANGES, ids=[change[2][:30] for change in CHANGES])
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert old in SPEC
+    with pytest.raises(UserError, match=complaint):
+        load(tmp_path, SPEC.replace(old, new, 1))
+
+
+def test_a_circle_of_available_times_is_shown(tmp_path: Path) -> None:
+    text = SPEC.replace('available_at = "admittime"', 'available_at = "known(hadm_id, admissions)"')
+    with pytest.raises(UserError, match="admissions -> admissions"):
+        load(tmp_path, text)
+
+
+def test_an_unknown_source_names_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no source named 'nosuch'"):
+        load_source_spec("nosuch")
