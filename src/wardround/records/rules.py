@@ -7,6 +7,8 @@
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
     ref(KEY, TABLE, COLUMN) a time cell of that row
     lag(r, SETTING)         r plus a timedelta of the ingest settings
+    shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
+    end_of_day(r)           23:59:59 of the day of r
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
@@ -32,7 +34,10 @@ NO_TIME = int(np.iinfo(np.int64).min)
 ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
 
-_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[(),])")
+_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|[(),])")
+_MINUTE = 60_000_000
+_DAY = 24 * 60 * _MINUTE
+_LAST_SECOND = _DAY - 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,27 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """A rule moved by a fixed number of minutes."""
+
+    part: Rule
+    minutes: int
+
+    def __str__(self) -> str:
+        return f"shift({self.part}, {self.minutes})"
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfDay:
+    """The last second of the day of a rule's time."""
+
+    part: Rule
+
+    def __str__(self) -> str:
+        return f"end_of_day({self.part})"
+
+
+@dataclass(frozen=True, slots=True)
 class MedianDelay:
     """``start`` plus the whole table's median of ``end - start``."""
 
@@ -111,7 +137,7 @@ class MedianDelay:
         return f"median_delay({self.start}, {self.end})"
 
 
-Rule = Column | Constant | Combined | Known | Reference | Lag | MedianDelay
+Rule = Column | Constant | Combined | Known | Reference | Lag | Shift | EndOfDay | MedianDelay
 
 ALWAYS = Constant("always")
 NEVER = Constant("never")
@@ -132,7 +158,7 @@ def walk(rule: Rule) -> Iterator[Rule]:
     if isinstance(rule, Combined):
         for part in rule.parts:
             yield from walk(part)
-    elif isinstance(rule, Lag):
+    elif isinstance(rule, Lag | Shift | EndOfDay):
         yield from walk(rule.part)
 
 
@@ -200,6 +226,19 @@ def _lag(head: str, arguments: list[Rule], text: str) -> Rule:
     return Lag(arguments[0], arguments[1].name)
 
 
+def _shift(head: str, arguments: list[Rule], text: str) -> Rule:
+    minutes = arguments[1] if len(arguments) == 2 else None
+    if not isinstance(minutes, Column) or not minutes.name.lstrip("-").isdecimal():
+        raise UserError(f"time rule {text!r}: shift takes a rule and a whole number of minutes")
+    return Shift(arguments[0], int(minutes.name))
+
+
+def _end_of_day(head: str, arguments: list[Rule], text: str) -> Rule:
+    if len(arguments) != 1:
+        raise UserError(f"time rule {text!r}: end_of_day takes one rule")
+    return EndOfDay(arguments[0])
+
+
 def _median_delay(head: str, arguments: list[Rule], text: str) -> Rule:
     start, end = _names(head, arguments, 2, text)
     return MedianDelay(start, end)
@@ -212,6 +251,8 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "known": _known,
     "ref": _reference,
     "lag": _lag,
+    "shift": _shift,
+    "end_of_day": _end_of_day,
     "median_delay": _median_delay,
 }
 
@@ -262,6 +303,10 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return frame.reference(key, table, column)
         case Lag(part, setting):
             return _add(evaluate(part, frame), frame.lag(setting))
+        case Shift(part, minutes):
+            return _add(evaluate(part, frame), minutes * _MINUTE)
+        case EndOfDay(part):
+            return _last_second(evaluate(part, frame))
         case MedianDelay(start, end):
             delay = frame.median_delay(start, end)
             return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)
@@ -286,6 +331,11 @@ def _extreme(name: str, parts: list[Times]) -> Times:
             missing = (result == NO_TIME) | (part == NO_TIME)
             result = np.where(missing, NO_TIME, np.maximum(result, part))
     return result
+
+
+def _last_second(times: Times) -> Times:
+    fixed = (times == NO_TIME) | (times == ALWAYS_TIME)
+    return np.where(fixed, times, times // _DAY * _DAY + _LAST_SECOND)
 
 
 def _add(times: Times, microseconds: int) -> Times:
