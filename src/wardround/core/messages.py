@@ -31,6 +31,16 @@ class ToolSchema:
     name: str
     description: str
     parameters: Mapping[str, Any]
+    _wire: bytes | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def wire(self) -> bytes:
+        """The schema as compact JSON, encoded once: an environment's schemas go out with every request."""
+        if self._wire is None:
+            text = json.dumps(self.to_wire(), separators=(",", ":"), ensure_ascii=False)
+            object.__setattr__(self, "_wire", text.encode("utf-8", "replace"))
+        assert self._wire is not None
+        return self._wire
 
     def to_wire(self) -> dict[str, Any]:
         """Return the chat-completions form."""

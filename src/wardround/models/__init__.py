@@ -1,1 +1,32 @@
-"""Models."""
+"""Models: language-model clients and what answers like one (scripted, replayed, played by hand, rule-based).
+
+Nothing here knows records, tools or agents.
+"""
+
+from wardround.models.client import ChatModel
+from wardround.models.endpoint import Endpoint
+from wardround.models.guard import DataUseGuard
+from wardround.models.opening import ModelEntry, list_models, open_model
+from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
+from wardround.models.retry import RetryPolicy
+from wardround.models.scripted import ScriptedModel, call, calls, say
+
+__all__ = [
+    "USAGE_FIELDS",
+    "ChatModel",
+    "DataUseGuard",
+    "Endpoint",
+    "FinishReason",
+    "Model",
+    "ModelEntry",
+    "ModelSettings",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "ScriptedModel",
+    "call",
+    "calls",
+    "list_models",
+    "open_model",
+    "say",
+]

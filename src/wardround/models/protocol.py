@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from wardround.core import Message, ToolSchema, Usage, canonical_json, chain_hash
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "other"]
+
+USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+"""The fields of Usage, in the order the log keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +28,55 @@ class ModelSettings:
     token_logprobs: bool = False
 
 
+def _settings_json(settings: ModelSettings) -> bytes:
+    """Canonical JSON of the settings; ``temperature=1`` and ``1.0`` ask for the same thing and read the same."""
+    plain = asdict(settings)
+    for name in ("temperature", "top_p", "presence_penalty"):
+        plain[name] = None if plain[name] is None else float(plain[name])
+    return canonical_json(plain)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. ``episode`` and ``ordinal`` (0, 1, ...) say whose and which call it is; they are not sent."""
+    """One call. ``episode`` and ``ordinal`` (0, 1, ...) say whose and which call it is; they are not sent.
+
+    ``response_schema`` is a JSON schema that the reply's text should follow; an endpoint that offers no structured
+    output ignores it (``complete_structured`` copes with either).
+    """
 
     messages: tuple[Message, ...]
     tools: Sequence[ToolSchema] = ()
     settings: ModelSettings = ModelSettings()
     episode: str = ""
     ordinal: int = 0
+    response_schema: Mapping[str, Any] | None = None
 
-    def digest(self, identity: str) -> str:
-        """Hex hash of what is asked of whom: model identity, messages, tools, settings. The replay key's first part."""
-        path = reduce(chain_hash, self.messages, b"")
-        rest = canonical_json([identity, [tool.to_wire() for tool in self.tools], asdict(self.settings)])
-        return hashlib.sha256(path + rest).hexdigest()
+    def digest(self, identity: str, *, path: bytes | None = None) -> str:
+        """Hex hash of what is asked of whom: model identity, messages, tools, settings. The replay key's first part.
+
+        ``path`` is the chain hash of the messages where the caller has it already (it spares walking a long history).
+        """
+        if path is None:
+            path = reduce(chain_hash, self.messages, b"")
+        hasher = hashlib.sha256(path)
+        hasher.update(canonical_json(identity))
+        for tool in self.tools:
+            hasher.update(tool.wire)
+        hasher.update(_settings_json(self.settings))
+        if self.response_schema is not None:
+            hasher.update(canonical_json(self.response_schema))
+        return hasher.hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What came back. ``token_logprobs`` is None where the endpoint offers none; ``seconds`` is wall time over all
-    ``attempts``; ``cost`` is in US dollars, None when no price is known."""
+    ``attempts``; ``cost`` is in US dollars, None when no price is known.
+
+    ``unreported`` names the fields of ``usage`` the endpoint said nothing of: they stand at 0 there and are unknown.
+    ``identity`` is that of the model that answered, empty only where it equals ``model``. ``reasoning`` is thinking
+    text that came beside the message; it is recorded and never sent back.
+    """
 
     message: Message
     usage: Usage
@@ -55,6 +86,14 @@ class Reply:
     attempts: int = 1
     cost: float | None = None
     token_logprobs: tuple[float, ...] | None = None
+    unreported: tuple[str, ...] = ()
+    identity: str = ""
+    reasoning: str | None = None
+
+    @property
+    def usage_known(self) -> bool:
+        """Whether the endpoint counted the tokens of this call."""
+        return "input_tokens" not in self.unreported and "output_tokens" not in self.unreported
 
 
 class Model(Protocol):
@@ -68,6 +107,10 @@ class Model(Protocol):
     @property
     def identity(self) -> str:
         """Name plus endpoint: what a recorded reply is keyed by."""
+        ...
+
+    async def check(self) -> None:
+        """Preflight: raise ProviderError, in one clear line, when no call could succeed. Costs no tokens."""
         ...
 
     async def complete(self, request: Request) -> Reply:

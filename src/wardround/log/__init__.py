@@ -1,0 +1,26 @@
+"""Log: what an episode did, kept as a content-addressed message tree and turn rows in SQLite; readers and exports.
+
+It knows neither models nor tools: a request, a reply and a tool result reach it as plain data.
+"""
+
+from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION
+from wardround.log.path import PromptPath
+from wardround.log.reader import LogReader
+from wardround.log.rows import AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
+from wardround.log.writer import EpisodeLog, EpisodeRecorder
+
+__all__ = [
+    "LOG_SUFFIX",
+    "SCHEMA_VERSION",
+    "AskedRequest",
+    "EpisodeEntry",
+    "EpisodeLog",
+    "EpisodeRecorder",
+    "GivenReply",
+    "LogReader",
+    "Note",
+    "PromptPath",
+    "ToolRecord",
+    "Trajectory",
+    "Turn",
+]

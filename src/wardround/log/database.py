@@ -1,0 +1,118 @@
+"""The SQLite file of a log: its tables, its version, and clear errors when it is not one.
+
+``body`` holds texts by their hash, ``message`` the tree: a node's hash names its whole path from the root. ``turn`` and
+``tool`` point into both. Everything content-addressed is written once, however many turns share it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from wardround.core import UserError
+
+SCHEMA_VERSION = 1
+LOG_SUFFIX = ".episodes.sqlite"
+"""How a log file's name ends inside a run folder."""
+
+TABLES = """
+CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
+CREATE TABLE body (hash BLOB PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE message (
+    hash BLOB PRIMARY KEY, parent BLOB NOT NULL, role TEXT NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE episode (
+    key TEXT PRIMARY KEY, facts TEXT NOT NULL, outcome TEXT, state TEXT NOT NULL, started TEXT NOT NULL, ended TEXT
+);
+CREATE TABLE turn (
+    episode TEXT NOT NULL, ordinal INTEGER NOT NULL, purpose TEXT NOT NULL,
+    prompt_hash BLOB NOT NULL, reply_hash BLOB NOT NULL, request_digest TEXT NOT NULL,
+    model TEXT NOT NULL, identity TEXT NOT NULL, finish TEXT NOT NULL,
+    input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, reasoning_tokens INTEGER, cost REAL,
+    seconds REAL NOT NULL, attempts INTEGER NOT NULL, prompt_bytes INTEGER NOT NULL, prefix_bytes INTEGER NOT NULL,
+    tools BLOB, settings BLOB NOT NULL, reasoning BLOB, token_logprobs TEXT, ended TEXT NOT NULL,
+    PRIMARY KEY (episode, ordinal)
+) WITHOUT ROWID;
+CREATE TABLE tool (
+    episode TEXT NOT NULL, turn INTEGER NOT NULL, n INTEGER NOT NULL, call_id TEXT NOT NULL, name TEXT NOT NULL,
+    arguments TEXT NOT NULL, is_error INTEGER NOT NULL, seconds REAL NOT NULL, table_name TEXT,
+    rows_total INTEGER, rows_shown INTEGER, row_ids TEXT NOT NULL, result BLOB NOT NULL, cursor TEXT,
+    PRIMARY KEY (episode, turn, n)
+) WITHOUT ROWID;
+CREATE TABLE note (
+    episode TEXT NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (episode, n)
+) WITHOUT ROWID;
+"""
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open or make a log. Raises UserError when the file is something else or cannot be written."""
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+    except sqlite3.Error as error:
+        raise UserError(
+            f"cannot write the episode log {path}: {error}; check the folder and its permissions"
+        ) from error
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
+        connection.execute("COMMIT")
+        _check_version(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise explained(error, path) from error
+    except UserError:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a log without changing it, also while it is being written and also in a read-only folder."""
+    if not path.is_file():
+        raise UserError(f"no episode log at {path}")
+    last: sqlite3.Error | None = None
+    for option in ("mode=ro", "immutable=1"):
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{option}", uri=True, isolation_level=None)
+        try:
+            _check_version(connection, path)
+        except sqlite3.OperationalError as error:
+            connection.close()
+            last = error
+            continue
+        except sqlite3.Error as error:
+            connection.close()
+            raise explained(error, path) from error
+        except UserError:
+            connection.close()
+            raise
+        return connection
+    assert last is not None
+    raise explained(last, path) from last
+
+
+def explained(error: sqlite3.Error, path: Path) -> UserError:
+    """Turn SQLite's error into one line for a person."""
+    text = str(error)
+    if "full" in text:
+        return UserError(f"the disk is full: {path} cannot grow; free space and resume, what was committed is kept")
+    if "locked" in text:
+        return UserError(f"{path} is being written by another process; give each worker its own log file")
+    if "not a database" in text or "malformed" in text or "no such table" in text:
+        return UserError(f"{path} is not an episode log, or is damaged ({text}); move it away to start a fresh one")
+    return UserError(f"cannot use the episode log {path}: {text}")
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    row = connection.execute("SELECT version, application FROM schema").fetchone()
+    if row is None or row[1] != "wardround":
+        raise UserError(f"{path} is not an episode log of wardround; name another file")
+    if row[0] > SCHEMA_VERSION:
+        raise UserError(
+            f"{path} has log schema {row[0]}, this wardround reads up to {SCHEMA_VERSION}; upgrade wardround to read it"
+        )

@@ -1,0 +1,213 @@
+"""Reading logs back: episodes, and trajectories whose prompts are rebuilt by walking the message tree to its root."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from wardround.core import Message, ToolCall, Usage, UserError
+from wardround.log.database import LOG_SUFFIX, explained, open_for_reading
+from wardround.log.path import ROOT
+from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note, ToolRecord, Trajectory, Turn
+
+_WALK = """
+WITH RECURSIVE node(hash) AS (
+    SELECT prompt_hash FROM turn WHERE episode = :episode
+    UNION SELECT reply_hash FROM turn WHERE episode = :episode
+    UNION SELECT message.parent FROM message JOIN node ON message.hash = node.hash
+)
+SELECT message.hash, message.parent, body.text
+FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
+"""
+_EPISODES = """
+SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key) FROM episode
+"""
+_Tree = dict[bytes, tuple[bytes, Message]]
+
+
+class LogReader:
+    """Reads one log file, or every ``*.episodes.sqlite`` under a run folder, also while they are being written.
+
+    An episode that is in several files (its worker was killed and another took over) is read where it got furthest.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        files = sorted(path.rglob(f"*{LOG_SUFFIX}")) if path.is_dir() else [path]
+        if not files:
+            raise UserError(f"no episode log (*{LOG_SUFFIX}) under {path}; is it a run folder?")
+        self._connections: list[tuple[Path, sqlite3.Connection]] = []
+        try:
+            for file in files:
+                self._connections.append((file, open_for_reading(file)))
+        except UserError:
+            self.close()
+            raise
+
+    def episodes(self) -> tuple[EpisodeEntry, ...]:
+        """All episodes, by key."""
+        return tuple(entry for _, (entry, _, _) in sorted(self._index().items()))
+
+    def trajectory(self, episode: str) -> Trajectory:
+        """Read one episode whole. Raises UserError when there is none of that key."""
+        found = self._index(episode).get(episode)
+        if found is None:
+            raise UserError(f"no episode {episode!r} in {self.path}")
+        entry, file, connection = found
+        try:
+            connection.execute("BEGIN")
+            try:
+                return _trajectory(connection, entry)
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise explained(error, file) from error
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        """Read every episode, one at a time, by key."""
+        for entry in self.episodes():
+            yield self.trajectory(entry.key)
+
+    def close(self) -> None:
+        """Close the files."""
+        for _, connection in self._connections:
+            connection.close()
+        self._connections.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _index(self, episode: str | None = None) -> dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]]:
+        best: dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]] = {}
+        for file, connection in self._connections:
+            query, values = (_EPISODES, ()) if episode is None else (_EPISODES + "WHERE key = ?", (episode,))
+            try:
+                rows = connection.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise explained(error, file) from error
+            for row in rows:
+                entry = _entry(row)
+                held = best.get(entry.key)
+                if held is None or _further(entry) > _further(held[0]):
+                    best[entry.key] = (entry, file, connection)
+        return best
+
+
+def _further(entry: EpisodeEntry) -> tuple[bool, str, int]:
+    return entry.state == "finished", entry.ended or "", entry.turns
+
+
+def _entry(row: tuple[Any, ...]) -> EpisodeEntry:
+    key, facts, outcome, state, started, ended, turns = row
+    return EpisodeEntry(
+        key=key,
+        facts=json.loads(facts),
+        outcome=None if outcome is None else json.loads(outcome),
+        state=state,
+        started=started,
+        ended=ended,
+        turns=turns,
+    )
+
+
+def _trajectory(connection: sqlite3.Connection, entry: EpisodeEntry) -> Trajectory:
+    rows = connection.execute(_WALK, {"episode": entry.key})
+    tree = {node: (parent, Message.from_wire(json.loads(text))) for node, parent, text in rows}
+    paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
+    results = _results(connection, entry.key)
+    cursor = connection.execute("SELECT * FROM turn WHERE episode = ? ORDER BY ordinal", (entry.key,))
+    names = [column[0] for column in cursor.description]
+    turns = tuple(
+        _turn(connection, dict(zip(names, row, strict=True)), tree, paths, results.get(row[1], ())) for row in cursor
+    )
+    notes = connection.execute("SELECT n, kind, detail FROM note WHERE episode = ? ORDER BY n", (entry.key,))
+    read = tuple(Note(n=n, kind=kind, detail=json.loads(detail)) for n, kind, detail in notes)
+    return Trajectory(entry=entry, turns=turns, notes=read)
+
+
+def _turn(
+    connection: sqlite3.Connection,
+    row: Mapping[str, Any],
+    tree: _Tree,
+    paths: dict[bytes, tuple[Message, ...]],
+    results: tuple[ToolRecord, ...],
+) -> Turn:
+    tools, reasoning = _text(connection, row["tools"]), _text(connection, row["reasoning"])
+    settings, logprobs = _text(connection, row["settings"]), row["token_logprobs"]
+    return Turn(
+        ordinal=row["ordinal"],
+        purpose=row["purpose"],
+        prompt=_path(tree, paths, row["prompt_hash"]),
+        reply=tree[row["reply_hash"]][1],
+        prompt_hash=row["prompt_hash"].hex(),
+        reply_hash=row["reply_hash"].hex(),
+        request_digest=row["request_digest"],
+        model=row["model"],
+        identity=row["identity"],
+        finish_reason=row["finish"],
+        usage=Usage(**{name: row[name] or 0 for name in USAGE_FIELDS}),
+        unreported=tuple(name for name in USAGE_FIELDS if row[name] is None),
+        cost=row["cost"],
+        seconds=row["seconds"],
+        attempts=row["attempts"],
+        prompt_bytes=row["prompt_bytes"],
+        prefix_bytes=row["prefix_bytes"],
+        tools=() if tools is None else tuple(json.loads(tools)),
+        settings={} if settings is None else json.loads(settings),
+        reasoning=reasoning,
+        token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
+        ended=row["ended"],
+        results=results,
+    )
+
+
+def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> tuple[Message, ...]:
+    """Messages from the root to a node; paths already walked are reused."""
+    tail: list[tuple[bytes, Message]] = []
+    node = tip
+    while node not in paths:
+        parent, message = tree[node]
+        tail.append((node, message))
+        node = parent
+    path = paths[node] + tuple(message for _, message in reversed(tail))
+    paths[tip] = path
+    return path
+
+
+def _results(connection: sqlite3.Connection, episode: str) -> dict[int, tuple[ToolRecord, ...]]:
+    rows = connection.execute(
+        "SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, row_ids, "
+        "cursor, body.text FROM tool JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n",
+        (episode,),
+    )
+    found: dict[int, tuple[ToolRecord, ...]] = {}
+    for turn, call_id, name, arguments, is_error, seconds, table, total, shown, row_ids, cursor, text in rows:
+        record = ToolRecord(
+            call=ToolCall(id=call_id, name=name, arguments=arguments),
+            result_text=json.loads(text)["content"],
+            is_error=bool(is_error),
+            seconds=seconds,
+            table=table,
+            rows_total=total,
+            rows_shown=shown,
+            row_ids=tuple(json.loads(row_ids)),
+            cursor=cursor,
+        )
+        found[turn] = (*found.get(turn, ()), record)
+    return found
+
+
+def _text(connection: sqlite3.Connection, digest: bytes | None) -> str | None:
+    if digest is None:
+        return None
+    row = connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
+    return None if row is None else str(row[0])

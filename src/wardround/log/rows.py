@@ -1,0 +1,153 @@
+"""The rows of a log as data, and what the log asks of a request and a reply (it does not know the models room)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from wardround.core import Message, ToolCall, ToolSchema, Usage
+
+EpisodeState = Literal["open", "finished"]
+USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+"""The fields of Usage, in the order of the turn table's columns."""
+
+
+class AskedRequest(Protocol):
+    """A model request as the log needs it; ``wardround.models.Request`` is one."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+    @property
+    def tools(self) -> Sequence[ToolSchema]: ...
+    @property
+    def settings(self) -> Any: ...
+    @property
+    def ordinal(self) -> int: ...
+    def digest(self, identity: str, *, path: bytes | None = None) -> str: ...
+
+
+class GivenReply(Protocol):
+    """A model reply as the log needs it; ``wardround.models.Reply`` is one."""
+
+    @property
+    def message(self) -> Message: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def finish_reason(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def cost(self) -> float | None: ...
+    @property
+    def token_logprobs(self) -> tuple[float, ...] | None: ...
+    @property
+    def unreported(self) -> tuple[str, ...]: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def reasoning(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """One tool call and its result. ``row_ids`` are the record rows whose content is in ``result_text``."""
+
+    call: ToolCall
+    result_text: str
+    is_error: bool = False
+    seconds: float = 0.0
+    table: str | None = None
+    rows_total: int | None = None
+    rows_shown: int | None = None
+    row_ids: tuple[str, ...] = ()
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something an episode decided or met outside its messages. ``n`` counts from 0 within the episode."""
+
+    n: int
+    kind: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One model call and its tool results, as read back.
+
+    ``prompt_hash`` and ``reply_hash`` name nodes of the message tree. ``prefix_bytes`` of ``prompt_bytes`` repeat the
+    previous prompt of the same purpose from its start (what a served model's prefix cache can reuse).
+    """
+
+    ordinal: int
+    purpose: str
+    prompt: tuple[Message, ...]
+    reply: Message
+    prompt_hash: str
+    reply_hash: str
+    request_digest: str
+    model: str
+    identity: str
+    finish_reason: str
+    usage: Usage
+    unreported: tuple[str, ...]
+    cost: float | None
+    seconds: float
+    attempts: int
+    prompt_bytes: int
+    prefix_bytes: int
+    tools: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    reasoning: str | None = None
+    token_logprobs: tuple[float, ...] | None = None
+    ended: str = ""
+    results: tuple[ToolRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeEntry:
+    """An episode's row. ``outcome`` is None while it is open; ``started`` and ``ended`` are UTC, ISO 8601."""
+
+    key: str
+    facts: Mapping[str, Any]
+    state: EpisodeState
+    outcome: Mapping[str, Any] | None
+    started: str
+    ended: str | None
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """All that is recorded of one episode, turns in the order of their ordinals."""
+
+    entry: EpisodeEntry
+    turns: tuple[Turn, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def episode(self) -> str:
+        """The episode's key."""
+        return self.entry.key
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was said of the episode when it began."""
+        return self.entry.facts
+
+    @property
+    def outcome(self) -> Mapping[str, Any] | None:
+        """How it ended; None while it is open."""
+        return self.entry.outcome
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all turns (unreported ones count as 0)."""
+        return sum((turn.usage for turn in self.turns), start=Usage())

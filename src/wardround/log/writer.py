@@ -1,0 +1,246 @@
+"""Writing a log: an episode hands over its turns, the file takes them in groups.
+
+Rows wait in memory and go in one transaction when an episode finishes, when a group is full, or when the last commit
+is older than ``group_seconds``. A killed process loses at most the group that was waiting; the file stays whole.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from wardround.core import Message, ToolSchema, canonical_json, chain_hash
+from wardround.log.database import explained, open_for_writing
+from wardround.log.path import ROOT, PromptPath
+from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord
+
+_STATEMENTS = {
+    "episode": "INSERT INTO episode VALUES (?, ?, NULL, 'open', ?, NULL) ON CONFLICT (key) DO UPDATE SET "
+    "facts = excluded.facts, outcome = NULL, state = 'open', started = excluded.started, ended = NULL",
+    "body": "INSERT OR IGNORE INTO body VALUES (?, ?)",
+    "message": "INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?)",
+    "stale_tool": "DELETE FROM tool WHERE episode = ? AND turn = ?",
+    "turn": f"INSERT OR REPLACE INTO turn VALUES ({', '.join('?' * 23)})",
+    "tool": f"INSERT OR REPLACE INTO tool VALUES ({', '.join('?' * 14)})",
+    "note": "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)",
+    "trim_turn": "DELETE FROM turn WHERE episode = ? AND ordinal > ?",
+    "trim_tool": "DELETE FROM tool WHERE episode = ? AND turn > ?",
+    "trim_note": "DELETE FROM note WHERE episode = ? AND n >= ?",
+    "finish": "UPDATE episode SET outcome = ?, state = 'finished', ended = ? WHERE key = ?",
+}
+"""In the order in which a group runs them."""
+
+
+class EpisodeLog:
+    """One worker's log file. Not for several threads; for several processes, one file each."""
+
+    def __init__(self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.5) -> None:
+        self.path = path
+        self._connection = open_for_writing(path)
+        self._group_turns = group_turns
+        self._group_seconds = group_seconds
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _STATEMENTS}
+        self._begun: set[str] = set()
+        self._turns_waiting = 0
+        self._last_commit = time.monotonic()
+
+    def begin(self, episode: str, facts: Mapping[str, Any]) -> EpisodeRecorder:
+        """Start an episode, or start it again: rows of an earlier try are replaced one by one, leftovers at the end."""
+        if episode in self._begun:
+            self.flush()
+        earlier = self._connection.execute("SELECT 1 FROM episode WHERE key = ?", (episode,)).fetchone()
+        self._begun.add(episode)
+        self._add("episode", (episode, _json(facts), _now()))
+        return EpisodeRecorder(self, episode, again=earlier is not None)
+
+    def flush(self) -> None:
+        """Commit what waits. Call it when the worker goes idle; otherwise groups commit by themselves."""
+        self._turns_waiting = 0
+        self._last_commit = time.monotonic()
+        if not any(self._waiting.values()):
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for name, statement in _STATEMENTS.items():
+                if self._waiting[name]:
+                    self._connection.executemany(statement, self._waiting[name])
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise explained(error, self.path) from error
+        for rows in self._waiting.values():
+            rows.clear()
+        self._begun.clear()
+
+    def close(self) -> None:
+        """Commit and close; the file is then complete without its side files."""
+        try:
+            self.flush()
+        finally:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _add(self, name: str, row: tuple[Any, ...]) -> None:
+        self._waiting[name].append(row)
+
+    def _turn_added(self) -> None:
+        self._turns_waiting += 1
+        waited = time.monotonic() - self._last_commit
+        if self._turns_waiting >= self._group_turns or waited >= self._group_seconds:
+            self.flush()
+
+
+class EpisodeRecorder:
+    """Records one episode. A turn costs what is new in it, whatever came before."""
+
+    def __init__(self, log: EpisodeLog, episode: str, *, again: bool) -> None:
+        self.episode = episode
+        self._log = log
+        self._again = again
+        self._paths: dict[str, PromptPath] = {}
+        self._written: set[bytes] = set()
+        self._ordinals: set[int] = set()
+        self._notes = 0
+        self._tools: tuple[Sequence[ToolSchema], bytes | None] = ((), None)
+        self._settings: tuple[Any, bytes] = (None, b"")
+        self._tools_of: dict[str, bytes | None] = {}
+
+    def turn(
+        self, request: AskedRequest, reply: GivenReply, results: Sequence[ToolRecord] = (), *, purpose: str = "act"
+    ) -> None:
+        """Record one model call and the results of the tools it asked for."""
+        if request.ordinal in self._ordinals:
+            raise ValueError(f"turn {request.ordinal} of episode {self.episode!r} is recorded already")
+        self._ordinals.add(request.ordinal)
+        path = self._paths.setdefault(purpose, PromptPath())
+        tools = self._tools_hash(request.tools)
+        shared = path.follow(request.messages)
+        self._add_nodes(path, shared)
+        reply_hash = chain_hash(path.tip, reply.message)
+        self._add_node(reply_hash, path.tip, reply.message)
+        same_tools = self._tools_of.get(purpose, tools) == tools
+        self._tools_of[purpose] = tools
+        identity = reply.identity or reply.model
+        counted = tuple(None if name in reply.unreported else getattr(reply.usage, name) for name in USAGE_FIELDS)
+        self._log._add(
+            "turn",
+            (
+                self.episode,
+                request.ordinal,
+                purpose,
+                path.tip,
+                reply_hash,
+                request.digest(identity, path=path.tip),
+                reply.model,
+                identity,
+                reply.finish_reason,
+                *counted,
+                reply.cost,
+                reply.seconds,
+                reply.attempts,
+                path.size_bytes(len(request.messages)),
+                path.size_bytes(shared) if same_tools else 0,
+                tools,
+                self._settings_hash(request.settings),
+                None if reply.reasoning is None else self._add_text(reply.reasoning),
+                None if reply.token_logprobs is None else _json(reply.token_logprobs),
+                _now(),
+            ),
+        )
+        self._add_results(request.ordinal, results)
+        self._log._turn_added()
+
+    def note(self, kind: str, detail: Mapping[str, Any]) -> None:
+        """Record a decision: what a budget removed, a reminder, a skip, a failure."""
+        self._log._add("note", (self.episode, self._notes, kind, _json(detail)))
+        self._notes += 1
+
+    def finish(self, outcome: Mapping[str, Any]) -> None:
+        """Record how the episode ended and commit."""
+        if self._again:
+            last = max(self._ordinals, default=-1)
+            self._log._add("trim_turn", (self.episode, last))
+            self._log._add("trim_tool", (self.episode, last))
+            self._log._add("trim_note", (self.episode, self._notes))
+        self._log._add("finish", (_json(outcome), _now(), self.episode))
+        self._log.flush()
+
+    def _add_nodes(self, path: PromptPath, shared: int) -> None:
+        parent = path.hashes[shared - 1] if shared else ROOT
+        for node, message in zip(path.hashes[shared:], path.messages[shared:], strict=True):
+            self._add_node(node, parent, message)
+            parent = node
+
+    def _add_node(self, node: bytes, parent: bytes, message: Message) -> None:
+        if node in self._written:
+            return
+        self._written.add(node)
+        self._log._add("message", (node, parent, message.role, self._add_body(message)))
+
+    def _add_body(self, message: Message) -> bytes:
+        if message.digest not in self._written:
+            self._written.add(message.digest)
+            self._log._add("body", (message.digest, message.wire.decode()))
+        return message.digest
+
+    def _add_text(self, text: str) -> bytes:
+        data = text.encode("utf-8", "replace")
+        digest = sha256(data).digest()
+        self._log._add("body", (digest, data.decode()))
+        return digest
+
+    def _add_results(self, ordinal: int, results: Sequence[ToolRecord]) -> None:
+        if self._again:
+            self._log._add("stale_tool", (self.episode, ordinal))
+        for n, result in enumerate(results):
+            body = self._add_body(Message(role="tool", content=result.result_text, tool_call_id=result.call.id))
+            call = result.call
+            row_ids = _json(result.row_ids)
+            counts = (result.table, result.rows_total, result.rows_shown, row_ids)
+            head = (self.episode, ordinal, n, call.id, call.name, _plain(call.arguments), result.is_error)
+            self._log._add("tool", (*head, result.seconds, *counts, body, result.cursor))
+
+    def _tools_hash(self, tools: Sequence[ToolSchema]) -> bytes | None:
+        if not tools:
+            return None
+        known, digest = self._tools
+        if known is not tools or digest is None:
+            digest = self._add_text("[" + ",".join(tool.wire.decode() for tool in tools) + "]")
+            self._tools = (tools, digest)
+        return digest
+
+    def _settings_hash(self, settings: Any) -> bytes:
+        known, digest = self._settings
+        if known is not settings:
+            digest = self._add_text(canonical_json(asdict(settings)).decode())
+            self._settings = (settings, digest)
+        return digest
+
+
+def _json(value: Any) -> str:
+    return _plain(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+
+
+def _plain(text: str) -> str:
+    """Text without lone surrogates, which a model can write and SQLite cannot store."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,105 @@
+"""The chat-completions client: any OpenAI-compatible server is a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from wardround.core import Price, ProviderError, content_hash
+from wardround.models.endpoint import Endpoint
+from wardround.models.protocol import Reply, Request
+from wardround.models.retry import Attempts, Fault
+from wardround.models.wire import MalformedReply, ReadReply, decode_reply, encode_request
+
+_SCHEMA_WORDS = ("response_format", "json_schema", "guided", "structured", "grammar")
+
+
+class ChatModel:
+    """A model served behind ``/chat/completions``.
+
+    ``served_name`` is what the server calls it; ``extra`` are fields added to every request body (for example
+    ``{"chat_template_kwargs": {"enable_thinking": False}}``), and part of the model's identity.
+    """
+
+    def __init__(
+        self,
+        served_name: str,
+        endpoint: Endpoint,
+        *,
+        price: Price | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = f"openai/{served_name}"
+        self.identity = f"{self.name}@{endpoint.base_url}"
+        if extra:
+            self.identity += f"#{content_hash(dict(extra))[:12]}"
+        self.endpoint = endpoint
+        self._served_name = served_name
+        self._price = price
+        self._extra = dict(extra or {})
+        self._takes_schema = True
+
+    async def check(self) -> None:
+        """Raise ProviderError when the endpoint cannot be reached, refuses the key, or serves no such model."""
+        served = await self.endpoint.served_models()
+        if served and self._served_name not in served:
+            named = ", ".join(served[:8]) + (f" and {len(served) - 8} more" if len(served) > 8 else "")
+            raise ProviderError(
+                f"{self.endpoint.base_url} serves no model {self._served_name!r}; it serves {named}", status=404
+            )
+
+    async def complete(self, request: Request) -> Reply:
+        """Ask, and ask again where that may help. Raises ProviderError with one clear line."""
+        endpoint = self.endpoint
+        attempts = Attempts(endpoint.policy, f"{self.name} at {endpoint.base_url}")
+        body = self._encode(request)
+        while True:
+            await endpoint.breaker.admit(attempts)
+            async with endpoint.slots:
+                attempts.start()
+                answer = await endpoint.post("/chat/completions", body, seconds=attempts.remaining_seconds)
+            fault = answer.fault
+            if fault is None:
+                try:
+                    read = decode_reply(answer.body, call_prefix=f"call_{request.ordinal}")
+                except MalformedReply as error:
+                    fault = Fault(kind="malformed", message=str(error))
+                else:
+                    return self._reply(read, attempts)
+            if self._refuses_schema(request, fault):
+                body = self._encode(request)
+                continue
+            await asyncio.sleep(attempts.wait_after(fault))
+
+    async def close(self) -> None:
+        """Close the endpoint's connections."""
+        await self.endpoint.close()
+
+    def _encode(self, request: Request) -> bytes:
+        return encode_request(request, self._served_name, extra=self._extra, with_schema=self._takes_schema)
+
+    def _refuses_schema(self, request: Request, fault: Fault) -> bool:
+        """Whether the server offers no structured output; it is then asked without, from now on."""
+        if request.response_schema is None or not self._takes_schema or fault.status not in (400, 422, 501):
+            return False
+        if not any(word in fault.message.lower() for word in _SCHEMA_WORDS):
+            return False
+        self._takes_schema = False
+        return True
+
+    def _reply(self, read: ReadReply, attempts: Attempts) -> Reply:
+        known = "input_tokens" not in read.unreported and "output_tokens" not in read.unreported
+        return Reply(
+            message=read.message,
+            usage=read.usage,
+            finish_reason=read.finish_reason,
+            model=read.model or self._served_name,
+            seconds=attempts.seconds,
+            attempts=attempts.count,
+            cost=self._price.cost(read.usage) if self._price is not None and known else None,
+            token_logprobs=read.token_logprobs,
+            unreported=read.unreported,
+            identity=self.identity,
+            reasoning=read.reasoning,
+        )

@@ -1,0 +1,84 @@
+"""A model by the name a person gives on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from wardround.core import Price, UserError
+from wardround.models.client import ChatModel
+from wardround.models.endpoint import Endpoint
+from wardround.models.guard import DataUseGuard
+from wardround.models.protocol import Model
+from wardround.models.retry import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """What can be opened. ``needs`` says what has to be given with it."""
+
+    name: str
+    description: str
+    needs: str = ""
+
+
+_ENTRIES = (
+    ModelEntry(name="offline", description="Rule-based policy: a floor, not a language model; no network, no key."),
+    ModelEntry(
+        name="openai/<name>",
+        description="A model behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, a proxy, hosted).",
+        needs="--base-url; --permit-endpoint for real records on another machine",
+    ),
+)
+
+
+def list_models() -> tuple[ModelEntry, ...]:
+    """Everything ``open_model`` knows, in the order to show it."""
+    return _ENTRIES
+
+
+def open_model(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    price: Price | None = None,
+    guard: DataUseGuard | None = None,
+    retry: RetryPolicy | None = None,
+    max_concurrent: int = 64,
+    extra: Mapping[str, Any] | None = None,
+    endpoint: Endpoint | None = None,
+) -> Model:
+    """Open a model. Without a guard the strictest one holds: record text stays on this machine.
+
+    ``endpoint`` shares another model's endpoint, limit and breaker. Raises UserError for an unknown name, a missing
+    option or an endpoint the guard does not allow.
+    """
+    backend, _, rest = name.partition("/")
+    if backend == "openai" and rest:
+        if endpoint is None:
+            if base_url is None:
+                raise UserError(f"{name} needs an endpoint: give --base-url, for example http://127.0.0.1:8000/v1")
+            endpoint = Endpoint(
+                base_url, guard=guard or DataUseGuard(), api_key=api_key, policy=retry, max_concurrent=max_concurrent
+            )
+        return ChatModel(rest, endpoint, price=price, extra=extra)
+    if base_url is not None:
+        raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
+    if name == "offline":
+        return _open_offline()
+    known = [entry.name for entry in _ENTRIES]
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UserError(f"unknown model {name!r}; {hint}known are {', '.join(known)}")
+
+
+def _open_offline() -> Model:
+    if find_spec("wardround.models.offline") is None:
+        raise UserError("this build has no offline model")
+    model: Model = import_module("wardround.models.offline").OfflineModel()
+    return model

@@ -1,0 +1,236 @@
+"""The chat-completions wire: a request to bytes, bytes to a reply. No network here.
+
+Messages go out as the bytes they were encoded to once. Replies are read as endpoints really send them: null or
+part-wise content, arguments as objects, the old ``function_call``, missing ids and usage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from wardround.core import Message, ToolCall, Usage
+from wardround.models.protocol import FinishReason, Request
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+class MalformedReply(ValueError):
+    """The endpoint said 200 and then nothing that reads as a chat completion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReply:
+    """A reply's body as read; the client adds time, attempts and cost."""
+
+    message: Message
+    finish_reason: FinishReason
+    usage: Usage
+    unreported: tuple[str, ...]
+    model: str
+    token_logprobs: tuple[float, ...] | None
+    reasoning: str | None
+
+
+def encode_request(
+    request: Request, model: str, *, extra: Mapping[str, Any] | None = None, with_schema: bool = True
+) -> bytes:
+    """Return the request's body. ``extra`` fields are added last; an extra that is None removes a standard field."""
+    settings = request.settings
+    fields: dict[str, Any] = {
+        "max_tokens": settings.max_output_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "presence_penalty": settings.presence_penalty,
+        "seed": settings.seed,
+        "logprobs": True if settings.token_logprobs else None,
+    }
+    if with_schema and request.response_schema is not None:
+        schema = {"name": "answer", "schema": request.response_schema}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    extra = dict(extra or {})
+    if "max_completion_tokens" in extra:
+        del fields["max_tokens"]
+    fields |= extra
+    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, request.messages)), b"]"]
+    if request.tools:
+        parts += [b',"tools":[', b",".join(tool.wire for tool in request.tools), b"]"]
+    for name, value in fields.items():
+        if value is not None:
+            parts += [b",", _json(name), b":", _json(value)]
+    parts.append(b"}")
+    return b"".join(parts)
+
+
+def sendable(message: Message) -> bytes:
+    """The bytes to send for a message: its own, unless servers would refuse them.
+
+    Servers parse the arguments of earlier calls, and once a model has written broken JSON they answer 400 to all that
+    follows (vLLM issue 43995), so such arguments go out inside an object. The log keeps what the model wrote.
+    """
+    if not message.tool_calls or all(_is_object(call.arguments) for call in message.tool_calls):
+        return message.wire
+    calls = tuple(
+        call if _is_object(call.arguments) else ToolCall(id=call.id, name=call.name, arguments=_mended(call.arguments))
+        for call in message.tool_calls
+    )
+    return Message(role=message.role, content=message.content, tool_calls=calls).wire
+
+
+def decode_reply(body: bytes, *, call_prefix: str) -> ReadReply:
+    """Read a chat completion. ``call_prefix`` makes ids for calls that come without one. Raises MalformedReply."""
+    try:
+        data = json.loads(body)
+    except ValueError as error:
+        raise MalformedReply(f"the reply is not JSON ({error})") from error
+    return read_reply(data, call_prefix=call_prefix)
+
+
+def read_reply(data: Any, *, call_prefix: str) -> ReadReply:
+    """Read a decoded chat completion; see ``decode_reply``."""
+    if not isinstance(data, dict):
+        raise MalformedReply("the reply is not a JSON object")
+    choices = data.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        said = error_text(data)
+        raise MalformedReply(f"the reply has no choices{': ' + said if said else ''}")
+    choice = choices[0]
+    raw = choice.get("message")
+    if not isinstance(raw, dict):
+        raise MalformedReply("the reply's first choice has no message")
+    message = read_message(raw, call_prefix=call_prefix)
+    usage, unreported = read_usage(data.get("usage"))
+    return ReadReply(
+        message=message,
+        finish_reason=_finish(choice.get("finish_reason"), message),
+        usage=usage,
+        unreported=unreported,
+        model=data["model"] if isinstance(data.get("model"), str) else "",
+        token_logprobs=_logprobs(choice.get("logprobs")),
+        reasoning=_reasoning(raw),
+    )
+
+
+def read_message(raw: Mapping[str, Any], *, call_prefix: str) -> Message:
+    """Read an assistant message; every call gets an id that is unique within it."""
+    calls = raw.get("tool_calls") or ()
+    if not calls and isinstance(raw.get("function_call"), dict):
+        calls = ({"function": raw["function_call"]},)
+    if not isinstance(calls, list | tuple):
+        raise MalformedReply("tool_calls is not a list")
+    read: list[ToolCall] = []
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            raise MalformedReply(f"tool call {index} is not an object")
+        read.append(_call(call, f"{call_prefix}_{index}", {earlier.id for earlier in read}))
+    content = _text(raw.get("content"))
+    if content is None and isinstance(raw.get("refusal"), str):
+        content = raw["refusal"]
+    if content is None and not read:
+        content = ""
+    return Message(role="assistant", content=content, tool_calls=tuple(read))
+
+
+def read_usage(raw: Any) -> tuple[Usage, tuple[str, ...]]:
+    """Return the usage and the names of the fields the endpoint did not report."""
+    raw = raw if isinstance(raw, dict) else {}
+    prompt = raw.get("prompt_tokens_details") or {}
+    completion = raw.get("completion_tokens_details") or {}
+    found = {
+        "input_tokens": raw.get("prompt_tokens"),
+        "output_tokens": raw.get("completion_tokens"),
+        "cached_tokens": prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
+        "reasoning_tokens": completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
+    }
+    if found["cached_tokens"] is None:
+        found["cached_tokens"] = raw.get("prompt_cache_hit_tokens")
+    counted = {name: value for name, value in found.items() if isinstance(value, int) and value >= 0}
+    return Usage(**counted), tuple(name for name in found if name not in counted)
+
+
+def error_text(data: Any) -> str:
+    """What an error body says, in one line; empty when it says nothing."""
+    if isinstance(data, dict):
+        error = data.get("error", data.get("detail", data.get("message")))
+        if isinstance(error, dict):
+            error = error.get("message", error)
+        data = error
+    if data is None:
+        return ""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _call(raw: Mapping[str, Any], fallback: str, taken: set[str]) -> ToolCall:
+    function = raw.get("function")
+    source: Mapping[str, Any] = function if isinstance(function, dict) else raw
+    arguments = source.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+    identifier = raw.get("id")
+    if not isinstance(identifier, str) or not identifier or identifier in taken:
+        identifier = fallback
+    return ToolCall(id=identifier, name=str(source.get("name") or ""), arguments=arguments)
+
+
+def _text(content: Any) -> str | None:
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
+    raise MalformedReply(f"content is a {type(content).__name__}, not text")
+
+
+def _finish(reason: Any, message: Message) -> FinishReason:
+    mapped = _FINISH.get(reason) if isinstance(reason, str) else None
+    if message.tool_calls and mapped in (None, "stop"):
+        return "tool_calls"
+    return mapped or "other"
+
+
+def _logprobs(raw: Any) -> tuple[float, ...] | None:
+    tokens = raw.get("content") if isinstance(raw, dict) else None
+    if not isinstance(tokens, list):
+        return None
+    values = [token.get("logprob") for token in tokens if isinstance(token, dict)]
+    return tuple(float(value) for value in values if isinstance(value, int | float))
+
+
+def _reasoning(raw: Mapping[str, Any]) -> str | None:
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(raw.get(name), str) and raw[name]:
+            return str(raw[name])
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except ValueError:
+        return False
+
+
+def _mended(arguments: str) -> str:
+    return json.dumps({"malformed_arguments": arguments} if arguments.strip() else {}, ensure_ascii=False)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
