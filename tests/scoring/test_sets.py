@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.codes import LabelSet
 from wardround.core import UserError
 from wardround.scoring import best_at_k, set_scores
 
-
-class Aliases:
-    """A label set of two labels, one with an alias."""
-
-    _known = {"heart failure": "Heart failure", "chf": "Heart failure", "asthma": "Asthma"}
-
-    def resolve(self, text: str) -> str | None:
-        return self._known.get(" ".join(text.casefold().split()))
+ALIASES = LabelSet(name="two", labels=("Heart failure", "Asthma"), aliases={"CHF": "Heart failure"})
 
 
 def test_two_of_three_answers_are_among_four_labels() -> None:
@@ -50,13 +44,13 @@ def test_edge_cases(answer: list[str] | None, target: list[str], expected: tuple
 def test_spellings_of_one_label_count_once() -> None:
     score = set_scores(["CHF", "heart  failure", "Ａｓｔｈｍａ"], ["Heart failure", "asthma"])
     assert (score.hits, score.answered) == (2, 3)  # without a label set CHF is just another word
-    resolved = set_scores(["CHF", "heart  failure"], ["Heart failure", "Asthma"], Aliases())
+    resolved = set_scores(["CHF", "heart  failure"], ["Heart failure", "Asthma"], ALIASES)
     assert (resolved.hits, resolved.answered, resolved.wanted) == (1, 1, 2)
     assert resolved.outside == ()
 
 
 def test_an_answer_outside_the_candidates_is_wrong_and_named() -> None:
-    score = set_scores(["asthma", "Ennui"], ["Asthma"], Aliases())
+    score = set_scores(["asthma", "Ennui"], ["Asthma"], ALIASES)
     assert score.precision == 0.5
     assert score.outside == ("Ennui",)
 

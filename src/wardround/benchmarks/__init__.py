@@ -4,6 +4,7 @@ Nothing here runs an agent or scores an answer.
 """
 
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task, list_tasks
 
@@ -18,4 +19,5 @@ __all__ = [
     "Task",
     "get_task",
     "list_tasks",
+    "render_prompt",
 ]

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from wardround.codes import LabelSet, normalise_label
 from wardround.core import UserError
-
-
-class Labels(Protocol):
-    """What scoring needs of a label set: a spelling's official label, or None."""
-
-    def resolve(self, text: str) -> str | None:
-        """Return the official label of a spelling."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +24,7 @@ class SetScore:
     outside: tuple[str, ...] = ()
 
 
-def set_scores(answer: Iterable[str] | None, target: Iterable[str], label_set: Labels | None = None) -> SetScore:
+def set_scores(answer: Iterable[str] | None, target: Iterable[str], label_set: LabelSet | None = None) -> SetScore:
     """Score an answer as a set (eq. 12-14).
 
     Both sides are normalised (Unicode NFKC, case, inner space) and resolved to official labels through ``label_set``,
@@ -71,10 +62,9 @@ def best_at_k(scores: Sequence[float], k: int) -> float:
     return math.fsum(ordered[j] * (math.comb(j, k - 1) / subsets) for j in range(k - 1, n))
 
 
-def _key(text: str, label_set: Labels | None) -> str:
+def _key(text: str, label_set: LabelSet | None) -> str:
     official = label_set.resolve(text) if label_set is not None else None
-    plain = unicodedata.normalize("NFKC", official if official is not None else text)
-    return " ".join(plain.casefold().split())
+    return normalise_label(official if official is not None else text)
 
 
 def _share(part: int, whole: int, *, both_empty: bool) -> float:

@@ -1,0 +1,17 @@
+"""A sample's prompt: the task's template with the subject, the time and the candidate table filled in."""
+
+from __future__ import annotations
+
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.task import Task
+from wardround.core import format_time
+
+
+def render_prompt(task: Task, sample: Sample, space: str) -> str:
+    """Return the first user message of an episode. ``space`` is the name of the candidate table.
+
+    Nothing of the target reaches it: only the subject, the prediction time and names that all samples share.
+    """
+    return task.prompt.render(
+        subject_id=sample.subject_id, current_time=format_time(sample.prediction_time), candidate_table=space
+    )

@@ -1,0 +1,138 @@
+"""Intervals over patients: whole patients are drawn with replacement, never single samples, because two questions
+about one patient are not two independent observations. Everything is one matrix product; every draw has a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import UserError, derive_seed
+
+Floats = npt.NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
+"""Maps column sums, shape (..., columns), to one number each, shape (...). NaN where it is not defined."""
+
+Method = Literal["bca", "percentile"]
+_CHUNK_CELLS = 4_000_000
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate and its interval. ``low`` and ``high`` are None where fewer than two subjects stand behind it."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+    subjects: int
+    confidence: float = 0.95
+    method: str = "bca"
+
+
+def mean_of_rows(sums: Floats) -> Floats:
+    """The statistic of a plain mean: columns are the value and a one per row."""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """Divide, NaN where the denominator is 0."""
+    result: Floats = np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=whole != 0)
+    return result
+
+
+def patient_bootstrap(
+    values: Sequence[float],
+    subjects: Sequence[Hashable],
+    *,
+    seed: int,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    method: Method = "bca",
+) -> Interval:
+    """Return the mean of ``values`` and its interval, resampling the patients they belong to."""
+    rows = np.column_stack([np.asarray(values, float), np.ones(len(values))])
+    return cluster_bootstrap(
+        rows, subjects, mean_of_rows, seed=seed, resamples=resamples, confidence=confidence, method=method
+    )
+
+
+def cluster_bootstrap(
+    rows: Floats,
+    subjects: Sequence[Hashable],
+    statistic: Statistic,
+    *,
+    seed: int,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    method: Method = "bca",
+) -> Interval:
+    """Return a statistic of column sums and its interval over patients.
+
+    ``bca`` is Efron's bias-corrected and accelerated interval (jackknife over patients), ``percentile`` the plain one.
+    Resamples in which the statistic is undefined are left out.
+    """
+    if len(rows) != len(subjects) or not len(rows):
+        raise UserError(
+            f"{len(rows)} values for {len(subjects)} subjects: an interval needs as many of both, at least one"
+        )
+    if not 0 < confidence < 1:
+        raise UserError(f"confidence must lie between 0 and 1, not {confidence!r}")
+    sums = sum_by_subject(rows, subjects)
+    estimate = float(statistic(sums.sum(axis=0)))
+    low, high = None, None
+    if len(sums) > 1:
+        drawn = _resample(sums, statistic, np.random.default_rng(derive_seed(seed, "bootstrap")), resamples)
+        tail = (1 - confidence) / 2
+        levels = (tail, 1 - tail)
+        if method == "bca":
+            levels = _bca_levels(sums, statistic, drawn, estimate, levels)
+        if len(drawn):
+            low, high = (float(edge) for edge in np.quantile(drawn, levels))
+    return Interval(
+        estimate=estimate, low=low, high=high, n=len(rows), subjects=len(sums), confidence=confidence, method=method
+    )
+
+
+def sum_by_subject(rows: Floats, subjects: Sequence[Hashable]) -> Floats:
+    """Add up the rows of each subject; subjects in order of first appearance."""
+    order: dict[Hashable, int] = {}
+    index = np.fromiter((order.setdefault(subject, len(order)) for subject in subjects), np.int64, len(subjects))
+    sums = np.zeros((len(order), rows.shape[1]))
+    np.add.at(sums, index, rows)
+    return sums
+
+
+def _resample(sums: Floats, statistic: Statistic, generator: np.random.Generator, resamples: int) -> Floats:
+    count = len(sums)
+    chunk = max(1, _CHUNK_CELLS // count)
+    shares = np.full(count, 1 / count)
+    parts = [
+        statistic(generator.multinomial(count, shares, size=min(chunk, resamples - done)) @ sums)
+        for done in range(0, resamples, chunk)
+    ]
+    drawn = np.concatenate(parts)
+    return drawn[~np.isnan(drawn)]
+
+
+def _bca_levels(
+    sums: Floats, statistic: Statistic, drawn: Floats, estimate: float, levels: tuple[float, float]
+) -> tuple[float, float]:
+    """Shift the two quantile levels for bias and skew (Efron 1987); unchanged where nothing varies."""
+    if not len(drawn) or np.ptp(drawn) == 0:
+        return levels
+    below = (np.count_nonzero(drawn < estimate) + np.count_nonzero(drawn == estimate) / 2) / len(drawn)
+    edge = 0.5 / len(drawn)
+    bias = _NORMAL.inv_cdf(min(max(below, edge), 1 - edge))
+    left_out = statistic(sums.sum(axis=0) - sums)
+    spread = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
+    scale = float(np.sum(spread**2)) ** 1.5
+    skew = float(np.sum(spread**3)) / (6 * scale) if scale else 0.0
+    shifted = [bias + _NORMAL.inv_cdf(level) for level in levels]
+    low, high = (_NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted)
+    return low, high

@@ -1,0 +1,75 @@
+"""Tool calls as the taxonomy compares them: by name and by how alike their parameters are (appendix E, eq. 18)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any
+
+from rapidfuzz.distance import Indel
+
+from wardround.core import ToolCall, canonical_json
+from wardround.log import Turn
+
+SIMILARITY = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call: ``parameters`` in one canonical spelling, ``values`` None where the text is no JSON object."""
+
+    name: str
+    parameters: str
+    values: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    @classmethod
+    def read(cls, call: ToolCall) -> Call:
+        """Read a call as the model wrote it."""
+        try:
+            values = json.loads(call.arguments or "{}")
+            text = canonical_json(values).decode()
+        except (ValueError, RecursionError):
+            return cls(name=call.name, parameters=call.arguments.strip())
+        return cls(name=call.name, parameters=text, values=values if isinstance(values, dict) else None)
+
+
+def tool_calls(turn: Turn) -> tuple[Call, ...]:
+    """The calls of one turn, in order."""
+    return tuple(Call.read(call) for call in turn.reply.tool_calls)
+
+
+def are_identical(first: Call, second: Call) -> bool:
+    """Same tool, same parameters."""
+    return first == second
+
+
+def are_similar(first: Call, second: Call) -> bool:
+    """Same tool, Ratcliff-Obershelp similarity of the parameters above 0.95."""
+    if first.name != second.name:
+        return False
+    return is_above(*sorted((first.parameters, second.parameters)), SIMILARITY)
+
+
+def ratcliff_obershelp(first: str, second: str) -> float:
+    """Return 2 K_m / (|P1| + |P2|) (eq. 18); of the two orders, which ties between matches tell apart, the larger."""
+    forward = SequenceMatcher(None, first, second, autojunk=False).ratio()
+    return max(forward, SequenceMatcher(None, second, first, autojunk=False).ratio())
+
+
+@lru_cache(maxsize=4096)
+def is_above(first: str, second: str, bound: float) -> bool:
+    """Say whether the similarity exceeds a bound.
+
+    What Ratcliff-Obershelp matches is a common subsequence, so the longest common subsequence (fast, compiled) bounds
+    it from above and rules out nearly every pair.
+    """
+    if first == second:
+        return True
+    if Indel.normalized_similarity(first, second) <= bound:
+        return False
+    if SequenceMatcher(None, first, second, autojunk=False).ratio() > bound:
+        return True
+    return SequenceMatcher(None, second, first, autojunk=False).ratio() > bound

@@ -1,0 +1,103 @@
+"""The six error classes of AgentEHR, appendix E, as code over a trajectory.
+
+A *turn* is one reply of the actor (purpose ``act``); its tool calls may be several. Parameters are compared as
+canonical JSON, so that key order and spaces make no difference; arguments that are no JSON are compared as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from wardround.log import Trajectory, Turn
+from wardround.scoring.calls import Call, are_identical, are_similar, tool_calls
+from wardround.scoring.no_prediction import no_prediction_mode
+
+REPEAT_TURNS = 5
+LOOP_TURNS = 10
+CYCLE_CALLS = 15
+
+
+class ErrorClass(StrEnum):
+    """What went wrong with an episode; several may hold at once."""
+
+    NO_PREDICTION = "no_prediction"
+    TOOL_REPEAT = "tool_repeat"
+    SINGLE_TOOL_LOOP = "single_tool_loop"
+    MULTI_TOOL_CYCLE = "multi_tool_cycle"
+    TOOL_USAGE = "tool_usage"
+    NO_CANDIDATE_TOOL = "no_candidate_tool"
+
+
+def classify_errors(trajectory: Trajectory, candidate_tools: Iterable[str]) -> frozenset[ErrorClass]:
+    """Return every error class that holds for an episode.
+
+    *Tool repeat*: one identical call in 5 consecutive turns. *Single-tool loop*: one tool in 10 consecutive turns, each
+    call more than 0.95 similar to the one before, not all identical (that is a repeat). *Multi-tool cycle*: more than
+    15 calls that are that similar to an earlier call of the same tool. *Tool usage*: a call that the tools refused.
+    """
+    turns = [turn for turn in trajectory.turns if turn.purpose == "act"]
+    calls = [tool_calls(turn) for turn in turns]
+    flat = [call for turn in calls for call in turn]
+    candidates = set(candidate_tools)
+    holds = {
+        ErrorClass.NO_PREDICTION: no_prediction_mode(trajectory) is not None,
+        ErrorClass.TOOL_REPEAT: max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS,
+        ErrorClass.SINGLE_TOOL_LOOP: _has_single_tool_loop(calls),
+        ErrorClass.MULTI_TOOL_CYCLE: count_revisits(flat, enough=CYCLE_CALLS + 1) > CYCLE_CALLS,
+        ErrorClass.TOOL_USAGE: any(_was_refused(turn) for turn in turns),
+        ErrorClass.NO_CANDIDATE_TOOL: not any(call.name in candidates for call in flat),
+    }
+    return frozenset(name for name, found in holds.items() if found)
+
+
+def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
+    """Count the calls that are similar to an earlier one of the same tool; stop counting at ``enough``."""
+    seen: dict[str, list[Call]] = {}
+    count = 0
+    for call in calls:
+        earlier = seen.setdefault(call.name, [])
+        if call in earlier or any(are_similar(call, one) for one in earlier):
+            count += 1
+            if count == enough:
+                break
+        if call not in earlier:
+            earlier.append(call)
+    return count
+
+
+def _runs(turns: Sequence[tuple[Call, ...]], alike: Callable[[Call, Call], bool]) -> list[int]:
+    """For every call, over how many consecutive turns up to its own a chain of alike calls reaches."""
+    lengths: list[int] = []
+    before: list[tuple[Call, int]] = []
+    for turn in turns:
+        now = [(call, 1 + max((run for one, run in before if alike(one, call)), default=0)) for call in turn]
+        lengths.extend(run for _, run in now)
+        before = now
+    return lengths
+
+
+def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
+    similar = _runs(turns, are_similar)
+    identical = _runs(turns, are_identical)
+    return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in zip(similar, identical, strict=True))
+
+
+def _was_refused(turn: Turn) -> bool:
+    """A call whose result is an error, or that got no result and names no offered tool or misses its parameters."""
+    results = {record.call.id: record for record in turn.results}
+    offered = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
+    for raw in turn.reply.tool_calls:
+        record = results.get(raw.id)
+        if record.is_error if record else not _fits(Call.read(raw), offered):
+            return True
+    return False
+
+
+def _fits(call: Call, offered: Mapping[str, Mapping[str, Any]]) -> bool:
+    if call.name not in offered or call.values is None:
+        return False
+    schema = offered[call.name]
+    known = schema.get("properties", {})
+    return set(schema.get("required", ())) <= set(call.values) <= set(known)

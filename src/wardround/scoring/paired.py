@@ -1,0 +1,112 @@
+"""Is one agent better than another on the same questions? Differences are taken per sample and judged per patient."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.core import UserError, derive_seed
+from wardround.scoring.bootstrap import Floats, Interval, patient_bootstrap, sum_by_subject
+
+_EXACT_SUBJECTS = 14
+_CHUNK_CELLS = 4_000_000
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """``difference`` is second minus first over the shared samples, with its patient-bootstrap interval.
+
+    ``p_value`` is two-sided, of the sign-flip permutation test over patients: under no difference each patient's
+    differences could as well have had the other sign. None where there is only one patient. ``exact`` says that every
+    sign pattern was tried. ``unpaired`` samples, scored by one agent only, are left out.
+    """
+
+    difference: Interval
+    p_value: float | None
+    exact: bool
+    permutations: int
+    unpaired: int = 0
+
+
+def paired_test(
+    first: Sequence[float],
+    second: Sequence[float],
+    subjects: Sequence[Hashable],
+    *,
+    seed: int,
+    permutations: int = 20_000,
+    confidence: float = 0.95,
+) -> PairedTest:
+    """Compare two agents' scores of the same samples, in the same order."""
+    if not len(first) == len(second) == len(subjects):
+        raise UserError(f"a paired test needs equal lengths, not {len(first)}, {len(second)} and {len(subjects)}")
+    differences = np.asarray(second, float) - np.asarray(first, float)
+    interval = patient_bootstrap(differences.tolist(), subjects, seed=seed, confidence=confidence)
+    sums = sum_by_subject(differences[:, None], subjects)[:, 0]
+    exact = len(sums) <= _EXACT_SUBJECTS
+    flips = 2 ** len(sums) if exact else permutations
+    p_value = (_exact_p(sums) if exact else _sampled_p(sums, flips, seed)) if len(sums) > 1 else None
+    return PairedTest(difference=interval, p_value=p_value, exact=exact, permutations=flips)
+
+
+def paired_test_by_key(
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    subjects: Mapping[str, Hashable],
+    *,
+    seed: int,
+    permutations: int = 20_000,
+) -> PairedTest:
+    """Compare two agents' scores by sample id; samples that only one of them has are counted as unpaired."""
+    shared = sorted(first.keys() & second.keys())
+    if not shared:
+        raise UserError("the two have no scored sample in common, so there is nothing to compare")
+    test = paired_test(
+        [first[key] for key in shared],
+        [second[key] for key in shared],
+        [subjects[key] for key in shared],
+        seed=seed,
+        permutations=permutations,
+    )
+    return PairedTest(
+        difference=test.difference,
+        p_value=test.p_value,
+        exact=test.exact,
+        permutations=test.permutations,
+        unpaired=len(first.keys() ^ second.keys()),
+    )
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Return Holm's step-down adjusted p-values of a family of tests (one per task, say), by name."""
+    ordered = sorted(p_values, key=lambda name: (p_values[name], name))
+    adjusted: dict[str, float] = {}
+    worst = 0.0
+    for rank, name in enumerate(ordered):
+        worst = max(worst, min(1.0, (len(ordered) - rank) * p_values[name]))
+        adjusted[name] = worst
+    return {name: adjusted[name] for name in p_values}
+
+
+def _exact_p(sums: Floats) -> float:
+    patterns = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1
+    return float(np.mean(_at_least(np.abs((1 - 2 * patterns) @ sums), sums)))
+
+
+def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
+    """The observed pattern counts as one of the patterns, so that p is never 0."""
+    generator = np.random.default_rng(derive_seed(seed, "sign-flip"))
+    chunk = max(1, _CHUNK_CELLS // len(sums))
+    hits = 0
+    for done in range(0, permutations, chunk):
+        signs = generator.integers(0, 2, size=(min(chunk, permutations - done), len(sums)), dtype=np.int8)
+        hits += int(np.count_nonzero(_at_least(np.abs((1.0 - 2.0 * signs) @ sums), sums)))
+    return (hits + 1) / (permutations + 1)
+
+
+def _at_least(flipped: Floats, sums: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    observed = abs(float(sums.sum()))
+    return np.asarray(flipped >= observed - _ROUNDING * max(1.0, float(np.abs(sums).sum())))
