@@ -26,6 +26,7 @@ from wardround.core.time import (
     parse_time_bound,
     to_microseconds,
 )
+from wardround.core.tokens import estimate_tokens
 from wardround.core.usage import Price, Usage
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "content_hash",
     "derive_seed",
     "end_of_day",
+    "estimate_tokens",
     "format_time",
     "from_microseconds",
     "load_prompt",

@@ -1,0 +1,40 @@
+"""Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
+
+from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once
+from wardround.agents.answers import parse_answer
+from wardround.agents.catalogue import get_agent, list_agents
+from wardround.agents.context import ContextPolicy, Decision, FullContext, Rendered
+from wardround.agents.episode import Asked, Ending, Episode, Recorder
+from wardround.agents.history import Block, History, Observation
+from wardround.agents.loop import run_episode
+from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
+
+__all__ = [
+    "AgentSpec",
+    "Asked",
+    "Block",
+    "ContextPolicy",
+    "Decision",
+    "Ending",
+    "Episode",
+    "EstimatedTokens",
+    "FileTokens",
+    "Finish",
+    "FullContext",
+    "History",
+    "Hooks",
+    "Limits",
+    "LoopSettings",
+    "Observation",
+    "Outcome",
+    "Prompt",
+    "Recorder",
+    "Rendered",
+    "TokenCounter",
+    "ask_once",
+    "get_agent",
+    "list_agents",
+    "parse_answer",
+    "run_episode",
+]

@@ -1,0 +1,88 @@
+"""What an agent is: a composition of small parts on the one loop.
+
+A method adds ``Hooks`` (what to do before and after a turn and at an answer), a context policy, a way to choose the
+next action, and prompts. ``docs/design/agent-loop.md`` shows how each published method is composed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wardround.agents.context import ContextPolicy, FullContext
+from wardround.agents.tokens import TokenCounter
+from wardround.core import PromptFile, load_prompt
+
+if TYPE_CHECKING:
+    from wardround.agents.episode import Asked, Ending, Episode
+
+ContextFactory = Callable[[TokenCounter], ContextPolicy]
+Choose = Callable[["Episode"], Awaitable["Asked"]]
+"""Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
+
+
+class Hooks:
+    """The moments at which a method may act. One instance serves one episode, so state lives in the instance."""
+
+    async def before_episode(self, episode: Episode) -> None:
+        """The prompt is there, no turn was played: retrieve an experience, pin it."""
+
+    async def before_turn(self, episode: Episode) -> None:
+        """The next prompt is about to be rendered."""
+
+    async def after_turn(self, episode: Episode) -> None:
+        """A turn is in the history with all its results: summarise, withdraw, pin. Not called after an answer."""
+
+    async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+        """The episode is about to end; return True to go on instead, after ``episode.new_trial()``."""
+        return False
+
+
+async def ask_once(episode: Episode) -> Asked:
+    """The default way to choose: one prompt, one reply."""
+    return await episode.ask(episode.render())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """What the loop itself may do.
+
+    ``forced_finish``: at the turn limit or a spent token budget, one more call that offers only ``finish``.
+    ``reminders``: how often in a row a reply without a tool call is sent back before it is taken as the final text.
+    ``repeat_guard``: see CallRunner; None, the default, leaves repetition to the error taxonomy.
+    """
+
+    forced_finish: bool = True
+    reminders: int = 1
+    repeat_guard: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
+    templates the hooks use, so that the run's manifest can hash them."""
+
+    name: str
+    title: str
+    system: str
+    context: ContextFactory = FullContext
+    hooks: tuple[Callable[[], Hooks], ...] = ()
+    choose: Choose = ask_once
+    loop: LoopSettings = LoopSettings()
+    prompts: tuple[str, ...] = ()
+    package: str = "wardround.agents"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def prompt_files(self) -> tuple[PromptFile, ...]:
+        """Return every template this agent may put before a model."""
+        own = [load_prompt(self.package, name) for name in (self.system, *self.prompts)]
+        return (*own, *(load_prompt("wardround.agents", name) for name in LOOP_PROMPTS))
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what a run records about its agent."""
+        files = {file.name: {"version": file.version, "sha256": file.sha256} for file in self.prompt_files()}
+        return {"name": self.name, "loop": asdict(self.loop), "prompts": files, **self.facts}
+
+
+LOOP_PROMPTS = ("digest", "finish_now", "reminder")

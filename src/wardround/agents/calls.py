@@ -1,0 +1,156 @@
+"""Tool calls as models really write them: ids made unique, arguments read, every call answered, order kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from wardround.agents.history import Observation
+from wardround.core import Message, ToolCall
+from wardround.tools.grounding import Citation
+from wardround.tools.tool import ToolResult
+from wardround.tools.toolset import Toolset
+
+_KEPT_CHARACTERS = 500
+
+FINISH = "finish"
+
+
+class Surroundings(Protocol):
+    """The part of :class:`wardround.tools.Environment` the loop uses: a toolset bound to one chart."""
+
+    toolset: Toolset
+
+    async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
+        """Run one tool off the event loop; a model's mistake is an error result, never an exception."""
+        ...
+
+    def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[Citation, ...]:
+        """Check every cited row: it exists, it was read, it supports its answer."""
+        ...
+
+
+def unique_ids(message: Message, used: set[str]) -> Message:
+    """Return the message with call ids that occur nowhere else in the episode, and note them as used."""
+    calls = []
+    for call in message.tool_calls:
+        wanted, number = call.id or "call", 1
+        fresh = wanted if call.id else f"{wanted}_{len(used)}"
+        while fresh in used:
+            number += 1
+            fresh = f"{wanted}_{number}"
+        used.add(fresh)
+        calls.append(call if fresh == call.id else replace(call, id=fresh))
+    return replace(message, tool_calls=tuple(calls))
+
+
+def as_sent_back(message: Message) -> Message:
+    """Return the message as later prompts carry it: servers refuse a history whose arguments are no JSON object."""
+    return replace(message, tool_calls=tuple(_sendable(call) for call in message.tool_calls))
+
+
+def _sendable(call: ToolCall) -> ToolCall:
+    value = _object(call.arguments)
+    if value is not None and call.name:
+        return call
+    twice = _object(_text(call.arguments)) if value is None else value
+    blank = not call.arguments.strip()
+    mended = twice if twice is not None else {} if blank else {"unreadable": call.arguments[:_KEPT_CHARACTERS]}
+    return replace(call, name=call.name or "unnamed", arguments=json.dumps(mended, ensure_ascii=False))
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _text(text: str) -> str:
+    """Return the string inside a JSON string (some models encode their arguments twice), or nothing."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+class CallRunner:
+    """Runs the calls of one turn after another against one environment.
+
+    Calls of tools that only read run side by side, the others one by one between them; ``finish`` runs last whatever
+    its place, so that calls beside it still count as read. With ``repeat_guard`` = n, the n-th identical call in a row
+    is not run but answered with a hint.
+    """
+
+    def __init__(self, environment: Surroundings, *, repeat_guard: int | None = None) -> None:
+        self._environment = environment
+        self._guard = repeat_guard
+        self._last: tuple[str, str] = ("", "")
+        self._streak = 0
+
+    async def run(self, calls: Sequence[ToolCall], offered: Iterable[str]) -> tuple[Observation, ...]:
+        """Return one observation per call, in the order of the calls. Tools not ``offered`` are refused."""
+        names = set(offered)
+        refused = {call.id: self._refusal(call, names) for call in calls}
+        seen: dict[str, Observation] = {}
+        batch: list[ToolCall] = []
+        for call in calls:
+            if (refusal := refused[call.id]) is not None:
+                seen[call.id] = Observation(call=call, result=refusal, seconds=0.0)
+            elif call.name != FINISH and self._reads_only(call.name):
+                batch.append(call)
+            elif call.name != FINISH:
+                seen |= await self._side_by_side(batch)
+                seen |= await self._side_by_side([call])
+                batch = []
+        seen |= await self._side_by_side(batch)
+        seen |= await self._finish([call for call in calls if call.id not in seen])
+        return tuple(seen[call.id] for call in calls)
+
+    def _reads_only(self, name: str) -> bool:
+        tool = self._environment.toolset.get(name)
+        return tool is None or tool.reads_only
+
+    async def _side_by_side(self, calls: Sequence[ToolCall]) -> dict[str, Observation]:
+        if len(calls) == 1:
+            return {calls[0].id: await self._one(calls[0])}
+        return {seen.call.id: seen for seen in await asyncio.gather(*map(self._one, calls))}
+
+    async def _one(self, call: ToolCall) -> Observation:
+        started = time.perf_counter()
+        result = await self._environment.call_async(call.name, call.arguments)
+        return Observation(call=call, result=result, seconds=time.perf_counter() - started)
+
+    async def _finish(self, calls: Sequence[ToolCall]) -> dict[str, Observation]:
+        """Run finish calls until one is accepted; later ones of the same turn are refused."""
+        seen: dict[str, Observation] = {}
+        done = False
+        for call in calls:
+            late = _failure("the episode was finished by an earlier call of this turn.")
+            seen[call.id] = Observation(call=call, result=late, seconds=0.0) if done else await self._one(call)
+            done = done or seen[call.id].result.answer is not None
+        return seen
+
+    def _refusal(self, call: ToolCall, offered: set[str]) -> ToolResult | None:
+        """Return the error a call gets without being run, or None."""
+        if self._environment.toolset.get(call.name) is not None and call.name not in offered:
+            return _failure(f"only {', '.join(sorted(offered))} can be called now.")
+        asked = (call.name, call.arguments)
+        self._streak = self._streak + 1 if asked == self._last else 1
+        self._last = asked
+        if self._guard is None or self._streak < self._guard:
+            return None
+        return _failure(
+            f"this is the same call {self._streak} times in a row; it was not run again because its result "
+            "cannot change. Ask for something else, or call finish with what you have."
+        )
+
+
+def _failure(text: str) -> ToolResult:
+    return ToolResult(text=f"Error: {text}", is_error=True)

@@ -1,0 +1,184 @@
+"""An episode while it runs: what the loop and the hooks share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from wardround.agents.agent import AgentSpec
+from wardround.agents.calls import Surroundings
+from wardround.agents.context import Rendered
+from wardround.agents.history import History
+from wardround.agents.outcome import Finish, Limits, Prompt
+from wardround.agents.tokens import Calibration, TokenCounter, count_message, count_schemas
+from wardround.core import Message, ToolSchema, Usage, load_prompt
+from wardround.log import ToolRecord
+from wardround.models.protocol import Model, ModelSettings, Reply, Request
+
+
+class Recorder(Protocol):
+    """Where an episode is written; ``wardround.log.EpisodeRecorder`` is one."""
+
+    def turn(self, request: Request, reply: Reply, results: Sequence[ToolRecord] = (), *, purpose: str = "act") -> None:
+        """Record one model call and the tool results that followed."""
+        ...
+
+    def note(self, kind: str, detail: Mapping[str, Any]) -> None:
+        """Record anything else that decided what a model saw."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request and its reply."""
+
+    request: Request
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why an episode is about to end, and with what answer."""
+
+    finish: Finish
+    answer: tuple[str, ...] | None = None
+    evidence: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: str | None = None
+    forced: bool = False
+
+
+class Episode:
+    """The running state. Hooks read and change ``history`` and call ``ask``, ``record``, ``pin`` and ``new_trial``."""
+
+    def __init__(
+        self,
+        *,
+        agent: AgentSpec,
+        model: Model,
+        environment: Surroundings,
+        prompt: Prompt,
+        limits: Limits,
+        settings: ModelSettings,
+        recorder: Recorder,
+        counter: TokenCounter,
+        episode: str,
+    ) -> None:
+        self.agent = agent
+        self.model = model
+        self.environment = environment
+        self.limits = limits
+        self.settings = replace(settings, max_output_tokens=limits.reply_tokens)
+        self.recorder = recorder
+        self.counter = counter
+        self.id = episode
+        self.schemas = environment.toolset.schemas
+        self.history = History(_prompt_messages(agent, prompt, limits))
+        self.context = agent.context(counter)
+        self.calibration = Calibration()
+        self.turn = 0
+        """Turns played, over all trials."""
+        self.trial = 1
+        self.trial_turn = 0
+        """Turns played in this trial: what the turn limit counts."""
+        self.model_calls = 0
+        self.usage = Usage()
+        self.cost: float | None = 0.0
+        self.used_ids: set[str] = set()
+        self.prompt_tokens = 0
+        self.shared_tokens = 0
+        self._schema_tokens: dict[tuple[str, ...], int] = {}
+        self._last_schemas: Sequence[ToolSchema] | None = None
+        self._rendered = Rendered(messages=(), tokens=0, shared_tokens=0)
+
+    def room(self, schemas: Sequence[ToolSchema] | None = None) -> int:
+        """Return the counted tokens that messages may take: the window less the reply and the schemas, calibrated."""
+        window = self.limits.context_tokens - self.limits.reply_tokens
+        return int(window / self.calibration.factor) - self.schema_tokens(self.schemas if schemas is None else schemas)
+
+    def schema_tokens(self, schemas: Sequence[ToolSchema]) -> int:
+        """Return what a set of tool schemas takes of every prompt."""
+        names = tuple(schema.name for schema in schemas)
+        if names not in self._schema_tokens:
+            self._schema_tokens[names] = count_schemas(self.counter, schemas)
+        return self._schema_tokens[names]
+
+    def render(self, schemas: Sequence[ToolSchema] | None = None) -> tuple[Message, ...]:
+        """Return the next prompt of the actor and note what the budget took out of it."""
+        offered = self.schemas if schemas is None else tuple(schemas)
+        rendered = self._rendered = self.context.render(self.history, self.room(offered))
+        for decision in rendered.decisions:
+            self.recorder.note("context", {"step": decision.step, "turn": self.turn, **decision.detail})
+        self._count_prefix(rendered, offered)
+        return rendered.messages
+
+    def _count_prefix(self, rendered: Rendered, offered: Sequence[ToolSchema]) -> None:
+        schemas = self.schema_tokens(offered)
+        self.prompt_tokens += schemas + rendered.tokens
+        if offered == self._last_schemas:
+            self.shared_tokens += schemas + rendered.shared_tokens
+        self._last_schemas = offered
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schemas: Sequence[ToolSchema] | None = None,
+        settings: ModelSettings | None = None,
+    ) -> Asked:
+        """Ask the model. The caller records what it asked, except the action, which the loop records."""
+        request = Request(
+            messages=messages if isinstance(messages, tuple) else tuple(messages),
+            tools=self.schemas if schemas is None else tuple(schemas),
+            settings=settings or self.settings,
+            episode=self.id,
+            ordinal=self.model_calls,
+        )
+        self.model_calls += 1
+        reply = await self.model.complete(request)
+        self.usage += reply.usage
+        self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
+        self._calibrate(request, reply)
+        return Asked(request=request, reply=reply)
+
+    def _calibrate(self, request: Request, reply: Reply) -> None:
+        if not reply.usage_known:
+            return
+        counted = self.schema_tokens(request.tools)
+        if request.messages is self._rendered.messages:
+            counted += self._rendered.tokens
+        else:
+            counted += sum(count_message(self.counter, message) for message in request.messages)
+        if self.calibration.observe(counted, reply.usage.input_tokens):
+            self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
+
+    def record(self, asked: Asked, purpose: str) -> None:
+        """Record a call of the model that is not the action."""
+        self.recorder.turn(asked.request, asked.reply, (), purpose=purpose)
+
+    def pin(self, text: str) -> int:
+        """Add a user message that no budget removes; returns its block number, to withdraw it later."""
+        return self.history.add(Message(role="user", content=text), turn=self.turn, kind="pinned").number
+
+    def remind(self, text: str) -> None:
+        """Add a user message that ages like a turn."""
+        self.history.add(Message(role="user", content=text), turn=self.turn, kind="aside")
+
+    def new_trial(self) -> None:
+        """Withdraw every turn and reminder and count turns from 0 again; pinned messages stay."""
+        self.history.withdraw(block.number for block in self.history.visible() if block.kind != "pinned")
+        self.trial += 1
+        self.trial_turn = 0
+        self.recorder.note("trial", {"trial": self.trial, "turn": self.turn})
+
+    @property
+    def spent(self) -> bool:
+        """Whether the episode's own token budget is used up."""
+        used = self.usage.input_tokens + self.usage.output_tokens
+        return self.limits.total_tokens is not None and used >= self.limits.total_tokens
+
+
+def _prompt_messages(agent: AgentSpec, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
+    system = load_prompt(agent.package, agent.system).render(turns=limits.turns)
+    joined = "\n\n".join(part for part in (system, prompt.system) if part)
+    return Message(role="system", content=joined), Message(role="user", content=prompt.user)

@@ -1,0 +1,198 @@
+"""The loop, the only one: every method is a composition over it.
+
+A turn: hooks, the context policy renders the history into the room there is, the model replies, every tool call is
+answered, hooks. It ends by ``finish``, by text without a call (after a reminder), at the turn limit, at the budget, or
+by an endpoint's error; each is an Outcome. A bug in our code is none of these and is raised.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wardround.agents.agent import AgentSpec, Hooks
+from wardround.agents.answers import parse_answer
+from wardround.agents.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
+from wardround.agents.episode import Asked, Ending, Episode, Recorder
+from wardround.agents.history import Observation
+from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.tokens import EstimatedTokens, TokenCounter
+from wardround.core import LimitReached, Message, ProviderError, load_prompt
+from wardround.log import ToolRecord
+from wardround.models.protocol import Model, ModelSettings, Reply
+
+
+async def run_episode(
+    agent: AgentSpec,
+    *,
+    model: Model,
+    environment: Surroundings,
+    prompt: Prompt,
+    limits: Limits,
+    settings: ModelSettings,
+    recorder: Recorder,
+    episode: str,
+    counter: TokenCounter | None = None,
+) -> Outcome:
+    """Play one episode to its end; its turns and notes go to ``recorder``, its outcome is the caller's to record."""
+    started = time.perf_counter()
+    state = Episode(
+        agent=agent,
+        model=model,
+        environment=environment,
+        prompt=prompt,
+        limits=limits,
+        settings=settings,
+        recorder=recorder,
+        counter=counter or EstimatedTokens(),
+        episode=episode,
+    )
+    try:
+        ending = await _Loop(state).play()
+    except ProviderError as error:
+        ending = Ending(finish="error", error=f"{error} (status {error.status}, {error.attempts} attempts)")
+    except LimitReached as limit:
+        ending = Ending(finish="budget", error=str(limit))
+    return _outcome(state, ending, time.perf_counter() - started)
+
+
+def _outcome(state: Episode, ending: Ending, seconds: float) -> Outcome:
+    answer = ending.answer
+    citations = state.environment.check_evidence(answer, ending.evidence) if answer else ()
+    return Outcome(
+        answer=answer,
+        evidence=ending.evidence,
+        citations=tuple(citations),
+        finish=ending.finish,
+        turns=state.turn,
+        model_calls=state.model_calls,
+        usage=state.usage,
+        cost=state.cost,
+        seconds=seconds,
+        prefix_share=state.shared_tokens / state.prompt_tokens if state.prompt_tokens else None,
+        forced=ending.forced,
+        error=ending.error,
+    )
+
+
+class _Loop:
+    """One episode's control flow."""
+
+    def __init__(self, state: Episode) -> None:
+        self.state = state
+        self.settings = state.agent.loop
+        self.hooks: list[Hooks] = [hook() for hook in state.agent.hooks]
+        self.runner = CallRunner(state.environment, repeat_guard=self.settings.repeat_guard)
+        self.reminded = 0
+
+    async def play(self) -> Ending:
+        """Play turns, over as many trials as the hooks ask for, until an ending stands."""
+        for hook in self.hooks:
+            await hook.before_episode(self.state)
+        while True:
+            ending = await self._trial()
+            if not await self._goes_on(ending):
+                return ending
+
+    async def _goes_on(self, ending: Ending) -> bool:
+        trial = self.state.trial
+        for hook in self.hooks:
+            if await hook.at_answer(self.state, ending):
+                return self.state.trial > trial
+        return False
+
+    async def _trial(self) -> Ending:
+        state = self.state
+        while state.trial_turn < state.limits.turns and not state.spent:
+            state.turn += 1
+            state.trial_turn += 1
+            for hook in self.hooks:
+                await hook.before_turn(state)
+            ending = await self._act(await state.agent.choose(state))
+            if ending is not None:
+                return ending
+            for hook in self.hooks:
+                await hook.after_turn(state)
+        return await self._close("budget" if state.spent else "turn_limit")
+
+    async def _act(self, asked: Asked) -> Ending | None:
+        """Do what a reply asks for; returns the ending if it is one."""
+        message = unique_ids(asked.reply.message, self.state.used_ids)
+        if message.tool_calls:
+            self.reminded = 0
+            return await self._answer_calls(asked, message)
+        return self._take_text(asked, message)
+
+    async def _answer_calls(self, asked: Asked, message: Message) -> Ending | None:
+        state = self.state
+        offered = [schema.name for schema in asked.request.tools]
+        observations = await self.runner.run(message.tool_calls, offered)
+        self._record(asked, message, observations)
+        sent_back = as_sent_back(message)
+        if sent_back.tool_calls != message.tool_calls:
+            state.recorder.note("arguments", {"turn": state.turn, "what": "rewritten as valid JSON for later prompts"})
+        results = [Message(role="tool", content=seen.result.text, tool_call_id=seen.call.id) for seen in observations]
+        state.history.add(sent_back, *results, turn=state.turn, kind="turn", observations=observations)
+        finished = [seen.result for seen in observations if seen.call.name == FINISH and seen.result.answer is not None]
+        if not finished:
+            return None
+        return Ending(finish="finish", answer=finished[0].answer, evidence=finished[0].evidence)
+
+    def _take_text(self, asked: Asked, message: Message) -> Ending | None:
+        """Send a reply without a call back with a reminder, or take it as the final text."""
+        state = self.state
+        self._record(asked, message, ())
+        text = (message.content or "").strip()
+        if self.reminded >= self.settings.reminders:
+            state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
+            return Ending(finish="text", answer=parse_answer(text))
+        self.reminded += 1
+        reason = _reminder_reason(asked.reply, text)
+        state.recorder.note("reminder", {"turn": state.turn, "reason": reason})
+        if text:
+            state.history.add(Message(role="assistant", content=message.content), turn=state.turn, kind="turn")
+        state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
+        return None
+
+    def _record(self, asked: Asked, message: Message, observations: Sequence[Observation]) -> None:
+        reply = replace(asked.reply, message=message)
+        self.state.recorder.turn(asked.request, reply, [_tool_record(seen) for seen in observations], purpose="act")
+
+    async def _close(self, finish: Finish) -> Ending:
+        """End at a limit: at once, or after one forced call that offers only ``finish``."""
+        state = self.state
+        only = [schema for schema in state.schemas if schema.name == FINISH]
+        forced = self.settings.forced_finish and bool(only)
+        state.recorder.note("limit", {"turn": state.turn, "finish": finish, "forced_call": forced})
+        if not forced:
+            return Ending(finish=finish)
+        state.remind(load_prompt("wardround.agents", "finish_now").render())
+        self.reminded = self.settings.reminders
+        ending = await self._act(await state.ask(state.render(only), schemas=only))
+        if ending is None:
+            return Ending(finish=finish, forced=True)
+        return replace(ending, finish=finish, forced=True)
+
+
+def _reminder_reason(reply: Reply, text: str) -> str:
+    if reply.finish_reason in ("length", "content_filter"):
+        return reply.finish_reason
+    if not text:
+        return "empty"
+    return "written_call" if "<tool_call" in text or '"arguments"' in text else "no_call"
+
+
+def _tool_record(seen: Observation) -> ToolRecord:
+    result = seen.result
+    return ToolRecord(
+        call=seen.call,
+        result_text=result.text,
+        is_error=result.is_error,
+        seconds=seen.seconds,
+        table=result.table,
+        rows_total=result.rows_total,
+        rows_shown=result.rows_shown,
+        row_ids=result.row_ids,
+        cursor=result.cursor,
+    )

@@ -1,0 +1,165 @@
+"""The loop turn by turn: what was in the prompt, what was answered, how it ended."""
+
+from __future__ import annotations
+
+import json
+
+from doubles import ListRecorder, PaperChart, check_wire, play
+
+from wardround.agents import Limits
+from wardround.core import Message, ProviderError, Usage
+from wardround.models.protocol import Reply
+from wardround.models.scripted import ScriptedModel, call, calls, say
+
+
+def finish(*answers: str) -> Reply:
+    return call("finish", response=list(answers))
+
+
+def test_an_episode_from_the_prompt_to_the_finish() -> None:
+    model = ScriptedModel([call("get_rows", table_name="labevents"), finish("Acute renal failure")])
+    recorder = ListRecorder()
+    outcome = play(model, recorder=recorder)
+    assert (outcome.answer, outcome.finish, outcome.turns) == (("Acute renal failure",), "finish", 2)
+    first, second = (request.messages for request in model.requests)
+    assert [message.role for message in first] == ["system", "user"]
+    assert second[:2] == first
+    assert [message.role for message in second[2:]] == ["assistant", "tool"]
+    assert "labevents:2" in (second[3].content or "")
+    assert [(len(results), purpose) for _, _, results, purpose in recorder.turns] == [(1, "act"), (1, "act")]
+    assert [request.ordinal for request in model.requests] == [0, 1]
+
+
+def test_two_calls_at_once_run_side_by_side_and_keep_their_order() -> None:
+    environment = PaperChart()
+    both = calls(("get_rows", '{"table_name": "a"}'), ("get_rows", '{"table_name": "b"}'))
+    model = ScriptedModel([both, finish("x")])
+    play(model, environment=environment)
+    check_wire(model.requests[1].messages)
+    assert [message.content.split(":")[0] for message in model.requests[1].messages[3:]] == ["a", "b"]  # type: ignore[union-attr]
+    assert environment.most_side_by_side == 2
+
+
+def test_a_tool_that_writes_runs_alone() -> None:
+    environment = PaperChart()
+    wanted = ("get_rows", '{"table_name": "a"}'), ("write", "{}"), ("get_rows", '{"table_name": "b"}')
+    play(ScriptedModel([calls(*wanted), finish("x")]), environment=environment)
+    assert [name for name, _ in environment.calls] == ["get_rows", "write", "get_rows", "finish"]
+    assert environment.most_side_by_side == 1
+
+
+def test_finish_beside_other_calls_runs_last_and_everything_is_answered() -> None:
+    environment, recorder = PaperChart(), ListRecorder()
+    wanted = ("finish", '{"response": ["x"]}'), ("get_rows", '{"table_name": "a"}'), ("finish", '{"response": ["y"]}')
+    outcome = play(ScriptedModel([calls(*wanted)]), environment=environment, recorder=recorder)
+    assert outcome.answer == ("x",)
+    assert [name for name, _ in environment.calls] == ["get_rows", "finish"]
+    results = recorder.turns[0][2]
+    assert [(result.call.name, result.is_error) for result in results] == [
+        ("finish", False),
+        ("get_rows", False),
+        ("finish", True),
+    ]
+
+
+def test_a_refused_finish_is_not_the_end() -> None:
+    model = ScriptedModel([call("finish", response=[]), finish("x")])
+    outcome = play(model)
+    assert (outcome.turns, outcome.answer) == (2, ("x",))
+    assert "response is empty" in (model.requests[1].messages[-1].content or "")
+
+
+def test_malformed_arguments_are_answered_and_later_prompts_carry_valid_json() -> None:
+    model = ScriptedModel([call("get_rows", arguments='{"table_name": "a"'), finish("x")])
+    recorder = ListRecorder()
+    play(model, recorder=recorder)
+    check_wire(model.requests[1].messages)
+    assert "arguments are wrong" in (model.requests[1].messages[-1].content or "")
+    assert json.loads(model.requests[1].messages[2].tool_calls[0].arguments) == {"unreadable": '{"table_name": "a"'}
+    assert recorder.turns[0][1].message.tool_calls[0].arguments == '{"table_name": "a"'
+    assert len(recorder.of("arguments")) == 1
+
+
+def test_arguments_encoded_twice_or_left_empty_are_mended_for_the_wire() -> None:
+    wanted = ("get_rows", json.dumps('{"table_name": "a"}')), ("think", "")
+    model = ScriptedModel([calls(*wanted), finish("x")])
+    play(model)
+    assert [one.arguments for one in model.requests[1].messages[2].tool_calls] == ['{"table_name": "a"}', "{}"]
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest() -> None:
+    model = ScriptedModel([call("get_row"), finish("x")])
+    play(model)
+    assert "'get_rows'" in (model.requests[1].messages[-1].content or "")
+
+
+def test_text_is_sent_back_once_and_then_taken() -> None:
+    model = ScriptedModel([say("It is probably sepsis."), say('My answer: ["Septicemia", "Shock"]')])
+    recorder = ListRecorder()
+    outcome = play(model, recorder=recorder)
+    assert (outcome.finish, outcome.answer) == ("text", ("Septicemia", "Shock"))
+    assert "no tool call" in (model.requests[1].messages[-1].content or "")
+    assert recorder.of("reminder") == [{"turn": 1, "reason": "no_call"}]
+
+
+def test_a_call_after_the_reminder_counts_reminders_from_zero_again() -> None:
+    model = ScriptedModel([say("Hm."), call("think"), say("Hm."), finish("x")])
+    assert play(model).finish == "finish"
+
+
+def test_an_empty_reply_gets_a_reminder_and_leaves_no_empty_message() -> None:
+    model = ScriptedModel([Message(role="assistant", content=None), Message(role="assistant", content=" ")])
+    outcome = play(model)
+    check_wire(model.requests[1].messages)
+    assert "empty" in (model.requests[1].messages[-1].content or "")
+    assert (outcome.finish, outcome.answer) == ("text", None)
+
+
+def test_a_reply_cut_at_the_length_limit_is_told_so() -> None:
+    cut = Reply(message=Message(role="assistant", content="I th"), usage=Usage(), finish_reason="length", model="m")
+    model = ScriptedModel([cut, finish("x")])
+    assert play(model).finish == "finish"
+    assert "cut off" in (model.requests[1].messages[-1].content or "")
+
+
+def test_repeated_call_ids_become_unique() -> None:
+    reply = call("think").message
+    model = ScriptedModel(lambda request: finish("x") if request.ordinal == 3 else reply)
+    fixed = ScriptedModel(model._script)
+    fixed._spoken = lambda line, request: line if isinstance(line, Reply) else _reply(line)  # type: ignore[method-assign]
+    play(fixed)
+    check_wire(fixed.requests[3].messages)
+    assert len({one.id for message in fixed.requests[3].messages for one in message.tool_calls}) == 3
+
+
+def _reply(message: Message) -> Reply:
+    return Reply(message=message, usage=Usage(), finish_reason="tool_calls", model="m")
+
+
+def test_at_the_turn_limit_one_forced_call_offers_only_finish() -> None:
+    model = ScriptedModel([call("think")] * 3 + [finish("x")])
+    recorder = ListRecorder()
+    outcome = play(model, recorder=recorder, limits=Limits(turns=3))
+    assert (outcome.finish, outcome.answer, outcome.forced, outcome.turns) == ("turn_limit", ("x",), True, 3)
+    assert [schema.name for schema in model.requests[3].tools] == ["finish"]
+    assert "Call finish now" in (model.requests[3].messages[-1].content or "")
+    assert recorder.of("limit") == [{"turn": 3, "finish": "turn_limit", "forced_call": True}]
+
+
+def test_a_forced_call_may_answer_in_text_and_may_not_call_anything_else() -> None:
+    model = ScriptedModel([call("think"), say('["x"]')])
+    assert play(model, limits=Limits(turns=1)).answer == ("x",)
+    environment = PaperChart()
+    model = ScriptedModel([call("think"), call("get_rows", table_name="a")])
+    outcome = play(model, environment=environment, limits=Limits(turns=1))
+    assert (outcome.answer, outcome.finish) == (None, "turn_limit")
+    assert [name for name, _ in environment.calls] == ["think"]
+
+
+def test_an_endpoint_that_fails_is_a_row_not_a_crash() -> None:
+    model = ScriptedModel(
+        [call("think"), ProviderError("the endpoint answered 500 three times", status=500, attempts=3)]
+    )
+    outcome = play(model)
+    assert (outcome.finish, outcome.answer, outcome.turns) == ("error", None, 2)
+    assert outcome.error == "the endpoint answered 500 three times (status 500, 3 attempts)"
