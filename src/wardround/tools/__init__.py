@@ -1,1 +1,22 @@
-"""Tools."""
+"""Tools: typed functions over one chart, and the environment that binds them to a subject and a clock.
+
+Knows charts, codes and candidate spaces; no model, no task and no target.
+"""
+
+from wardround.tools.environment import Environment
+from wardround.tools.grounding import Citation, supports_answer
+from wardround.tools.sql_gate import SqlAnswer, SqlGate
+from wardround.tools.tool import Tool, ToolResult
+from wardround.tools.toolset import Toolset, default_toolset
+
+__all__ = [
+    "Citation",
+    "Environment",
+    "SqlAnswer",
+    "SqlGate",
+    "Tool",
+    "ToolResult",
+    "Toolset",
+    "default_toolset",
+    "supports_answer",
+]

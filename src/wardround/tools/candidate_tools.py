@@ -1,0 +1,120 @@
+"""Tools that search a task's possible answers: by literal keyword, by spelling, by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wardround.core import ToolFailure
+from wardround.tools.render import table_page
+from wardround.tools.table_view import as_cell
+from wardround.tools.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from wardround.tools.candidates import Match
+    from wardround.tools.environment import Environment
+
+_KEYWORD_LIMIT = 1_000
+_LADDER_LIMIT = 5
+
+
+def get_candidates_by_keyword(
+    environment: Environment, *, table_name: str, keyword: Sequence[str], offset: int = 0
+) -> ToolResult:
+    """Candidates that hold a keyword literally, case ignored."""
+    space = environment.space(table_name)
+    found = _search(lambda word: space.by_keyword(word, _KEYWORD_LIMIT), keyword, "keyword")
+    arguments = {"table_name": space.name, "keyword": list(keyword)}
+    return _show(environment, get_candidates_by_keyword, arguments, found, offset)
+
+
+def get_candidates_by_fuzzy_matching(
+    environment: Environment, *, table_name: str, keywords: Sequence[str], offset: int = 0
+) -> ToolResult:
+    """The five candidates spelled most like each keyword."""
+    space = environment.space(table_name)
+    found = _search(lambda word: space.by_fuzzy(word, _LADDER_LIMIT), keywords, "keywords")
+    arguments = {"table_name": space.name, "keywords": list(keywords)}
+    return _show(environment, get_candidates_by_fuzzy_matching, arguments, found, offset)
+
+
+def get_candidates_by_semantic_similarity(
+    environment: Environment, *, table_name: str, query: Sequence[str], offset: int = 0
+) -> ToolResult:
+    """The five candidates nearest in meaning to each query."""
+    space = environment.space(table_name)
+    found = _search(lambda text: space.by_meaning(text, _LADDER_LIMIT), query, "query")
+    arguments = {"table_name": space.name, "query": list(query)}
+    return _show(environment, get_candidates_by_semantic_similarity, arguments, found, offset)
+
+
+def _search(search: Callable[[str], list[Match]], texts: Sequence[str], argument: str) -> list[tuple[str, list[Match]]]:
+    wanted = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if not wanted:
+        raise ToolFailure(f"{argument!r} is empty; give the words to look for.")
+    return [(text, search(text)) for text in wanted]
+
+
+def _show(
+    environment: Environment,
+    function: Callable[..., ToolResult],
+    arguments: dict[str, Any],
+    found: list[tuple[str, list[Match]]],
+    offset: int,
+) -> ToolResult:
+    table = arguments["table_name"]
+    several = len(found) > 1
+    header = ("query", "candidate", "similarity", "matched") if several else ("candidate", "similarity", "matched")
+    rows = [
+        (*((as_cell(text),) if several else ()), as_cell(match.label), f"{match.similarity:.2f}", as_cell(match.why))
+        for text, matches in found
+        for match in matches
+    ]
+    nothing = [text for text, matches in found if not matches]
+    note = "no match for " + ", ".join(map(repr, nothing)) if nothing else ""
+    if not rows:
+        return ToolResult(text=f"{table}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
+    cursor_at = environment.continuation(function, arguments)
+    text, shown, cursor = table_page(environment, table, header, rows, offset=offset, cursor_at=cursor_at, note=note)
+    return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+
+
+def _tool(name: str, description: str, function: Callable[..., ToolResult], argument: str, meaning: str) -> Tool:
+    words = {"type": ["array", "string"], "items": {"type": "string"}, "description": meaning}
+    table = {"type": "string", "description": "Name of a candidate table."}
+    return Tool(
+        name=name,
+        category="candidate",
+        description=description,
+        parameters={
+            "type": "object",
+            "properties": {"table_name": table, argument: words},
+            "required": ["table_name", argument],
+        },
+        function=function,
+    )
+
+
+CANDIDATE_TOOLS: tuple[Tool, ...] = (
+    _tool(
+        "get_candidates_by_keyword",
+        "Possible answers that contain a text (literal, case ignored).",
+        get_candidates_by_keyword,
+        "keyword",
+        "Literal text, or a list of texts.",
+    ),
+    _tool(
+        "get_candidates_by_fuzzy_matching",
+        "The possible answers spelled most like a text, five for each.",
+        get_candidates_by_fuzzy_matching,
+        "keywords",
+        "One text or a list of texts.",
+    ),
+    _tool(
+        "get_candidates_by_semantic_similarity",
+        "The possible answers nearest in meaning to a text (synonyms, abbreviations, lay words), five for each.",
+        get_candidates_by_semantic_similarity,
+        "query",
+        "One text or a list of texts.",
+    ),
+)

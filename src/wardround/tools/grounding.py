@@ -1,0 +1,166 @@
+"""Grounding: whether a row cited for an answer exists, was read, and speaks for the answer.
+
+A row speaks for an answer when one of its cells is the answer, when its code belongs to the answer's category, or when
+most of the answer's telling words stand close together in its text (abbreviations read as what they stand for).
+This is a lexical check: a creatinine of 4 does not speak for renal failure, the word "renal failure" in a note does,
+negated or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from wardround.codes import load_abbreviations, load_ccs, normalise_label
+from wardround.tools.table_view import TableView
+
+if TYPE_CHECKING:
+    from wardround.tools.environment import Environment
+
+_WORD = re.compile(r"[^\W_]+")
+_GENERIC = frozenset(
+    """
+    a an and any as at by due for from in into nec no nos not of on or other others than the to unspecified with without
+    acute chronic essential primary secondary disease diseases disorder disorders condition conditions complication
+    complications symptom symptoms syndrome finding findings care unit test procedure procedures therapeutic diagnostic
+    elsewhere classified related type left right mg ml
+    """.split()  # noqa: SIM905
+)
+_SHARE = 0.6
+_WINDOW_WORDS = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """One cited row: it ``exists`` on the chart, the episode has ``read`` it, it ``supports`` its answer."""
+
+    answer: str
+    row_id: str
+    exists: bool
+    read: bool
+    supports: bool
+
+    @property
+    def passes(self) -> bool:
+        """Whether the citation counts as grounded."""
+        return self.exists and self.read and self.supports
+
+
+class Grounding:
+    """Checks citations against one environment's chart; keeps the position of every row of the tables it met."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, dict[str, int]] = {}
+
+    def check(
+        self, environment: Environment, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]
+    ) -> tuple[Citation, ...]:
+        """Return one citation per cited row, for evidence given to an answer that was really given."""
+        spelled = {normalise_label(answer): answer for answer in answers}
+        read = environment.read_row_ids
+        citations = []
+        for cited, row_ids in evidence.items():
+            answer = spelled.get(normalise_label(cited))
+            for row_id in row_ids:
+                place = self._find(environment, row_id)
+                supports = answer is not None and place is not None and supports_answer(*place, answer)
+                citations.append(
+                    Citation(
+                        answer=answer if answer is not None else cited,
+                        row_id=row_id,
+                        exists=place is not None,
+                        read=row_id in read,
+                        supports=supports,
+                    )
+                )
+        return tuple(citations)
+
+    def _find(self, environment: Environment, row_id: str) -> tuple[TableView, int] | None:
+        table = row_id.partition(":")[0]
+        if table not in environment.chart.table_names:
+            return None
+        view = environment.view(table)
+        if table not in self._positions:
+            self._positions[table] = {name: row for row, name in enumerate(view.row_ids)}
+        row = self._positions[table].get(row_id)
+        return None if row is None else (view, row)
+
+
+def supports_answer(view: TableView, row: int, answer: str) -> bool:
+    """Return whether a row mentions or codes for an answer."""
+    wanted = normalise_label(answer)
+    texts = [
+        column.texts[code]
+        for column in view.columns_of(view.columns)
+        if column.kind == "text" and (code := int(column.codes[row])) >= 0
+    ]
+    if any(normalise_label(text) == wanted for text in texts if len(text) <= 4 * len(answer) + 40):
+        return True
+    return _coded(view, row, wanted) or any(mentions(text, answer) for text in texts)
+
+
+def _coded(view: TableView, row: int, wanted: str) -> bool:
+    """Whether the row's ICD code falls into the CCS category that the answer names."""
+    if not {"icd_code", "icd_version"} <= set(view.columns):
+        return False
+    code, version = (_cell(view, row, name) for name in ("icd_code", "icd_version"))
+    if code is None or version not in ("9", "10"):
+        return False
+    grouper = load_ccs("procedures" if "procedure" in view.name else "diagnoses")
+    category = grouper.category(code, int(version))
+    return category is not None and wanted in {normalise_label(name) for name in (category.label, *category.aliases)}
+
+
+def _cell(view: TableView, row: int, name: str) -> str | None:
+    column = view.column(name)
+    code = int(column.codes[row])
+    return None if code < 0 else column.texts[code]
+
+
+def mentions(text: str, answer: str) -> bool:
+    """Return whether most telling words of ``answer`` stand within a few words of each other in ``text``.
+
+    >>> mentions("Pt with known COPD, on 2 L", "Chronic obstructive pulmonary disease")
+    True
+    >>> mentions("acute respiratory failure", "Acute renal failure")
+    False
+    """
+    wanted = set(_stems(answer))
+    wanted = (wanted - _GENERIC) or wanted
+    if not wanted:
+        return False
+    needed = len(wanted) if len(wanted) < 2 else max(1, -(-len(wanted) * _SHARE // 1))
+    meanings = _meanings()
+    places: list[tuple[int, str]] = []
+    for place, word in enumerate(_words(text)):
+        found = {_stem(word), *meanings.get(word, ())} & wanted
+        places.extend((place, stem) for stem in sorted(found))
+    return any(
+        len({stem for place, stem in places[index : index + 40] if place - start < _WINDOW_WORDS}) >= needed
+        for index, (start, _) in enumerate(places)
+    )
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(normalise_label(text))
+
+
+def _stem(word: str) -> str:
+    return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _stems(text: str) -> list[str]:
+    return [_stem(word) for word in _words(text)]
+
+
+@cache
+def _meanings() -> dict[str, frozenset[str]]:
+    """One-word abbreviations and the stems of what they stand for."""
+    return {
+        key: frozenset(stem for meaning in meanings for stem in _stems(meaning))
+        for key, meanings in load_abbreviations().items()
+        if _WORD.fullmatch(key)
+    }

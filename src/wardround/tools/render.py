@@ -1,0 +1,245 @@
+"""Results as compact text: a caption, a header, one line per row, cut at whole rows within a token budget.
+
+Nothing is cut in silence: the caption says how many rows of how many are shown and carries the cursor of the next page,
+and a cut cell says how many characters are missing and carries a cursor of its own. Columns that are the same in every
+row of the result are folded into one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wardround.core import format_time, from_microseconds
+from wardround.core.tokens import estimate_tokens
+from wardround.tools.table_view import Column, IntArray, TableView, as_cell
+from wardround.tools.tool import ToolResult
+
+if TYPE_CHECKING:
+    from wardround.tools.environment import Environment
+
+SEPARATOR = " | "
+_CHUNK_ROWS = 64
+_FOLD_FROM_ROWS = 3
+_FOLDED_CHARACTERS = 120
+_SMALLEST_CELL = 160
+_CHARACTERS_PER_TOKEN = 3.0
+_CAPTION_TOKENS = 60
+_CONTEXT_BEFORE_MATCH = 120
+
+Continue = Callable[[int], ToolResult]
+"""Makes the page that starts at an offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Which columns of a result vary (and are shown as columns), and the line that stands for the others."""
+
+    shown: list[Column]
+    folded: str
+
+
+def lay_out(view: TableView, rows: IntArray) -> Layout:
+    """Split the columns of some rows into varying ones and folded ones."""
+    shown: list[Column] = []
+    constant: list[str] = []
+    empty: list[str] = []
+    for column in view.columns_of(view.shown_columns):
+        codes = column.codes[rows]
+        lowest = int(codes.min())
+        if lowest != int(codes.max()) or (len(rows) < _FOLD_FROM_ROWS and lowest >= 0):
+            shown.append(column)
+        elif lowest < 0:
+            empty.append(column.name)
+        elif len(column.texts[lowest]) <= _FOLDED_CHARACTERS:
+            constant.append(f"{column.name}={column.cells[lowest]}")
+        else:
+            shown.append(column)
+    parts = ["constant: " + ", ".join(constant)] if constant else []
+    if empty:
+        parts.append("empty: " + ", ".join(empty))
+    return Layout(shown=shown, folded="; ".join(parts))
+
+
+def rows_page(
+    environment: Environment,
+    view: TableView,
+    rows: IntArray,
+    *,
+    offset: int,
+    cursor_at: Callable[[int], str],
+    note: str = "",
+    focus: str = "",
+) -> ToolResult:
+    """Show rows of a table from ``offset`` on. ``focus`` is a case-folded text that a cut cell should show."""
+    layout = lay_out(view, rows)
+    header = SEPARATOR.join(("row_id", *(column.name for column in layout.shown)))
+    budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(layout.folded) - estimate_tokens(header)
+    lines, shown = _fitting_rows(environment, view, layout.shown, rows[offset:], budget, focus)
+    total = len(rows)
+    cursor = cursor_at(offset + shown) if offset + shown < total else None
+    caption = _caption(view.name, offset, shown, total, span_text(view, rows), note, cursor)
+    head = [caption, *([layout.folded] if layout.folded else []), header]
+    return ToolResult(
+        text="\n".join(head + lines),
+        table=view.name,
+        row_ids=tuple(view.row_ids[int(row)] for row in rows[offset : offset + shown]),
+        rows_total=total,
+        rows_shown=shown,
+        cursor=cursor,
+    )
+
+
+def span_text(view: TableView, rows: IntArray) -> str:
+    """Return ``FIRST to LAST`` event time of some rows, empty when none has one."""
+    span = view.span(rows)
+    if span is None:
+        return ""
+    first, last = (format_time(from_microseconds(moment)) for moment in span)
+    return first if first == last else f"{first} to {last}"
+
+
+def _caption(name: str, offset: int, shown: int, total: int, span: str, note: str, cursor: str | None) -> str:
+    if offset == 0 and shown == total:
+        count = f"{total:,} row{'' if total == 1 else 's'}"
+    elif offset == 0:
+        count = f"showing {shown:,} of {total:,} rows"
+    else:
+        count = f"showing rows {offset + 1:,}-{offset + shown:,} of {total:,}"
+    parts = [count, span, note, f"cursor={cursor} for the next" if cursor else ""]
+    return f"{name}: " + ", ".join(part for part in parts if part)
+
+
+def _fitting_rows(
+    environment: Environment, view: TableView, columns: Sequence[Column], rows: IntArray, budget: int, focus: str
+) -> tuple[list[str], int]:
+    """Return the lines of as many rows as the budget holds, at least one."""
+    cell = max(_SMALLEST_CELL, int(0.7 * budget * _CHARACTERS_PER_TOKEN / max(1, len(rows))))
+    lines: list[str] = []
+    spent = 0
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        for line in _lines(environment, view, columns, rows[start : start + _CHUNK_ROWS], cell, focus):
+            cost = estimate_tokens(line) + 1
+            if lines and spent + cost > budget:
+                return lines, len(lines)
+            lines.append(line)
+            spent += cost
+            if spent > budget:  # a first row that is too wide on its own: cut its cells shorter, never drop it
+                return [_narrow_row(environment, view, columns, rows[:1], budget, cell, focus)], 1
+    return lines, len(lines)
+
+
+def _narrow_row(
+    environment: Environment,
+    view: TableView,
+    columns: Sequence[Column],
+    row: IntArray,
+    budget: int,
+    cell: int,
+    focus: str,
+) -> str:
+    line = ""
+    while cell >= 20:
+        cell = cell * 2 // 3
+        line = next(iter(_lines(environment, view, columns, row, cell, focus)))
+        if estimate_tokens(line) <= budget:
+            break
+    return line
+
+
+def _lines(
+    environment: Environment, view: TableView, columns: Sequence[Column], rows: IntArray, cell: int, focus: str
+) -> Iterable[str]:
+    row_numbers = rows.tolist()
+    parts: list[Iterable[str]] = [[view.row_ids[row] for row in row_numbers]]
+    for column in columns:
+        cells = column.cells
+        codes = column.codes[rows].tolist()
+        if column.kind == "text" and any(code >= 0 and len(cells[code]) > cell for code in codes):
+            parts.append(
+                _cut_cell(environment, view, column, row, cell, focus) if code >= 0 and len(cells[code]) > cell
+                else cells[code] if code >= 0 else ""
+                for row, code in zip(row_numbers, codes, strict=True)
+            )  # fmt: skip
+        else:
+            parts.append([cells[code] if code >= 0 else "" for code in codes])
+    return map(SEPARATOR.join, zip(*parts, strict=True))
+
+
+def _cut_cell(environment: Environment, view: TableView, column: Column, row: int, cell: int, focus: str) -> str:
+    """Return the part of a long text that fits, with what is missing and the cursor that reads it."""
+    text = column.texts[column.codes[row]]
+    found = text.casefold().find(focus) if focus else 0
+    start = max(0, found - _CONTEXT_BEFORE_MATCH) if found > cell - _CONTEXT_BEFORE_MATCH else 0
+    end = start + cell
+    kept = as_cell(text[start:end])
+    if start:
+        whole = environment.text_cursor(view.name, row, column.name, 0)
+        kept = f"[{start:,} characters before; whole text: cursor={whole}] {kept}"
+    if end < len(text):
+        rest = environment.text_cursor(view.name, row, column.name, end)
+        kept += f" [{len(text) - end:,} more characters: cursor={rest}]"
+    return kept
+
+
+def text_page(environment: Environment, view: TableView, row: int, column: str, offset: int) -> ToolResult:
+    """Show a long text cell from a character on, as it was written."""
+    prepared = view.column(column)
+    text = prepared.texts[prepared.codes[row]]
+    end = _text_end(text, offset, environment.max_result_tokens - _CAPTION_TOKENS)
+    cursor = environment.text_cursor(view.name, row, column, end) if end < len(text) else None
+    row_id = view.row_ids[row]
+    rest = f", cursor={cursor} for the next" if cursor else ""
+    caption = f"{view.name}.{column} of {row_id}: characters {offset + 1:,}-{end:,} of {len(text):,}{rest}"
+    return ToolResult(
+        text=f"{caption}\n{text[offset:end]}",
+        table=view.name,
+        row_ids=(row_id,),
+        rows_total=1,
+        rows_shown=1,
+        cursor=cursor,
+    )
+
+
+def _text_end(text: str, start: int, budget: int) -> int:
+    """Return where a page of text ends: within the budget, at a line or word break when one is near."""
+    size = int(budget * _CHARACTERS_PER_TOKEN * 1.5)
+    while size > 200 and estimate_tokens(text[start : start + size]) > budget:
+        size = size * 7 // 8
+    end = start + size
+    if end >= len(text):
+        return len(text)
+    for mark in ("\n", " "):
+        at = text.rfind(mark, end - size // 8, end)
+        if at > start:
+            return at + 1
+    return end
+
+
+def table_page(
+    environment: Environment,
+    name: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    offset: int = 0,
+    cursor_at: Callable[[int], str],
+    note: str = "",
+    total: int | None = None,
+) -> tuple[str, int, str | None]:
+    """Show any table of cells; return the text, how many rows are in it and the cursor of the next page."""
+    head = SEPARATOR.join(header)
+    budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(head)
+    lines: list[str] = []
+    spent = 0
+    for row in rows[offset:]:
+        line = SEPARATOR.join(row)
+        spent += estimate_tokens(line) + 1
+        if lines and spent > budget:
+            break
+        lines.append(line)
+    shown, count = len(lines), len(rows) if total is None else total
+    cursor = cursor_at(offset + shown) if offset + shown < len(rows) else None
+    caption = _caption(name, offset, shown, count, "", note, cursor)
+    return "\n".join((caption, head, *lines)), shown, cursor

@@ -1,0 +1,103 @@
+"""Tools about tables: which there are, what their columns mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wardround.core import format_time
+from wardround.tools.render import table_page
+from wardround.tools.table_view import as_cell, describe_types
+from wardround.tools.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from wardround.tools.environment import Environment
+
+_LONGEST_DESCRIPTION = 110
+
+
+def get_table_names(environment: Environment, *, offset: int = 0) -> ToolResult:
+    """List the chart's tables with row counts, and the candidate tables."""
+    chart = environment.chart
+    rows = [
+        (name, "record", f"{chart.table(name).num_rows:,}", _brief(chart.table(name).spec.description))
+        for name in chart.table_names
+    ]
+    rows += [
+        (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; search with get_candidates_*")
+        for name, space in environment.candidates.items()
+    ]
+    cursor_at = environment.continuation(get_table_names, {})
+    header = ("table", "kind", "rows", "description")
+    name = f"tables of subject {chart.subject_id} as of {format_time(chart.as_of)}"
+    text, shown, cursor = table_page(environment, name, header, rows, offset=offset, cursor_at=cursor_at)
+    return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+
+
+def get_column_names(environment: Environment, *, table_name: str, offset: int = 0) -> ToolResult:
+    """List a table's columns with their types and meaning."""
+    if environment.is_candidate_table(table_name):
+        return ToolResult(
+            text=f"{table_name}: 1 row\ncolumn | type | description\ncandidate | text | a possible answer"
+        )
+    view = environment.view(table_name)
+    described = view.table.spec.describe or {}
+    kinds = describe_types(view)
+    rows = [(name, kinds[name], described.get(name, "")) for name in view.shown_columns]
+    cursor_at = environment.continuation(get_column_names, {"table_name": view.name})
+    name = f"columns of {view.name}"
+    header = ("column", "type", "description")
+    text, shown, cursor = table_page(environment, name, header, rows, offset=offset, cursor_at=cursor_at)
+    return ToolResult(text=text, table=view.name, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+
+
+def get_table_description(environment: Environment, *, table_name: str) -> ToolResult:
+    """Say what a table holds, what a row is, and when its rows become known."""
+    if environment.is_candidate_table(table_name):
+        space = environment.space(table_name)
+        return ToolResult(text=f"{space.name}: {len(space.labels.labels):,} possible answers, one per row.")
+    view = environment.view(table_name)
+    spec = view.table.spec
+    lines = [f"{view.name}: {spec.description or 'no description'}"]
+    if spec.key:
+        lines.append(f"one row per: {', '.join(spec.key)}")
+    roles = [
+        f"{role}={column}"
+        for role in ("code", "label", "value", "text", "unit", "encounter")
+        if (column := getattr(spec, role, None)) and column in view.columns
+    ]
+    if roles:
+        lines.append("main columns: " + ", ".join(roles))
+    lines.append(f"rows known at {format_time(environment.chart.as_of)}: {view.num_rows:,}")
+    return ToolResult(text="\n".join(lines), table=view.name)
+
+
+def _brief(text: str) -> str:
+    line = as_cell(text) if text else ""
+    return line if len(line) <= _LONGEST_DESCRIPTION else line[: _LONGEST_DESCRIPTION - 3] + "..."
+
+
+_TABLE = {"type": "string", "description": "Name of a table."}
+
+TABLE_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="get_table_names",
+        category="table",
+        description="List the tables of this chart with their row counts, and the candidate tables.",
+        parameters={"type": "object", "properties": {}, "required": []},
+        function=get_table_names,
+    ),
+    Tool(
+        name="get_column_names",
+        category="table",
+        description="List the columns of a table with type and meaning.",
+        parameters={"type": "object", "properties": {"table_name": _TABLE}, "required": ["table_name"]},
+        function=get_column_names,
+    ),
+    Tool(
+        name="get_table_description",
+        category="table",
+        description="Say what a table holds and what one row of it is.",
+        parameters={"type": "object", "properties": {"table_name": _TABLE}, "required": ["table_name"]},
+        function=get_table_description,
+    ),
+)

@@ -1,0 +1,244 @@
+"""A chart table prepared for showing and searching, once per environment.
+
+Each column is factorised: a code per row and the text of each distinct value. Searching, counting and folding then cost
+one pass over distinct values and one over integer codes, and a value becomes text once however often it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from wardround.records import ChartTable
+
+Kind = Literal["int", "float", "text", "time", "date"]
+IntArray = np.ndarray[Any, np.dtype[np.int32]]
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
+_PLAIN_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*)(?:\.\d+)?|[-+]?\.\d+")
+_NULLS = frozenset({"", "null", "none", "nan", "na", "<null>"})
+_NAT = np.iinfo(np.int64).min
+
+
+def format_number(value: float) -> str:
+    """Write a number as short as it can be read back: ``123.0`` is ``123``."""
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)
+
+
+def plain_number(text: str) -> float | None:
+    """Read a number written plainly; ``0389`` is a code, not a number, and gives None."""
+    text = text.strip()
+    return float(text) if _PLAIN_NUMBER.fullmatch(text) else None
+
+
+class Column:
+    """One column: its kind, a code per row (-1 = null) and the text of each distinct value, in order of appearance."""
+
+    __slots__ = ("_cells", "_folded", "codes", "kind", "name", "texts")
+
+    def __init__(self, name: str, array: pa.Array) -> None:
+        self.name = name
+        self.kind: Kind = column_kind(array.type)
+        self.codes, values = _factorise(array)
+        self.texts: list[str] = _texts(values, self.kind)
+        self._folded: list[str] | None = None
+        self._cells: list[str] | None = None
+
+    @property
+    def folded(self) -> list[str]:
+        """The distinct texts, case-folded."""
+        if self._folded is None:
+            self._folded = [text.casefold() for text in self.texts]
+        return self._folded
+
+    @property
+    def cells(self) -> list[str]:
+        """The distinct texts as table cells: on one line, quoted where they hold the column separator."""
+        if self._cells is None:
+            self._cells = self.texts if self.kind != "text" else [as_cell(text) for text in self.texts]
+        return self._cells
+
+    def rows_where(self, accepts: Callable[[int], bool]) -> BoolArray:
+        """Return a mask of the rows whose distinct value (by its number) is accepted."""
+        table = np.zeros(len(self.texts) + 1, dtype=bool)  # the last entry stands for null
+        for number in range(len(self.texts)):
+            table[number] = accepts(number)
+        return table[self.codes]
+
+    def containing(self, keyword: str) -> BoolArray:
+        """Rows whose text holds the case-folded ``keyword`` literally."""
+        hits = [number for number, text in enumerate(self.folded) if keyword in text]
+        if not hits:
+            return np.zeros(len(self.codes), dtype=bool)
+        table = np.zeros(len(self.texts) + 1, dtype=bool)
+        table[hits] = True
+        return table[self.codes]
+
+    def equal_to(self, value: str) -> BoolArray:
+        """Rows whose value is ``value``: null by name, numbers by size, times by moment or day, text without case."""
+        wanted = value.strip().casefold()
+        nulls = self.codes == -1 if wanted in _NULLS else np.zeros(len(self.codes), dtype=bool)
+        number = plain_number(value)
+        if self.kind in ("time", "date"):
+            day = wanted.replace("t", " ")
+            return nulls | self.rows_where(lambda i: self.texts[i] == day or self.texts[i][:10] == day)
+        if number is not None:
+            return nulls | self.rows_where(lambda i: self.folded[i] == wanted or plain_number(self.texts[i]) == number)
+        return nulls | self.rows_where(lambda i: self.folded[i].strip() == wanted)
+
+    def counts(self, rows: IntArray | None = None) -> tuple[IntArray, int]:
+        """Return how often each distinct value occurs, and how many nulls there are."""
+        codes = self.codes if rows is None else self.codes[rows]
+        found = np.bincount(codes + 1, minlength=len(self.texts) + 1)
+        return found[1:].astype(np.int32), int(found[0])
+
+
+def as_cell(text: str) -> str:
+    """Return a text as one table cell: one line, and in JSON quotes when it is empty or holds `` | ``."""
+    line = " ".join(text.split()) if ("\n" in text or "\t" in text or "\r" in text or "  " in text) else text.strip()
+    if line and "|" not in line:
+        return line
+    return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def column_kind(dtype: pa.DataType) -> Kind:
+    """Return the kind of an Arrow type in the words of a source spec."""
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if pa.types.is_integer(dtype) or pa.types.is_boolean(dtype):
+        return "int"
+    if pa.types.is_floating(dtype):
+        return "float"
+    if pa.types.is_timestamp(dtype):
+        return "time"
+    return "date" if pa.types.is_date(dtype) else "text"
+
+
+def dense(array: pa.Array) -> pa.Array:
+    """Return an array without dictionary encoding, so that no value of another row hangs on it."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _factorise(array: pa.Array) -> tuple[IntArray, pa.Array]:
+    array = dense(array)
+    if array.null_count == len(array):
+        return np.full(len(array), -1, dtype=np.int32), array.slice(0, 0)
+    encoded = array.dictionary_encode()
+    indices = encoded.indices
+    if indices.null_count:
+        indices = indices.fill_null(-1)
+    return np.asarray(indices, dtype=np.int32), encoded.dictionary
+
+
+def _texts(values: pa.Array, kind: Kind) -> list[str]:
+    if kind == "time":
+        return time_texts(values)
+    if kind == "date":
+        return values.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    if kind == "float":
+        return [format_number(value) for value in values.to_pylist()]
+    if kind == "int":
+        return list(map(str, values.to_pylist()))
+    return values.to_pylist()  # type: ignore[no-any-return]
+
+
+def time_texts(values: pa.Array) -> list[str]:
+    """Return times as ``YYYY-MM-DD HH:MM:SS``, with microseconds only on those that have any; nulls stay None."""
+    micros = np.asarray(values.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0))
+    whole = not (micros % 1_000_000).any()
+    texts: list[str] = values.cast(pa.timestamp("s" if whole else "us")).cast(pa.string()).to_pylist()
+    return texts if whole else [text.removesuffix(".000000") for text in texts]
+
+
+class TableView:
+    """One chart table and its prepared columns. Columns are prepared when first asked for; sharing across threads is
+    safe, at worst a column is prepared twice."""
+
+    def __init__(self, table: ChartTable) -> None:
+        self.table = table
+        self.name: str = table.name
+        self.num_rows: int = table.num_rows
+        self.row_ids: Sequence[str] = _LazyTexts(table.batch.column(0))
+        self.times = np.asarray(table.event_time).astype("datetime64[us]").view(np.int64)
+        names = [name for name in table.batch.schema.names if name != "row_id"]
+        self.columns: tuple[str, ...] = tuple(names)
+        self._position = {name: table.batch.schema.get_field_index(name) for name in names}
+        self._prepared: dict[str, Column] = {}
+
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """All columns, the spec's default columns first."""
+        first = [name for name in self.table.spec.default_columns or () if name in self._position]
+        return (*first, *(name for name in self.columns if name not in first))
+
+    def column(self, name: str) -> Column:
+        """Return a prepared column."""
+        found = self._prepared.get(name)
+        if found is None:
+            found = self._prepared.setdefault(name, Column(name, self.table.batch.column(self._position[name])))
+        return found
+
+    def resolve(self, name: str) -> str | None:
+        """Return the column a name means, whatever its case, or None."""
+        wanted = name.strip().strip("\"`[]'").casefold()
+        wanted = wanted.removeprefix(self.name.casefold() + ".")
+        return next((column for column in self.columns if column.casefold() == wanted), None)
+
+    def columns_of(self, names: Iterable[str]) -> list[Column]:
+        """Return several prepared columns."""
+        return [self.column(name) for name in names]
+
+    @property
+    def has_times(self) -> bool:
+        """Whether any row carries an event time."""
+        return bool(self.num_rows) and bool((self.times != _NAT).any())
+
+    def rows_between(self, start: int | None, end: int | None) -> tuple[IntArray, int]:
+        """Return the rows with an event time in ``[start, end]`` (microseconds), and how many rows have no time."""
+        timed = self.times != _NAT
+        chosen = timed.copy()
+        if start is not None:
+            chosen &= self.times >= start
+        if end is not None:
+            chosen &= self.times <= end
+        return np.flatnonzero(chosen).astype(np.int32), int(self.num_rows - timed.sum())
+
+    def span(self, rows: IntArray) -> tuple[int, int] | None:
+        """Return the first and last event time of some rows in microseconds, None when none has one."""
+        times = self.times[rows]
+        times = times[times != _NAT]
+        return (int(times.min()), int(times.max())) if len(times) else None
+
+
+class _LazyTexts(Sequence[str]):
+    """Row ids as a sequence that is turned into Python strings only when asked."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = dense(array)
+        self._texts: list[str] | None = None
+
+    def _all(self) -> list[str]:
+        if self._texts is None:
+            self._texts = self._array.to_pylist()
+        return self._texts
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]
+
+
+def describe_types(view: TableView) -> Mapping[str, Kind]:
+    """Return the kind of each column."""
+    schema = view.table.batch.schema
+    return {name: column_kind(schema.field(name).type) for name in view.columns}

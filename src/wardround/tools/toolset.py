@@ -1,0 +1,65 @@
+"""A toolset: the tools a session offers, by name, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wardround.core import ToolSchema, UserError
+from wardround.tools.candidate_tools import CANDIDATE_TOOLS
+from wardround.tools.inner_tools import INNER_TOOLS
+from wardround.tools.record_tools import RECORD_TOOLS
+from wardround.tools.suggestions import unknown
+from wardround.tools.table_tools import TABLE_TOOLS
+from wardround.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """Tools in the order in which a model is told of them."""
+
+    tools: tuple[Tool, ...]
+
+    def __post_init__(self) -> None:
+        names = [tool.name for tool in self.tools]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise UserError(f"a toolset holds each name once; twice here: {', '.join(sorted(twice))}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tools' names."""
+        return tuple(tool.name for tool in self.tools)
+
+    @property
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """What a model is told."""
+        return tuple(tool.schema for tool in self.tools)
+
+    def get(self, name: str) -> Tool | None:
+        """Return a tool, None when there is none of that name."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    def select(self, wanted: Iterable[str]) -> Toolset:
+        """Keep tools by name or by category (``record``, ``table``, ``candidate``, ``inner``); the order stays."""
+        chosen = set(wanted)
+        known = {tool.name for tool in self.tools} | {tool.category for tool in self.tools}
+        for name in sorted(chosen - known):
+            raise UserError(unknown("tool or tool category", name, sorted(known)))
+        return Toolset(tuple(tool for tool in self.tools if chosen & {tool.name, tool.category}))
+
+    def without(self, unwanted: Iterable[str]) -> Toolset:
+        """Leave out tools by name or category."""
+        left_out = set(unwanted)
+        return Toolset(tuple(tool for tool in self.tools if not left_out & {tool.name, tool.category}))
+
+    def __add__(self, other: Toolset) -> Toolset:
+        return Toolset(self.tools + other.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+
+def default_toolset() -> Toolset:
+    """All record, table, candidate and inner tools."""
+    return Toolset((*TABLE_TOOLS, *RECORD_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS))

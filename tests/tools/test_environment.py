@@ -1,0 +1,130 @@
+"""The environment: what a model reads, and what its mistakes come back as."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fake_chart import small_chart
+
+from wardround.core import UserError
+from wardround.tools import Environment, default_toolset
+
+
+@pytest.fixture
+def environment() -> Environment:
+    return Environment(small_chart(400), max_result_tokens=400)
+
+
+def test_the_session_owns_the_subject(environment: Environment) -> None:
+    assert not environment.call("get_latest_records", {"table_name": "labevents", "subject_id": "7"}).is_error
+    other = environment.call("get_latest_records", {"table_name": "labevents", "subject_id": 8})
+    assert other.is_error
+    assert "bound to subject 7" in other.text
+
+
+def test_a_result_says_what_it_leaves_out_and_goes_on(environment: Environment) -> None:
+    seen: list[str] = []
+    page = environment.call("get_records_by_time", {"table_name": "labevents"})
+    assert page.text.startswith(f"labevents: showing {page.rows_shown} of 400 rows, 2150-05-30 08:00:00 to ")
+    assert page.text.splitlines()[1] == "constant: subject_id=7"
+    while True:
+        assert page.text.splitlines()[2].startswith("row_id | charttime | label | value")
+        seen += page.row_ids
+        environment.call("think", {"response": "other calls come between"})
+        if page.cursor is None:
+            break
+        page = environment.call("get_next_page", {"cursor": page.cursor})
+    assert seen == [f"labevents:{number}" for number in range(1000, 1400)]
+    assert environment.read_row_ids == frozenset(seen)
+
+
+def test_a_date_only_end_is_the_end_of_the_day(environment: Environment) -> None:
+    day = {"table_name": "labevents", "start_time": "2150-05-30", "end_time": "2150-05-30"}
+    assert environment.call("get_records_by_time", day).rows_total == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("get_latest_record", {}, "Did you mean 'get_latest_records'"),
+        ("load_ehr", {"subject_id": 8}, "the chart is open"),
+        ("get_latest_records", {"table_name": "labevnts"}, "Did you mean 'labevents'"),
+        ("get_latest_records", {}, "needs the argument 'table_name'"),
+        ("get_latest_records", {"table": "labevents"}, "Did you mean 'table_name'"),
+        ("get_latest_records", "{", "not valid JSON"),
+        ("get_latest_records", "[1]", "must be a JSON object"),
+        ("get_unique_values", {"table_name": "labevents", "column_name": "lable"}, "Did you mean 'label'"),
+        ("get_records_by_time", {"table_name": "labevents", "start_time": "May"}, "YYYY-MM-DD HH:MM:SS"),
+        ("get_records_by_time", {"table_name": "diagnoses_icd"}, "have no time"),
+        ("get_next_page", {"cursor": "nonsense"}, "there is no cursor"),
+        ("finish", {"response": [{"name": "x"}]}, "item 0 must be string"),
+        ("get_candidates_by_keyword", {"table_name": "x", "keyword": "y"}, "no candidate tables"),
+        ("get_records_by_keyword", {"table_name": "labevents", "keyword": "\ud800"}, "0 rows"),
+    ],
+)
+def test_mistakes_are_answered(environment: Environment, name: str, arguments: object, said: str) -> None:
+    result = environment.call(name, arguments)  # type: ignore[arg-type]
+    assert said in result.text
+    assert result.is_error or result.rows_total == 0
+
+
+def test_keywords_are_literal_and_a_long_cell_shows_them(environment: Environment) -> None:
+    one = environment.call("get_records_by_keyword", {"table_name": "radiology", "keyword": "PORTABLE ("})
+    assert one.row_ids == ("radiology:R-2",)
+    assert '"portable (AP) chest: normal | no change"' in one.text
+    long = environment.call("get_records_by_keyword", {"table_name": "radiology", "keyword": "copd"})
+    assert "Known COPD (severe)" in long.text
+    assert "characters before; whole text: cursor=" in long.text
+
+
+def test_a_long_text_is_read_to_its_end_without_loss(environment: Environment) -> None:
+    text = environment.chart.table("radiology").batch.column(3)[0].as_py()
+    first = environment.call("get_records_by_keyword", {"table_name": "radiology", "keyword": "COPD"})
+    cursor = first.text.split("whole text: cursor=")[1].split("]")[0]
+    parts = []
+    while cursor:
+        page = environment.call("get_next_page", {"cursor": cursor})
+        caption, _, part = page.text.partition("\n")
+        assert caption.startswith("radiology.text of radiology:R-1: characters ")
+        parts.append(part)
+        cursor = page.cursor or ""
+    assert "".join(parts) == text
+
+
+def test_values_match_by_type(environment: Environment) -> None:
+    def total(column: str, value: object) -> int | None:
+        arguments = {"table_name": "labevents", "column_name": column, "value": value}
+        return environment.call("get_records_by_value", arguments).rows_total
+
+    assert total("valuenum", 3) == total("valuenum", "3.00") == total("value", "3") == 80
+    assert total("label", "creatinine") == total("itemid", "50912.0") == 134
+    assert total("flag", None) == total("flag", "null") == 300
+    assert total("charttime", "2150-05-30") == 400
+    code = {"table_name": "diagnoses_icd", "column_name": "icd_code", "value": "389"}
+    assert environment.call("get_records_by_value", code).rows_total == 0
+
+
+def test_finish_carries_answer_and_evidence(environment: Environment) -> None:
+    evidence = [{"answer": "Essential hypertension", "row_ids": ["diagnoses_icd:21-1", "diagnoses_icd:9-9"]}]
+    environment.call("get_latest_records", {"table_name": "diagnoses_icd"})
+    result = environment.call("finish", {"response": '["Essential hypertension"]', "evidence": evidence})
+    assert result.answer == ("Essential hypertension",)
+    citations = environment.check_evidence(result.answer, result.evidence)
+    assert [(c.exists, c.read, c.supports) for c in citations] == [(True, True, True), (False, False, False)]
+
+
+def test_calls_leave_the_event_loop(environment: Environment) -> None:
+    async def eight() -> list[int | None]:
+        calls = [environment.call_async("get_records_by_time", {"table_name": "labevents"}) for _ in range(8)]
+        return [result.rows_total for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(eight()) == [400] * 8
+
+
+def test_toolsets_are_chosen_by_name_and_category() -> None:
+    tools = default_toolset()
+    assert tools.select(["inner", "run_sql_query"]).names == ("run_sql_query", "get_next_page", "think", "finish")
+    assert "load_ehr" not in tools.names
+    with pytest.raises(UserError, match="run_sql_query"):
+        tools.select(["run_sql"])
