@@ -1,0 +1,6 @@
+"""Candidates: the closed answer spaces of the tasks and the ladder of searches through them."""
+
+from wardround.tools.candidates.match import Match
+from wardround.tools.candidates.space import CandidateSpace, Encoder
+
+__all__ = ["CandidateSpace", "Encoder", "Match"]

@@ -1,0 +1,159 @@
+"""A candidate space: the labels an answer may take, one row each, and the ladder of searches that finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
+
+from wardround.codes import LabelSet, load_abbreviations, normalise_label
+from wardround.core import UserError
+from wardround.tools.candidates.blocks import read_blocks, write_blocks
+from wardround.tools.candidates.expansions import expansions
+from wardround.tools.candidates.index import SpaceIndex
+from wardround.tools.candidates.match import Match, Ranking, fuse
+
+SCHEMA = 1
+RESCORED = 50
+DEPTH = 30
+EXACT_WEIGHT = 3.0
+SPELLING_WEIGHT = 0.5
+VECTOR_WEIGHT = 2.0
+EXPANSION_WEIGHT = 2.0
+Query = str | Sequence[str]
+
+
+class Encoder(Protocol):
+    """An optional sentence encoder: texts to rows of unit length."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+
+class CandidateSpace:
+    """Labels with their indexes. Never changes after it is made; threads may share it.
+
+    ``descriptions`` say what the codes of a label are called. ``index`` is for ``load``. A query is a text or a list of
+    texts; ``limit`` holds for each of them, and a label comes once.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        labels: LabelSet,
+        descriptions: Mapping[str, Iterable[str]] = MappingProxyType({}),
+        index: SpaceIndex | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        self.name = name
+        self.labels = labels
+        self.index = index or SpaceIndex.build(labels, descriptions)
+        self.encoder = encoder
+        self._vectors = encoder.encode(labels.labels) if encoder else None
+        self._numbers = {label: number for number, label in enumerate(labels.labels)}
+
+    def __repr__(self) -> str:
+        return f"CandidateSpace({self.name!r}, {len(self.labels)} labels)"
+
+    def with_encoder(self, encoder: Encoder) -> CandidateSpace:
+        """The same space with dense vectors of its labels fused into ``by_meaning``."""
+        return CandidateSpace(name=self.name, labels=self.labels, index=self.index, encoder=encoder)
+
+    def by_keyword(self, keyword: Query, limit: int | None = None) -> list[Match]:
+        """Labels that contain the literal text (case, quotes and spacing aside) in their name or an alias."""
+        return _joined([self._containing(text)[:limit] for text in _each(keyword)])
+
+    def by_fuzzy(self, text: Query, limit: int = 5) -> list[Match]:
+        """Labels spelled most like the text: its trigram neighbours, re-scored by rapidfuzz."""
+        return _joined([self._spelled_like(one)[:limit] for one in _each(text)])
+
+    def by_meaning(self, text: Query, limit: int = 5) -> list[Match]:
+        """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank."""
+        return _joined([self._meaning(one, limit) for one in _each(text)])
+
+    def _containing(self, keyword: str) -> list[Match]:
+        wanted = normalise_label(keyword)
+        best: dict[int, tuple[float, str]] = {}
+        for row in self.index.containing(wanted):
+            name, label = self.index.names[row], int(self.index.owners[row])
+            share = len(wanted) / len(name)
+            if share > best.get(label, (0.0, ""))[0]:
+                best[label] = (share, name)
+        ranked = sorted(best, key=lambda label: (-best[label][0], label))
+        return [self._match(label, best[label][0], f"contains it: {best[label][1]}") for label in ranked]
+
+    def _spelled_like(self, text: str) -> list[Match]:
+        return [self._match(label, score, f"spelled like: {name}") for label, score, name in self._near(text)]
+
+    def _near(self, text: str) -> list[tuple[int, float, str]]:
+        """(label, similarity, name) of the trigram neighbours, one per label, best first."""
+        wanted = normalise_label(text)
+        rows = self.index.trigrams.nearest(wanted, RESCORED)
+        names = [self.index.names[row] for row in rows]
+        best: dict[int, tuple[int, float, str]] = {}
+        for name, score, place in process.extract(wanted, names, scorer=fuzz.WRatio, limit=None):
+            label = int(self.index.owners[rows[place]])
+            best.setdefault(label, (label, score / 100, name))
+        return list(best.values())
+
+    def _meaning(self, text: str, limit: int) -> list[Match]:
+        fused = fuse(self._rankings(text), limit)
+        return [self._match(label, similarity, why) for label, similarity, why in fused]
+
+    def _rankings(self, text: str) -> Iterator[Ranking]:
+        yield from self._of_variant(text, 1.0, "")
+        for number, variant in enumerate(expansions(text, load_abbreviations()), start=1):
+            yield from self._of_variant(variant, EXPANSION_WEIGHT / number, f" of {variant!r}")
+        if self.encoder is not None and self._vectors is not None:
+            similarity = self._vectors @ np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
+            nearest = np.argsort(-similarity, kind="stable")[:DEPTH].tolist()
+            yield Ranking(labels=nearest, weight=VECTOR_WEIGHT, why=f"vectors of {self.encoder.name}")
+
+    def _of_variant(self, text: str, weight: float, of: str) -> Iterator[Ranking]:
+        exact = self.labels.resolve(text)
+        if exact is not None:
+            yield Ranking(labels=[self._numbers[exact]], weight=EXACT_WEIGHT * weight, why=f"the name{of}")
+        near = [label for label, _, _ in self._near(text)[:DEPTH]]
+        yield Ranking(labels=near, weight=SPELLING_WEIGHT * weight, why=f"spelling{of}")
+        described = [label for label, _ in self.index.meanings.best_labels(text, DEPTH)]
+        yield Ranking(labels=described, weight=weight, why=f"code descriptions{of}")
+
+    def _match(self, label: int, similarity: float, why: str) -> Match:
+        return Match(label=self.labels.labels[label], similarity=round(min(similarity, 1.0), 4), why=why)
+
+    def save(self, path: Path) -> None:
+        """Write everything but the encoder to one file."""
+        head = {"schema": SCHEMA, "name": self.name, "labels": self.labels.to_json()}
+        write_blocks(path, head, self.index.arrays())
+
+    @classmethod
+    def load(cls, path: Path) -> CandidateSpace:
+        """Read what ``save`` wrote; UserError if the file is another thing or another version."""
+        head, arrays = read_blocks(path)
+        if head.get("schema") != SCHEMA:
+            raise UserError(f"{path} has schema {head.get('schema')!r}, not {SCHEMA}; build it again")
+        labels = LabelSet.from_json(head["labels"])
+        return cls(name=head["name"], labels=labels, index=SpaceIndex.from_arrays(arrays, len(labels)))
+
+
+def _each(query: Query) -> Sequence[str]:
+    return [query] if isinstance(query, str) else list(query)
+
+
+def _joined(answers: Sequence[list[Match]]) -> list[Match]:
+    """The answers to several queries as one list: best first, one row per label."""
+    best: dict[str, Match] = {}
+    for match in (match for answer in answers for match in answer):
+        if match.label not in best or match.similarity > best[match.label].similarity:
+            best[match.label] = match
+    if len(answers) == 1:
+        return list(best.values())
+    return sorted(best.values(), key=lambda match: (-match.similarity, match.label))

@@ -1,0 +1,156 @@
+"""Labels by what dictionaries say of their codes: BM25 over descriptions, the best one speaking for its label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import process
+from rapidfuzz.distance import DamerauLevenshtein
+
+from wardround.codes import normalise_label
+from wardround.tools.candidates.postings import Postings, best_rows
+from wardround.tools.candidates.trigrams import TrigramIndex
+
+SATURATION = 1.2  # BM25's k1
+LENGTH_SHARE = 0.6  # BM25's b
+SHORTEST_MISSPELT = 5
+_WORD = re.compile(r"[a-z0-9]+(?:'s)?")
+_STOP = frozenset(
+    (
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "by",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "his",
+        "i",
+        "in",
+        "into",
+        "is",
+        "it",
+        "last",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "other",
+        "over",
+        "s",
+        "she",
+        "some",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "this",
+        "to",
+        "unspecified",
+        "was",
+        "were",
+        "which",
+        "with",
+        "without",
+    )
+)
+
+
+def words(text: str) -> list[str]:
+    """The stemmed content words of a text.
+
+    >>> words("Fractures of the left hip")
+    ['fracture', 'left', 'hip']
+    """
+    found = _WORD.findall(normalise_label(text))
+    return [stem(word.removesuffix("'s")) for word in found if word not in _STOP]
+
+
+def stem(word: str) -> str:
+    """Plural endings off; anything cleverer confuses drugs and organisms."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordIndex:
+    """BM25 over description rows. ``owners[row]`` is the label (by position) that a description belongs to."""
+
+    vocabulary: tuple[str, ...]
+    postings: Postings
+    owners: NDArray[np.int32]
+    label_count: int
+    _spellings: list[TrigramIndex] = field(default_factory=list, init=False, repr=False, compare=False)
+    _numbers: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_numbers", {word: number for number, word in enumerate(self.vocabulary)})
+
+    @classmethod
+    def build(cls, descriptions: Iterable[tuple[int, str]], label_count: int) -> WordIndex:
+        """From (label position, description) rows; rows of a label with the same words count once."""
+        bags = sorted({(owner, tuple(sorted(words(text)))) for owner, text in descriptions})
+        bags = [(owner, bag) for owner, bag in bags if bag]
+        vocabulary = tuple(sorted({word for _, bag in bags for word in bag}))
+        numbers = {word: number for number, word in enumerate(vocabulary)}
+        flat = np.array([numbers[word] for _, bag in bags for word in bag], dtype=np.uint64)
+        lengths = np.array([len(bag) for _, bag in bags], dtype=np.int64)
+        postings = _weighted(flat, np.repeat(np.arange(len(bags), dtype=np.int32), lengths), lengths)
+        owners = np.array([owner for owner, _ in bags], dtype=np.int32)
+        return cls(vocabulary=vocabulary, postings=postings, owners=owners, label_count=label_count)
+
+    def best_labels(self, text: str, limit: int) -> list[tuple[int, float]]:
+        """Label positions with the score of their best description, best first."""
+        terms = np.array(sorted({number for word in words(text) for number in self._known(word)}), dtype=np.uint64)
+        places = self.postings.find(terms)
+        if not len(places):
+            return []
+        scores = self.postings.scores(places, np.ones(len(places)))
+        best = np.zeros(self.label_count)
+        np.maximum.at(best, self.owners, scores)
+        return [(int(label), float(best[label])) for label in best_rows(best, limit)]
+
+    def _known(self, word: str) -> Sequence[int]:
+        """The word's number; of a word nobody wrote, those of the nearest spellings."""
+        if word in self._numbers:
+            return [self._numbers[word]]
+        if len(word) < SHORTEST_MISSPELT or not word.isalpha():
+            return []
+        if not self._spellings:
+            self._spellings.append(TrigramIndex.build(self.vocabulary))
+        near = [self.vocabulary[row] for row in self._spellings[0].nearest(word, 30)]
+        allowed = 1 if len(word) < 8 else 2
+        found = process.extract(word, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed, limit=2)
+        return [self._numbers[spelling] for spelling, _, _ in found]
+
+
+def _weighted(terms: NDArray[np.uint64], rows: NDArray[np.int32], lengths: NDArray[np.int64]) -> Postings:
+    """BM25 weights of (term, row) pairs, repeats within a row counted."""
+    row_count = len(lengths)
+    keys = terms * np.uint64(max(row_count, 1)) + rows.astype(np.uint64)
+    distinct, counts = np.unique(keys, return_counts=True)
+    terms, rows = distinct // np.uint64(max(row_count, 1)), (distinct % np.uint64(max(row_count, 1))).astype(np.int32)
+    numbers, holders = np.unique(terms, return_counts=True)
+    inverse = np.log1p((row_count - holders + 0.5) / (holders + 0.5))[np.searchsorted(numbers, terms)]
+    average = lengths.mean() if row_count else 1.0
+    damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths[rows] / average)
+    weights = inverse * counts * (SATURATION + 1) / (counts + damping)
+    return Postings.build(terms, rows, weights.astype(np.float32), row_count)
