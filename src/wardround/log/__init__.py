@@ -4,14 +4,23 @@ It knows neither models nor tools: a request, a reply and a tool result reach it
 """
 
 from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION
+from wardround.log.export import (
+    CONVERSATION_SCHEMA,
+    TRAJECTORY_SCHEMA,
+    conversations,
+    write_conversations,
+    write_trajectories,
+)
 from wardround.log.path import PromptPath
 from wardround.log.reader import LogReader
 from wardround.log.rows import AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
 from wardround.log.writer import EpisodeLog, EpisodeRecorder
 
 __all__ = [
+    "CONVERSATION_SCHEMA",
     "LOG_SUFFIX",
     "SCHEMA_VERSION",
+    "TRAJECTORY_SCHEMA",
     "AskedRequest",
     "EpisodeEntry",
     "EpisodeLog",
@@ -23,4 +32,7 @@ __all__ = [
     "ToolRecord",
     "Trajectory",
     "Turn",
+    "conversations",
+    "write_conversations",
+    "write_trajectories",
 ]

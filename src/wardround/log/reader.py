@@ -52,6 +52,10 @@ class LogReader:
         """All episodes, by key."""
         return tuple(entry for _, (entry, _, _) in sorted(self._index().items()))
 
+    def has(self, episode: str) -> bool:
+        """Whether an episode of that key was ever begun."""
+        return episode in self._index(episode)
+
     def trajectory(self, episode: str) -> Trajectory:
         """Read one episode whole. Raises UserError when there is none of that key."""
         found = self._index(episode).get(episode)

@@ -8,8 +8,12 @@ from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
 from wardround.models.opening import ModelEntry, list_models, open_model
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
+from wardround.models.recording import recorded_replies, reply_of
+from wardround.models.relay import RelayModel
+from wardround.models.replay import RecordedModel, ReplayModel, resumed
 from wardround.models.retry import RetryPolicy
 from wardround.models.scripted import ScriptedModel, call, calls, say
+from wardround.models.structured import Structured, complete_structured, read_value
 
 __all__ = [
     "USAGE_FIELDS",
@@ -20,13 +24,22 @@ __all__ = [
     "Model",
     "ModelEntry",
     "ModelSettings",
+    "RecordedModel",
+    "RelayModel",
+    "ReplayModel",
     "Reply",
     "Request",
     "RetryPolicy",
     "ScriptedModel",
+    "Structured",
     "call",
     "calls",
+    "complete_structured",
     "list_models",
     "open_model",
+    "read_value",
+    "recorded_replies",
+    "reply_of",
+    "resumed",
     "say",
 ]

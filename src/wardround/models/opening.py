@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from wardround.core import Price, UserError
@@ -14,6 +15,8 @@ from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
 from wardround.models.protocol import Model
+from wardround.models.relay import RelayModel
+from wardround.models.replay import ReplayModel
 from wardround.models.retry import RetryPolicy
 
 
@@ -32,6 +35,12 @@ _ENTRIES = (
         name="openai/<name>",
         description="A model behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, a proxy, hosted).",
         needs="--base-url; --permit-endpoint for real records on another machine",
+    ),
+    ModelEntry(name="replay:<run or log>", description="Recorded replies only: a run again without its model."),
+    ModelEntry(
+        name="relay:<folder>",
+        description="A person or a program plays the model: requests and replies are files in the folder.",
+        needs="somebody who writes <n>.reply.json for each <n>.request.json",
     ),
 )
 
@@ -52,6 +61,7 @@ def open_model(
     max_concurrent: int = 64,
     extra: Mapping[str, Any] | None = None,
     endpoint: Endpoint | None = None,
+    relay_timeout_seconds: float = 3600.0,
 ) -> Model:
     """Open a model. Without a guard the strictest one holds: record text stays on this machine.
 
@@ -69,6 +79,11 @@ def open_model(
         return ChatModel(rest, endpoint, price=price, extra=extra)
     if base_url is not None:
         raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
+    kind, _, place = name.partition(":")
+    if kind == "replay" and place:
+        return ReplayModel(Path(place))
+    if kind == "relay" and place:
+        return RelayModel(Path(place), timeout_seconds=relay_timeout_seconds)
     if name == "offline":
         return _open_offline()
     known = [entry.name for entry in _ENTRIES]

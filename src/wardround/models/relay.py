@@ -1,0 +1,179 @@
+"""A model played by whoever writes files: each request is ``<n>.request.json``, its reply is awaited as
+``<n>.reply.json``.
+
+The reply is a message, ``{"content": "..."}`` or ``{"tool_calls": [{"name": "...", "arguments": {...}}]}``, or a whole
+chat completion. One that cannot be read is answered with ``<n>.error.txt`` and awaited again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wardround.core import ProviderError, UserError
+from wardround.models.protocol import Reply, Request
+from wardround.models.wire import MalformedReply, ReadReply, read_reply
+
+REQUEST_SCHEMA = "wardround.relay/1"
+_SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
+_Stamp = tuple[int, int]
+_Asked = tuple[str, str, int]
+
+
+class RelayModel:
+    """Requests out and replies in through a folder. Several processes may share it.
+
+    A request that was already written and not yet served (its run was killed) keeps its number, so that a reply given
+    meanwhile is not lost; ``served.txt`` lists the numbers that were.
+    """
+
+    def __init__(self, folder: Path, *, timeout_seconds: float = 3600.0) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"relay: cannot make the folder {folder} ({error.strerror})") from error
+        self.folder = folder
+        self.name = f"relay:{folder}"
+        self.identity = "relay"
+        self._timeout_seconds = timeout_seconds
+        self._unserved, self._next = _requests_in(folder)
+
+    async def check(self) -> None:
+        """Raise ProviderError when the folder cannot be written."""
+        if not os.access(self.folder, os.W_OK):
+            raise ProviderError(f"{self.name}: the folder cannot be written")
+
+    async def complete(self, request: Request) -> Reply:
+        """Write the request, await the reply."""
+        digest = request.digest(self.identity)
+        number = self._unserved.pop((digest, request.episode, request.ordinal), None)
+        if number is None:
+            number = self._write_request(request, digest)
+        started = time.monotonic()
+        read = await self._await_reply(number, request, started)
+        with (self.folder / "served.txt").open("a", encoding="utf-8") as served:
+            served.write(f"{number}\n")
+        return Reply(
+            message=read.message,
+            usage=read.usage,
+            finish_reason=read.finish_reason,
+            model=read.model or "relay",
+            seconds=time.monotonic() - started,
+            token_logprobs=read.token_logprobs,
+            unreported=read.unreported,
+            identity=self.identity,
+            reasoning=read.reasoning,
+        )
+
+    async def close(self) -> None:
+        """Nothing to release; the files stay."""
+
+    def _write_request(self, request: Request, digest: str) -> int:
+        body = {
+            "schema": REQUEST_SCHEMA,
+            "digest": digest,
+            "episode": request.episode,
+            "ordinal": request.ordinal,
+            "messages": [message.to_wire() for message in request.messages],
+            "tools": [tool.to_wire() for tool in request.tools],
+            "settings": asdict(request.settings),
+            "response_schema": request.response_schema,
+        }
+        text = json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        part = self.folder / f".{os.getpid()}-{digest[:16]}.part"
+        try:
+            part.write_bytes(text)
+            while True:
+                number, self._next = self._next, self._next + 1
+                if _publish(part, self.folder / f"{number}.request.json"):
+                    return number
+        except OSError as error:
+            raise ProviderError(f"{self.name}: cannot write a request ({error.strerror})") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def _await_reply(self, number: int, request: Request, started: float) -> ReadReply:
+        path = self.folder / f"{number}.reply.json"
+        complaint = self.folder / f"{number}.error.txt"
+        pause = _SHORTEST_POLL_SECONDS
+        refused: _Stamp | None = None
+        before: _Stamp | None = None
+        while True:
+            stamp = _stamp(path)
+            if stamp is not None and stamp != refused:
+                try:
+                    read = _read(path.read_bytes(), request.ordinal)
+                except (MalformedReply, OSError) as error:
+                    if stamp == before:
+                        complaint.write_text(f"{path.name}: {error}; write it again\n", encoding="utf-8")
+                        refused = stamp
+                else:
+                    complaint.unlink(missing_ok=True)
+                    return read
+            before = stamp
+            if time.monotonic() - started > self._timeout_seconds:
+                raise ProviderError(f"{self.name}: no readable {path.name} within {self._timeout_seconds:g} s")
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_POLL_SECONDS, pause * 1.3)
+
+
+def _requests_in(folder: Path) -> tuple[dict[_Asked, int], int]:
+    """The requests that wait to be served, with their numbers, and the next free number."""
+    numbers = {int(name): path for path in folder.glob("*.request.json") if (name := path.name.split(".")[0]).isdigit()}
+    served_file = folder / "served.txt"
+    served = set(served_file.read_text(encoding="utf-8").split()) if served_file.exists() else set()
+    found = ((_asked_in(path), number) for number, path in numbers.items() if str(number) not in served)
+    waiting = {asked: number for asked, number in found if asked is not None}
+    return waiting, max(numbers, default=0) + 1
+
+
+def _asked_in(path: Path) -> _Asked | None:
+    try:
+        body = json.loads(path.read_bytes())
+        return str(body["digest"]), str(body["episode"]), int(body["ordinal"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _publish(part: Path, target: Path) -> bool:
+    """Give a finished file its name at once; False when the name is taken."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        return False
+    except OSError:
+        if target.exists():
+            return False
+        part.replace(target)
+    return True
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(body: bytes, ordinal: int) -> ReadReply:
+    try:
+        data: Any = json.loads(body)
+    except ValueError as error:
+        raise MalformedReply(f"not JSON ({error})") from error
+    if not isinstance(data, dict):
+        raise MalformedReply("not a JSON object")
+    if "choices" not in data:
+        if not data.keys() & {"content", "tool_calls", "function_call"}:
+            raise MalformedReply('neither "content" nor "tool_calls" is in it')
+        data = {"choices": [{"message": data, "finish_reason": data.get("finish_reason") or "stop"}]}
+    read = read_reply(data, call_prefix=f"call_{ordinal}")
+    for call in read.message.tool_calls:
+        if not call.name:
+            raise MalformedReply("a tool call has no name")
+    return read

@@ -1,0 +1,141 @@
+"""Models that speak from recordings: a cassette that never goes live, and the beginning of an interrupted episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wardround.core import ProviderError, UserError
+from wardround.log import LogReader, PromptPath, Trajectory
+from wardround.models.protocol import Model, Reply, Request
+from wardround.models.recording import reply_of
+
+Noter = Callable[[str, Mapping[str, Any]], None]
+"""Takes a kind and a detail, as ``EpisodeRecorder.note`` does."""
+
+
+class RecordedModel:
+    """Serves one episode's recorded replies first, in order, then asks the live model.
+
+    A reply is served only where the request is the one it answered and its model is the one that is asked now. At the
+    first difference the rest is dropped, and noted; from then on everything is live.
+    """
+
+    def __init__(self, model: Model, replies: Sequence[tuple[str, Reply]], *, note: Noter | None = None) -> None:
+        self.name = model.name
+        self.identity = model.identity
+        self.served = 0
+        self.dropped = 0
+        self._model = model
+        self._waiting = list(reversed(replies))
+        self._path = PromptPath()
+        self._note = note
+
+    async def check(self) -> None:
+        """Check the live model."""
+        await self._model.check()
+
+    async def complete(self, request: Request) -> Reply:
+        """Serve the next recorded reply or ask the live model."""
+        if self._waiting:
+            self._path.follow(request.messages)
+            digest, reply = self._waiting[-1]
+            if self._answers(request, digest, reply):
+                self._waiting.pop()
+                self.served += 1
+                return reply
+            self._drop(request)
+        return await self._model.complete(request)
+
+    async def close(self) -> None:
+        """The live model belongs to whoever opened it; nothing of our own to release."""
+
+    def _answers(self, request: Request, digest: str, reply: Reply) -> bool:
+        recorded = reply.identity or reply.model
+        return recorded == self.identity and request.digest(recorded, path=self._path.tip) == digest
+
+    def _drop(self, request: Request) -> None:
+        self.dropped = len(self._waiting)
+        self._waiting.clear()
+        if self._note is not None:
+            detail = {"turn": request.ordinal, "served": self.served, "dropped": self.dropped}
+            self._note("recorded_replies_dropped", detail)
+
+
+def resumed(model: Model, replies: Sequence[tuple[str, Reply]], *, note: Noter | None = None) -> Model:
+    """Return a model for one episode that serves ``replies`` first and then goes live; the model itself if none."""
+    return RecordedModel(model, replies, note=note) if replies else model
+
+
+class ReplayModel:
+    """A cassette: the recorded replies of a log file or run folder, by episode, ordinal and request digest.
+
+    It never calls anything. A request that was not recorded is a ProviderError that says what differs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise UserError(f"replay: there is no {path}; name a run folder or an episode log")
+        self.name = f"replay:{path}"
+        self.identity = self.name
+        self._reader = LogReader(path)
+        self._open: dict[str, tuple[Trajectory, dict[int, int], PromptPath]] = {}
+
+    async def check(self) -> None:
+        """Raise ProviderError when the cassette holds nothing."""
+        if not self._reader.episodes():
+            raise ProviderError(f"{self.name}: no episode is recorded there")
+
+    async def complete(self, request: Request) -> Reply:
+        """Give the recorded reply."""
+        trajectory, places, path = self._episode(request)
+        if request.ordinal not in places:
+            raise self._miss(request, f"the recording has {len(places)} turns and ends before it")
+        turn = trajectory.turns[places[request.ordinal]]
+        path.follow(request.messages)
+        if request.digest(turn.identity, path=path.tip) != turn.request_digest:
+            raise self._miss(request, _difference(request, trajectory, places[request.ordinal]))
+        return reply_of(turn)
+
+    async def close(self) -> None:
+        """Close the files."""
+        self._reader.close()
+
+    def _episode(self, request: Request) -> tuple[Trajectory, dict[int, int], PromptPath]:
+        key = request.episode
+        if key not in self._open:
+            if not self._reader.has(key):
+                named = ", ".join(entry.key for entry in self._reader.episodes()[:3])
+                raise self._miss(request, f"no such episode is recorded; there are {named or 'none'}")
+            trajectory = self._reader.trajectory(key)
+            places = {turn.ordinal: place for place, turn in enumerate(trajectory.turns)}
+            while len(self._open) >= 1024:
+                self._open.pop(next(iter(self._open)))
+            self._open[key] = (trajectory, places, PromptPath())
+        return self._open[key]
+
+    def _miss(self, request: Request, why: str) -> ProviderError:
+        return ProviderError(f"{self.name}: episode {request.episode!r} turn {request.ordinal}: {why}")
+
+
+def _difference(request: Request, trajectory: Trajectory, place: int) -> str:
+    """What differs between a request and the recorded one, most telling first."""
+    turn = trajectory.turns[place]
+    for index, (asked, recorded) in enumerate(zip(request.messages, turn.prompt, strict=False)):
+        if asked != recorded:
+            return (
+                f"message {index} ({asked.role}) differs: asked {_short(asked.wire)}, recorded {_short(recorded.wire)}"
+            )
+    if len(request.messages) != len(turn.prompt):
+        return f"asked with {len(request.messages)} messages, recorded with {len(turn.prompt)}"
+    asked_tools = [tool.to_wire() for tool in request.tools]
+    if asked_tools != list(turn.tools):
+        names = {tool["function"]["name"] for tool in turn.tools} ^ {tool.name for tool in request.tools}
+        return f"the tools differ ({', '.join(sorted(names)) or 'same names, other descriptions or parameters'})"
+    return "the messages and tools are the recorded ones, the settings or the response schema differ"
+
+
+def _short(wire: bytes) -> str:
+    text = wire.decode()
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -1,0 +1,103 @@
+"""Replies that are data: a JSON schema where the endpoint takes one, else tolerant reading and one repair turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wardround.core import FormatError, Message, load_prompt
+from wardround.models.protocol import Model, Reply, Request
+from wardround.models.schema import violation
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structured:
+    """A value that follows its schema, and the calls it took (one, or two with the repair), to be recorded."""
+
+    value: Any
+    exchanges: tuple[tuple[Request, Reply], ...]
+
+
+async def complete_structured(model: Model, request: Request, schema: Mapping[str, Any]) -> Structured:
+    """Ask for a value of a JSON schema. A repair turn takes the ordinal after the request's.
+
+    Raises FormatError when the second reply is no such value either.
+    """
+    request = replace(request, response_schema=schema)
+    reply = await model.complete(request)
+    value, problem = read_value(reply.message.content or "", schema)
+    if problem is None:
+        return Structured(value=value, exchanges=((request, reply),))
+    correction = _correction(problem, schema)
+    messages = (*request.messages, _spoken(reply), Message(role="user", content=correction))
+    again = replace(request, messages=messages, ordinal=request.ordinal + 1)
+    second = await model.complete(again)
+    value, problem = read_value(second.message.content or "", schema)
+    if problem is not None:
+        raise FormatError(f"no usable value after one repair: {problem}", correction=_correction(problem, schema))
+    return Structured(value=value, exchanges=((request, reply), (again, second)))
+
+
+def read_value(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Find a value of the schema in a reply; return it, or None and what is wrong with the best candidate.
+
+    Thinking, prose around, code fences and trailing commas are forgiven; a value that breaks the schema is not.
+    """
+    problem: str | None = None
+    for candidate in _candidates(_THINKING.sub("", text).strip()):
+        value, found = _load(candidate)
+        if not found:
+            continue
+        broken = violation(value, schema)
+        if broken is None:
+            return value, None
+        problem = problem or broken
+    return None, problem or "there is no JSON value in it"
+
+
+def _candidates(text: str) -> Iterator[str]:
+    yield text
+    for match in _FENCE.finditer(text):
+        yield match.group(1).strip()
+    decoder = json.JSONDecoder()
+    cleaned = _TRAILING_COMMA.sub(r"\1", text)
+    position = 0
+    while (start := _opening(cleaned, position)) >= 0:
+        try:
+            _, end = decoder.raw_decode(cleaned, start)
+        except (ValueError, RecursionError):
+            position = start + 1
+        else:
+            yield cleaned[start:end]
+            position = end
+
+
+def _opening(text: str, start: int) -> int:
+    found = [place for place in (text.find("{", start), text.find("[", start)) if place >= 0]
+    return min(found, default=-1)
+
+
+def _load(text: str) -> tuple[Any, bool]:
+    for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        try:
+            return json.loads(attempt), True
+        except (ValueError, RecursionError):
+            continue
+    return None, False
+
+
+def _correction(problem: str, schema: Mapping[str, Any]) -> str:
+    shown = json.dumps(schema, ensure_ascii=False)
+    return load_prompt("wardround.models", "repair").render(problem=problem, schema=shown)
+
+
+def _spoken(reply: Reply) -> Message:
+    """The reply as plain text: calls nobody answered may not stay in a prompt."""
+    return Message(role="assistant", content=reply.message.content or "")
