@@ -28,6 +28,7 @@ _FINISH = {
 
 
 _ANY = {"type": "object"}
+Function = Callable[..., ToolResult]
 
 
 def _tool(

@@ -5,9 +5,10 @@ step noted, each step down to a low-water mark so that the prompt's prefix then 
 
 1. *cut*: observations of one recent turn that would take half of the room lose their last lines;
 2. *collapse*: observations, oldest first, become one line that keeps the row count and a handle to fetch them again;
-3. *fold*: whole turns, oldest first, become one line each in a digest after the prompt;
-4. *collapse recent*, *cut newest*: the last turns too, the newest one last;
-5. *fold recent*: the last turns go into the digest as well.
+3. *fold*: whole turns, oldest first, become one line each in a digest after the prompt (after step 4 where that alone
+   would not do: stubs are cheap, and leaving them alone keeps the prefix);
+4. *collapse recent*: observations of the last turns too, but for the newest;
+5. *cut newest*, *fold recent*: the last resorts.
 
 The prompt and pinned messages are never touched; if they alone do not fit, the episode ends at its budget.
 """
@@ -148,8 +149,11 @@ class FullContext:
 
         step("cut", room, lambda goal: self._cut(recent, int(room * self._largest_share)))
         step("collapse", low, lambda goal: self._collapse(older, goal))
-        step("fold", low, lambda goal: self._fold(older, goal, room))
+        if self._total() - _tokens(older) <= room:
+            step("fold", low, lambda goal: self._fold(older, goal, room))
         step("collapse recent", room, lambda goal: self._collapse(recent[:-1], goal))
+        if self._total() > room:
+            step("fold", low, lambda goal: self._fold(older, goal, room))
         step("cut newest", room, lambda goal: self._cut(recent[-1:], _tokens(recent[-1:]) - self._total() + goal))
         step("fold recent", room, lambda goal: self._fold(recent, goal, room))
         if self._total() > room:
@@ -194,7 +198,8 @@ class FullContext:
 
     def _fold(self, forms: Sequence[_Form], goal: int, room: int) -> list[Block]:
         touched: list[Block] = []
-        for form in forms:
+        present = set(map(id, self._forms))
+        for form in (form for form in forms if id(form) in present):
             line = digest_line(form.block)
             self._folded.append((form.block, line, self._counter.count(line) + 1))
             self._forms.remove(form)
