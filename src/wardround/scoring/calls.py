@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
+from os.path import commonprefix
 from typing import Any
 
 from rapidfuzz.distance import Indel
@@ -64,12 +65,12 @@ def is_above(first: str, second: str, bound: float) -> bool:
     """Say whether the similarity exceeds a bound.
 
     What Ratcliff-Obershelp matches is a common subsequence, so the longest common subsequence (fast, compiled) bounds
-    it from above and rules out nearly every pair.
+    it from above and rules out nearly every pair. Its first match is the longest common block, so a common start or end
+    that is long enough decides too. Only what is left is computed.
     """
     if first == second:
         return True
     if Indel.normalized_similarity(first, second) <= bound:
         return False
-    if SequenceMatcher(None, first, second, autojunk=False).ratio() > bound:
-        return True
-    return SequenceMatcher(None, second, first, autojunk=False).ratio() > bound
+    ends = max(len(commonprefix([first, second])), len(commonprefix([first[::-1], second[::-1]])))
+    return 2 * ends > bound * (len(first) + len(second)) or ratcliff_obershelp(first, second) > bound

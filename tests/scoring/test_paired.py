@@ -1,0 +1,81 @@
+"""The paired test against counts made by hand, and Holm's correction against a worked example."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from wardround.core import UserError
+from wardround.scoring import holm, paired_test, paired_test_by_key
+
+
+def test_three_patients_all_better_by_hand() -> None:
+    test = paired_test([0.1, 0.2, 0.3], [0.2, 0.4, 0.6], ["a", "b", "c"], seed=1)
+    assert test.difference.estimate == pytest.approx(0.2)
+    assert test.exact
+    assert test.p_value == pytest.approx(2 / 8)  # only +++ and --- reach the observed sum
+
+
+def test_p_value_equals_counting_every_sign_pattern_of_the_patients() -> None:
+    generator = np.random.default_rng(2)
+    first, second = generator.random(12), generator.random(12)
+    subjects = [0, 0, 1, 2, 2, 2, 3, 4, 5, 5, 6, 7]
+    sums = [sum(d for d, s in zip(second - first, subjects, strict=True) if s == name) for name in range(8)]
+    patterns = [abs(sum(a * b for a, b in zip(signs, sums, strict=True))) for signs in product((1, -1), repeat=8)]
+    expected = sum(total >= abs(sum(sums)) - 1e-12 for total in patterns) / 256
+    assert paired_test(first.tolist(), second.tolist(), subjects, seed=1).p_value == pytest.approx(expected)
+
+
+def test_flipping_whole_patients_is_weaker_than_flipping_questions() -> None:
+    first, second = [0.0] * 30, [0.1] * 29 + [0.1]
+    by_patient = paired_test(first, second, [i // 10 for i in range(30)], seed=1)
+    by_question = paired_test(first, second, list(range(30)), seed=1)
+    assert by_patient.p_value == pytest.approx(0.25)
+    assert by_question.p_value is not None
+    assert by_question.p_value < 0.001
+
+
+def test_sampled_p_agrees_with_theory_and_is_never_zero() -> None:
+    generator = np.random.default_rng(3)
+    differences = generator.normal(0.1, 0.5, size=60)
+    test = paired_test([0.0] * 60, differences.tolist(), list(range(60)), seed=1)
+    z = differences.sum() / np.sqrt((differences**2).sum())
+    assert not test.exact
+    assert test.p_value == pytest.approx(float(2 * _upper_tail(z)), abs=0.02)
+    sure = paired_test([0.0] * 60, [1.0] * 60, list(range(60)), seed=1, permutations=1000)
+    assert sure.p_value == pytest.approx(1 / 1001)
+
+
+def test_no_difference_at_all_has_p_one() -> None:
+    test = paired_test([0.5] * 20, [0.5] * 20, list(range(20)), seed=1)
+    assert test.p_value == 1.0
+    assert test.difference.estimate == 0.0
+
+
+def test_one_patient_cannot_be_tested() -> None:
+    test = paired_test([0.1, 0.1], [0.9, 0.9], ["a", "a"], seed=1)
+    assert test.p_value is None
+    assert test.difference.low is None
+
+
+def test_samples_scored_once_are_counted_not_guessed() -> None:
+    test = paired_test_by_key({"x": 0.1, "y": 0.2}, {"y": 0.4, "z": 1.0}, {"x": 1, "y": 2, "z": 3}, seed=1)
+    assert test.difference.n == 1
+    assert test.unpaired == 2
+    with pytest.raises(UserError, match="no scored sample in common"):
+        paired_test_by_key({"x": 0.1}, {"y": 0.2}, {"x": 1, "y": 2}, seed=1)
+
+
+def test_holm_by_hand() -> None:
+    adjusted = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    assert adjusted == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
+def _upper_tail(z: float) -> float:
+    from statistics import NormalDist
+
+    return 1 - NormalDist().cdf(abs(z))
