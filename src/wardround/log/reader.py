@@ -56,6 +56,11 @@ class LogReader:
         """Whether an episode of that key was ever begun."""
         return episode in self._index(episode)
 
+    def entry(self, episode: str) -> EpisodeEntry | None:
+        """Return one episode's row, or None when it was never begun."""
+        found = self._index(episode).get(episode)
+        return None if found is None else found[0]
+
     def trajectory(self, episode: str) -> Trajectory:
         """Read one episode whole. Raises UserError when there is none of that key."""
         found = self._index(episode).get(episode)

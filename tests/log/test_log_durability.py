@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from log_doubles import START, ask, calling, play
+
+from wardround.core import Message, UserError
+from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from log_doubles import START, ask, calling
+from wardround.core import Message
+from wardround.log import EpisodeLog, ToolRecord
+
+log = EpisodeLog(Path(sys.argv[1]), group_turns=8, group_seconds=1e9)
+for n in range(10**6):
+    recorder = log.begin(f"e{n:06d}", {})
+    messages = START
+    for ordinal in range(20):
+        reply = calling(ordinal)
+        record = ToolRecord(call=reply.message.tool_calls[0], result_text=f"{n} {ordinal} " + "x" * 2000)
+        recorder.turn(ask(messages, ordinal), reply, [record])
+        print(n, ordinal, flush=True)
+        messages += (reply.message, Message(role="tool", content=record.result_text, tool_call_id=record.call.id))
+    recorder.finish({"answer": []})
+    print("finished", n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_kill_9_loses_at_most_the_last_group(tmp_path: Path, moment: int) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    folder = str(Path(__file__).parent)
+    printed = tmp_path / "printed"
+    with printed.open("wb") as out:
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), folder], stdout=out)
+        until = time.monotonic() + 20
+        while printed.stat().st_size < 2000 and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(random.Random(moment).uniform(0, 0.3))
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    said = printed.read_text().rpartition("\n")[0].splitlines()
+    assert len(said) > 100, "the writer did not get going"
+    last_turn = next(line for line in reversed(said) if line[0].isdigit())
+    finished = [int(line.split()[1]) for line in said if line.startswith("finished")]
+
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    with LogReader(path) as reader:
+        entries = {entry.key: entry for entry in reader.episodes()}
+        assert all(entries[f"e{n:06d}"].state == "finished" for n in finished)
+        for key in list(entries)[-3:]:
+            turns = reader.trajectory(key).turns
+            assert [turn.ordinal for turn in turns] == list(range(len(turns)))
+            assert all(len(turn.results[0].result_text) > 2000 for turn in turns)
+        n, ordinal = map(int, last_turn.split())
+        kept = entries[f"e{n:06d}"].turns if f"e{n:06d}" in entries else 0
+        assert ordinal - kept < 8
+    with EpisodeLog(path) as log:
+        recorder = log.begin("after", {})
+        play(recorder, 1)
+        recorder.finish({})
+
+
+def test_turns_far_apart_are_committed_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    log = EpisodeLog(path, group_turns=1000, group_seconds=0.0)
+    play(log.begin("e", {}), 3)
+    with LogReader(path) as reader:
+        assert len(reader.trajectory("e").turns) == 3
+    log.close()
+
+
+class CountedMessage(Message):
+    """Counts how often its hash is asked for."""
+
+    asked = 0
+
+    @property
+    def digest(self) -> bytes:
+        CountedMessage.asked += 1
+        return super().digest
+
+
+def test_a_turn_costs_the_same_at_turn_1_50_and_100(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    costs = []
+    with EpisodeLog(path, group_turns=1) as log:
+        recorder = log.begin("e", {})
+        messages = START
+        for ordinal in range(101):
+            reply = calling(ordinal + 1000)
+            call = reply.message.tool_calls[0]
+            before = _size(path), CountedMessage.asked
+            recorder.turn(ask(messages, ordinal + 1000), reply, [ToolRecord(call=call, result_text="y" * 500)])
+            after = _size(path), CountedMessage.asked
+            if ordinal in (1, 50, 100):
+                costs.append(tuple(b - a for a, b in zip((*before[0], before[1]), (*after[0], after[1]), strict=True)))
+            messages += (
+                CountedMessage(role="assistant", content=None, tool_calls=reply.message.tool_calls),
+                CountedMessage(role="tool", content="y" * 500, tool_call_id=call.id),
+            )
+    assert costs[0] == costs[1] == costs[2]
+    rows, text_bytes, hashes = costs[0]
+    assert rows == 2 + 2 + 1 + 1, "two bodies (reply, result), two nodes, a turn, a tool call"
+    assert text_bytes < 1500
+    assert hashes <= 8
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Rows in the file, and bytes of text in it."""
+    connection = sqlite3.connect(path)
+    tables = ("body", "message", "turn", "tool", "note", "episode")
+    rows = sum(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)
+    text = connection.execute("SELECT coalesce(sum(length(text)), 0) FROM body").fetchone()[0]
+    connection.close()
+    return rows, text
+
+
+def test_an_episode_begun_again_replaces_its_earlier_try(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"try": 1})
+        recorder.note("a", {})
+        recorder.note("b", {})
+        play(recorder, 6, result="first")
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"try": 2})
+        recorder.note("c", {})
+        play(recorder, 2, result="first")
+        log.flush()
+        with LogReader(path) as reader:
+            assert len(reader.trajectory("e").turns) == 6, "until it finishes, the longer record is worth keeping"
+        reply = calling(2, name="finish")
+        recorder.turn(ask(START, 2), reply, [])
+        recorder.finish({"answer": ["x"]})
+    with LogReader(path) as reader:
+        trajectory = reader.trajectory("e")
+    assert [turn.ordinal for turn in trajectory.turns] == [0, 1, 2]
+    assert trajectory.turns[2].reply == reply.message
+    assert trajectory.turns[2].results == ()
+    assert [note.kind for note in trajectory.notes] == ["c"]
+    assert trajectory.facts == {"try": 2}
+
+
+def test_one_ordinal_twice_is_a_bug_in_the_caller(tmp_path: Path) -> None:
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {})
+        recorder.turn(ask(START, 0), calling(0))
+        with pytest.raises(ValueError, match="turn 0 of episode 'e'"):
+            recorder.turn(ask(START, 0), calling(0))
+
+
+def test_a_full_disk_is_one_clear_line_and_nothing_waiting_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    log = EpisodeLog(path)
+    recorder = log.begin("e", {})
+    log._connection.execute("PRAGMA max_page_count = 40")
+    play(recorder, 20, result="z" * 20_000)
+    with pytest.raises(UserError, match=r"the disk is full: .*w\.sqlite"):
+        recorder.finish({"answer": []})
+    log._connection.execute("PRAGMA max_page_count = 100000")
+    log.close()
+    with LogReader(path) as reader:
+        trajectory = reader.trajectory("e")
+    assert (len(trajectory.turns), trajectory.outcome) == (20, {"answer": []})
+
+
+def test_files_that_are_no_log_are_refused_in_one_line(tmp_path: Path) -> None:
+    text = tmp_path / "text.sqlite"
+    text.write_text("hello " * 1000)
+    other = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (a)")
+    connection.commit()
+    connection.close()
+    newer = tmp_path / "newer.sqlite"
+    EpisodeLog(newer).close()
+    connection = sqlite3.connect(newer)
+    connection.execute("UPDATE schema SET version = 99")
+    connection.commit()
+    connection.close()
+    for path, words in ((text, "is not an episode log"), (other, "is not an episode log"), (newer, "log schema 99")):
+        for opening in (LogReader, EpisodeLog):
+            with pytest.raises(UserError, match=words) as caught:
+                opening(path)
+            assert "\n" not in str(caught.value)
+            assert str(path) in str(caught.value)
+    with pytest.raises(UserError, match="no episode log at"):
+        LogReader(tmp_path / "none.sqlite")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match="is it a run folder"):
+        LogReader(empty)
+    with pytest.raises(UserError, match="cannot write the episode log"):
+        EpisodeLog(tmp_path / "missing" / "w.sqlite")
+
+
+def test_a_half_written_file_is_refused_or_reads_clean(tmp_path: Path) -> None:
+    """A copy cut short: never a traceback of SQLite, never half a trajectory."""
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {})
+        play(recorder, 30, result="w" * 3000)
+        recorder.finish({})
+    whole = path.read_bytes()
+    refused = []
+    for share in (0.02, 0.1, 0.3, 0.6, 0.9):
+        cut = tmp_path / f"cut{share}.sqlite"
+        cut.write_bytes(whole[: int(len(whole) * share)])
+        try:
+            with LogReader(cut) as reader:
+                assert len(reader.trajectory("e").turns) == 30
+        except UserError as error:
+            refused.append(str(error))
+    assert len(refused) >= 4
+    assert all("damaged" in line for line in refused)

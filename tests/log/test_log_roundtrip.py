@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import io
+import json
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from log_doubles import START, TOOLS, ask, calling, play
+
+import wardround.log
+from wardround.core import Message, ToolCall, Usage, UserError, chain_hash
+from wardround.log import (
+    LOG_SUFFIX,
+    EpisodeLog,
+    LogReader,
+    PromptPath,
+    ToolRecord,
+    conversations,
+    write_conversations,
+    write_trajectories,
+)
+from wardround.models import Reply
+
+
+def test_public_names_are_exact_and_sorted() -> None:
+    public = {name for name, value in vars(wardround.log).items() if not name.startswith("_") and not _is_module(value)}
+    assert set(wardround.log.__all__) == public - {"annotations"}
+    assert list(wardround.log.__all__) == sorted(
+        wardround.log.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
+    )
+
+
+def _is_module(value: object) -> bool:
+    return type(value).__name__ == "module"
+
+
+def test_a_trajectory_reads_back_as_it_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"task": "diagnoses", "n": 1})
+        call = ToolCall(id="call_0", name="get", arguments='{"broken": ')
+        reply = Reply(
+            message=Message(role="assistant", content="I look.", tool_calls=(call,)),
+            usage=Usage(input_tokens=7, output_tokens=3),
+            finish_reason="tool_calls",
+            model="m",
+            seconds=1.5,
+            attempts=2,
+            cost=0.25,
+            token_logprobs=(-0.5, -1.0),
+            unreported=("cached_tokens", "reasoning_tokens"),
+            identity="openai/m@http://h/v1",
+            reasoning="because",
+        )
+        record = ToolRecord(
+            call=call,
+            result_text="labevents: 2 of 9 rows",
+            is_error=True,
+            seconds=0.5,
+            table="labevents",
+            rows_total=9,
+            rows_shown=2,
+            row_ids=("labevents:1", "labevents:2"),
+            cursor="2",
+        )
+        request = ask(START, 0)
+        recorder.turn(request, reply, [record], purpose="summarise")
+        recorder.note("budget", {"dropped": 3})
+        recorder.finish({"answer": ["Sepsis"], "finish": "finish"})
+
+    with LogReader(path) as reader:
+        trajectory = reader.trajectory("e")
+    (turn,) = trajectory.turns
+    assert (turn.prompt, turn.reply, turn.results) == (START, reply.message, (record,))
+    assert (turn.purpose, turn.model, turn.attempts, turn.cost, turn.seconds) == ("summarise", "m", 2, 0.25, 1.5)
+    assert (turn.usage, turn.unreported) == (reply.usage, ("cached_tokens", "reasoning_tokens"))
+    assert (turn.reasoning, turn.token_logprobs) == ("because", (-0.5, -1.0))
+    assert turn.request_digest == request.digest("openai/m@http://h/v1")
+    assert turn.tools == (TOOLS[0].to_wire(),)
+    assert turn.settings["temperature"] == 0.7
+    assert trajectory.facts == {"task": "diagnoses", "n": 1}
+    assert trajectory.outcome == {"answer": ["Sepsis"], "finish": "finish"}
+    assert [(note.kind, note.detail) for note in trajectory.notes] == [("budget", {"dropped": 3})]
+
+
+def test_what_the_endpoint_did_not_count_is_null_not_zero(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {})
+        recorder.turn(ask(START, 0), calling(0))
+        recorder.finish({})
+    with LogReader(path) as reader:
+        ((_, connection),) = reader._connections
+        row = connection.execute("SELECT input_tokens, cached_tokens, reasoning_tokens, cost FROM turn").fetchone()
+    assert row == (100, 0, None, None)
+
+
+def test_lone_surrogates_are_stored_as_question_marks(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"note": "bad \ud800"})
+        reply = calling(0, arguments='{"a": "\ud800"}')
+        recorder.turn(ask(START, 0), reply, [ToolRecord(call=reply.message.tool_calls[0], result_text="r \udfff")])
+        recorder.finish({"error": "\ud800"})
+    with LogReader(path) as reader:
+        turn = reader.trajectory("e").turns[0]
+    assert turn.results[0].result_text == "r ?"
+    assert turn.reply.tool_calls[0].arguments == '{"a": "?"}'
+
+
+TEXTS = st.text(max_size=8)
+MESSAGES = st.lists(
+    st.one_of(
+        TEXTS.map(lambda text: Message(role="user", content=text)),
+        TEXTS.map(lambda text: Message(role="tool", content=text, tool_call_id="c")),
+        TEXTS.map(
+            lambda text: Message(
+                role="assistant", content=None, tool_calls=(ToolCall(id="c", name="t", arguments=text),)
+            )
+        ),
+    ),
+    max_size=6,
+).map(tuple)
+
+
+@given(prompts=st.lists(MESSAGES, max_size=8))
+def test_following_a_path_is_hashing_it_whole(prompts: list[tuple[Message, ...]]) -> None:
+    path = PromptPath()
+    previous: tuple[Message, ...] = ()
+    for prompt in prompts:
+        shared = path.follow(prompt)
+        assert path.tip == reduce(chain_hash, prompt, b"")
+        assert path.size_bytes(len(prompt)) == sum(len(message.wire) for message in prompt)
+        assert prompt[:shared] == previous[:shared]
+        assert len(prompt) == shared or len(previous) == shared or prompt[shared] != previous[shared]
+        previous = prompt
+
+
+@given(prompts=st.lists(MESSAGES, min_size=1, max_size=5))
+def test_any_prompts_are_rebuilt_from_the_tree(
+    prompts: list[tuple[Message, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {})
+        for ordinal, prompt in enumerate(prompts):
+            recorder.turn(ask(prompt, ordinal), calling(ordinal), purpose=f"p{ordinal % 2}")
+        recorder.finish({})
+    with LogReader(path) as reader:
+        turns = reader.trajectory("e").turns
+    assert [[message.wire for message in turn.prompt] for turn in turns] == [
+        [message.wire for message in prompt] for prompt in prompts
+    ]
+
+
+def test_prefix_bytes_count_what_a_prefix_cache_could_reuse(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {})
+        recorder.turn(ask(START, 0), calling(0))
+        other = (Message(role="system", content="Summarise."),)
+        recorder.turn(ask(other, 1), calling(1), purpose="summarise")
+        recorder.turn(ask((*START, calling(0).message), 2), calling(2))
+        recorder.turn(ask((START[0], Message(role="user", content="changed")), 3), calling(3))
+        recorder.finish({})
+    with LogReader(path) as reader:
+        turns = reader.trajectory("e").turns
+    first, start = len(START[0].wire), len(START[0].wire) + len(START[1].wire)
+    assert [turn.prefix_bytes for turn in turns] == [0, 0, start, first]
+    assert turns[2].prompt_bytes == start + len(calling(0).message.wire)
+
+
+def test_several_workers_are_read_as_one_and_the_furthest_try_wins(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    with EpisodeLog(folder / f"worker-0{LOG_SUFFIX}") as log:
+        play(log.begin("a", {"worker": 0}), 5)
+        play(log.begin("b", {"worker": 0}), 2)
+    with EpisodeLog(folder / f"worker-1{LOG_SUFFIX}") as log:
+        recorder = log.begin("a", {"worker": 1})
+        play(recorder, 3)
+        recorder.finish({"answer": []})
+        play(log.begin("b", {"worker": 1}), 1)
+    with LogReader(tmp_path) as reader:
+        assert [(entry.key, entry.state, entry.turns, entry.facts["worker"]) for entry in reader.episodes()] == [
+            ("a", "finished", 3, 1),
+            ("b", "open", 2, 0),
+        ]
+        assert len(reader.trajectory("a").turns) == 3
+        with pytest.raises(UserError, match="no episode 'c'"):
+            reader.trajectory("c")
+
+
+def test_exports_hold_every_branch_and_rebuild_every_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {"task": "t"})
+        history = play(recorder, 3)
+        summary = (START[0], Message(role="user", content="Summary: fine."))
+        recorder.turn(ask(history, 3), calling(3), purpose="summarise")
+        recorder.turn(ask(summary, 4), calling(4))
+        recorder.finish({"answer": ["x"]})
+    with LogReader(path) as reader:
+        trajectory = reader.trajectory("e")
+        branches = list(conversations(trajectory))
+        out, lines = io.StringIO(), io.StringIO()
+        assert write_conversations(reader.trajectories(), out) == 2
+        assert write_trajectories(reader.trajectories(), lines) == 1
+    assert [(branch["turns"], branch["purpose"]) for branch in branches] == [([0, 1, 2, 3], "summarise"), ([4], "act")]
+    assert branches[0]["messages"] == [message.to_wire() for message in (*history, calling(3).message)]
+    assert branches[0]["tools"] == [TOOLS[0].to_wire()]
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == branches
+
+    line = json.loads(lines.getvalue())
+    assert line["schema"] == "wardround.trajectory/1"
+    nodes = {message["id"]: message for message in line["messages"]}
+    for turn, recorded in zip(line["turns"], trajectory.turns, strict=True):
+        walked, node = [], turn["prompt"]
+        while node is not None:
+            walked.append({name: value for name, value in nodes[node].items() if name not in ("id", "parent")})
+            node = nodes[node]["parent"]
+        assert walked[::-1] == [message.to_wire() for message in recorded.prompt]
+        assert line["tools"][turn["tools"]] == [TOOLS[0].to_wire()]
+        assert turn["usage"]["reasoning_tokens"] is None
