@@ -1,0 +1,69 @@
+"""``wardround audit``: look for leaks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from wardround.benchmarks import Benchmark
+from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError, parse_time
+from wardround.records import Store, audit_leaks
+
+EXAMPLES = """
+  wardround audit leaks --store store --benchmark bench
+  wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
+  wardround audit leaks --store store --sample 10006,2164-10-25T08:00
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    leaks = actions.add_parser(
+        "leaks",
+        help="count rows and cells that were not known yet; with --raw also rebuild charts from deleted copies",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    leaks.add_argument("--store", type=Path, required=True, help="folder of the store")
+    leaks.add_argument("--benchmark", type=Path, help="audit at the samples of this benchmark")
+    leaks.add_argument("--task", nargs="+", default=[], help="only samples of these tasks")
+    leaks.add_argument("--sample", nargs="+", default=[], metavar="SUBJECT,TIME", help="audit these moments")
+    leaks.add_argument("--raw", type=Path, nargs="+", default=[], help="source folders: run the deletion audit too")
+    leaks.add_argument("--limit", type=int, help="at most this many samples, spread evenly")
+    leaks.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks to audit")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audit and print; status 1 when something leaks."""
+    samples = list(_samples(arguments))
+    if not samples:
+        raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
+    if arguments.limit is not None and len(samples) > arguments.limit:
+        samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
+    progress = TerminalProgress()
+    report = audit_leaks(
+        Store.open(arguments.store),
+        samples,
+        raw_folder=tuple(arguments.raw) or None,
+        policy=arguments.policy,
+        report=progress,
+    )
+    progress.close()
+    print(report.as_text())
+    return 0 if report.clean else 1
+
+
+def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
+    if arguments.benchmark is not None:
+        for sample in Benchmark.open(arguments.benchmark).all_samples:
+            if not arguments.task or sample.task in arguments.task:
+                yield sample.subject_id, sample.prediction_time
+    for text in arguments.sample:
+        subject, _, moment = text.partition(",")
+        try:
+            yield int(subject), parse_time(moment)
+        except ValueError as error:
+            raise UserError(f"{text!r} is not SUBJECT,TIME (for example 10006,2164-10-25T08:00): {error}") from error

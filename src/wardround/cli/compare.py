@@ -1,0 +1,78 @@
+"""``wardround compare``: two runs, sample by sample, with paired tests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from wardround.cli.table import print_rows
+from wardround.core import UserError
+from wardround.runs import Comparison, RunFolder, compare_contenders, score_run
+
+EXAMPLES = """
+  wardround compare run-a run-b
+  wardround compare run-a run-b --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("first", type=Path, help="the baseline run")
+    parser.add_argument("second", type=Path, help="the run compared with it")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the resampling")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare every contender of the second run with every one of the first."""
+    folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
+    _must_match(*folders)
+    first, second = (score_run(folder) for folder in folders)
+    found: list[Comparison] = []
+    for one in sorted({result.contender for result in first}):
+        for other in sorted({result.contender for result in second}):
+            a = [result for result in first if result.contender == one]
+            b = [result for result in second if result.contender == other]
+            names = (f"{one} ({arguments.first})", f"{other} ({arguments.second})")
+            found += compare_contenders(a, b, names=names, seed=arguments.seed)
+    if not found:
+        raise UserError("the two runs have no finished sample in common, so there is nothing to compare")
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+    return 0
+
+
+def _must_match(first: RunFolder, second: RunFolder) -> None:
+    for name in ("benchmark_digest", "policy", "store_digest"):
+        if first.manifest[name] != second.manifest[name]:
+            raise UserError(
+                f"the runs differ in {name.replace('_', ' ')} ({first.manifest[name]!r} and "
+                f"{second.manifest[name]!r}): their scores answer different questions"
+            )
+
+
+def _print(found: list[Comparison]) -> None:
+    header = ("second", "first", "task", "samples", "unpaired", "difference", "95 % interval", "p", "p (Holm)")
+    rows = []
+    for row in found:
+        interval = row.test.difference
+        rows.append(
+            (
+                row.contender,
+                row.baseline,
+                row.task,
+                str(interval.n),
+                str(row.test.unpaired),
+                f"{interval.estimate:+.3f}",
+                "one patient" if interval.low is None else f"{interval.low:+.3f} to {interval.high:+.3f}",
+                "–" if row.test.p_value is None else f"{row.test.p_value:.4f}",
+                "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}",
+            )
+        )
+    print_rows(header, rows)
+    print("\ndifference: F1 of the second minus the first, paired by sample; interval: bootstrap over patients;")
+    print("p: two-sided sign-flip permutation test over patients, Holm-adjusted over the tasks")

@@ -1,0 +1,20 @@
+"""Where the command line keeps a user's own files. The only place that reads these environment variables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """Return wardround's own folder: ``WARDROUND_HOME``, else the XDG data folder."""
+    named = os.environ.get("WARDROUND_HOME")
+    if named:
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "wardround"
+
+
+def user_codes_home() -> Path:
+    """Return the folder of user-supplied code tables; it need not exist."""
+    return home() / "codes"

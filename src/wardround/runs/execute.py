@@ -1,0 +1,171 @@
+"""Starting, running and resuming a run: fill the queue, start workers, watch them, report progress.
+
+The same call serves a new run and a killed one: what is finished is never repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from wardround.agents import get_agent
+from wardround.benchmarks import Benchmark, Sample
+from wardround.core import Progress, Reporter, UserError, silent
+from wardround.records import Store
+from wardround.runs.folder import RunFolder
+from wardround.runs.queue import Counts, WorkQueue
+from wardround.runs.results import finished_entries
+from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.worker import drain, open_models
+
+_POLL_SECONDS = 0.2
+
+
+def start(path: Path, settings: RunSettings) -> RunFolder:
+    """Make a run folder: check every setting against what exists, write the manifest, fill the queue."""
+    settings = settings.resolved()
+    store = Store.open(Path(settings.store))
+    benchmark = Benchmark.open(Path(settings.benchmark))
+    if benchmark.manifest.get("store_digest") not in (None, store.digest):
+        raise UserError(f"benchmark {settings.benchmark!r} was built from another store than {settings.store!r}")
+    keys = [str(key) for key in episode_keys(settings, benchmark)]
+    if not keys:
+        raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
+    asyncio.run(_check(settings, store))
+    folder = RunFolder.create(path, settings, _facts(settings, store, benchmark, len(keys)))
+    queue = WorkQueue(folder.queue)
+    queue.add(keys)
+    queue.close()
+    return folder
+
+
+def execute(
+    folder: RunFolder, *, workers: int = 1, concurrency: int = 16, report: Reporter = silent, retry_errors: bool = False
+) -> Counts:
+    """Play everything that is not finished; return the counts at the end.
+
+    ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
+    """
+    queue = WorkQueue(folder.queue)
+    if not queue.counts().total:
+        benchmark = Benchmark.open(Path(folder.settings.benchmark))
+        queue.add(str(key) for key in episode_keys(folder.settings, benchmark))
+    if retry_errors:
+        queue.reopen(_failed_keys(folder))
+    queue.reclaim()
+    try:
+        if queue.counts().open:
+            if workers > 1:
+                _run_processes(folder, queue, workers, concurrency, report)
+            else:
+                asyncio.run(_run_here(folder, queue, concurrency, report))
+        return queue.counts()
+    finally:
+        queue.close()
+
+
+def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
+    """List the episodes of a run; samples outermost, so that an unfinished run compares agents on the same samples."""
+    names = settings.tasks or tuple(task.name for task in benchmark.tasks)
+    for name in names:
+        samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
+        for sample in samples[: settings.limit]:
+            for epoch in range(settings.epochs):
+                for model in settings.models:
+                    for agent in settings.agents:
+                        yield EpisodeKey(agent=agent, model=model, task=name, sample=sample.id, epoch=epoch)
+
+
+async def _check(settings: RunSettings, store: Store) -> None:
+    for name in settings.agents:
+        get_agent(name)
+    models = open_models(settings, store)
+    try:
+        for model in models.values():
+            check = getattr(model, "check", None)
+            if check is not None:
+                await check()
+    finally:
+        for model in models.values():
+            await model.close()
+
+
+def _facts(settings: RunSettings, store: Store, benchmark: Benchmark, episodes: int) -> Mapping[str, Any]:
+    return {
+        "policy": benchmark.policy,
+        "episodes": episodes,
+        "store_digest": store.digest,
+        "spec_sha256": store.spec.sha256,
+        "source": store.spec.name,
+        "benchmark": benchmark.name,
+        "benchmark_digest": benchmark.digest,
+        "permitted_endpoints": list(settings.permitted_endpoints),
+        "prompts": _prompt_hashes(settings, benchmark),
+    }
+
+
+def _prompt_hashes(settings: RunSettings, benchmark: Benchmark) -> dict[str, str]:
+    files = [file for name in settings.agents for file in get_agent(name).prompt_files()]
+    files += [task.prompt for task in benchmark.tasks]
+    return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
+
+
+def _failed_keys(folder: RunFolder) -> list[str]:
+    entries = finished_entries(folder)
+    return [key for key, entry in entries.items() if (entry.outcome or {}).get("finish") == "error"]
+
+
+async def _run_here(folder: RunFolder, queue: WorkQueue, concurrency: int, report: Reporter) -> None:
+    watching = asyncio.create_task(_watch(queue, report))
+    try:
+        await drain(folder, concurrency=concurrency)
+    finally:
+        watching.cancel()
+    report(_progress(queue.counts()))
+
+
+async def _watch(queue: WorkQueue, report: Reporter) -> None:
+    while True:
+        report(_progress(queue.counts()))
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, report: Reporter) -> None:
+    context = multiprocessing.get_context("spawn")
+    own = multiprocessing.current_process().pid
+    arguments = (str(folder.path), concurrency, own)
+    processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
+    for process in processes:
+        process.start()
+    try:
+        while any(process.is_alive() for process in processes):
+            report(_progress(queue.counts()))
+            time.sleep(_POLL_SECONDS)
+            _raise_if_failed(processes)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+    _raise_if_failed(processes)
+    report(_progress(queue.counts()))
+
+
+def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
+    codes = [process.exitcode for process in processes if process.exitcode not in (None, 0, -signal.SIGTERM)]
+    if codes:
+        raise UserError(f"a worker ended with status {codes[0]} (its error is above); `wardround run --resume` goes on")
+
+
+def _worker_process(path: str, concurrency: int, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(drain(RunFolder.open(Path(path)), concurrency=concurrency, parent=parent))
+
+
+def _progress(counts: Counts) -> Progress:
+    return Progress(label="episodes", done=counts.done, total=counts.total, unit="episodes")

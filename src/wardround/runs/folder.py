@@ -1,0 +1,98 @@
+"""A run is a folder: manifest, queue, one log per worker, results, report.
+
+manifest.json     settings, versions, seeds, hashes of store, benchmark, spec and prompts; written once
+queue.sqlite      episode keys and their state
+logs/             what happened, one file per worker
+results.jsonl     one scored row per episode; made again whenever the run is scored
+report/           the HTML report
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wardround import __version__
+from wardround.core import UserError, content_hash
+from wardround.log import LOG_SUFFIX
+from wardround.runs.settings import RunSettings
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """The paths of one run and its manifest."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def create(cls, path: Path, settings: RunSettings, facts: Mapping[str, Any]) -> RunFolder:
+        """Make a new run; raises UserError when the folder already holds one."""
+        if (path / "manifest.json").exists():
+            raise UserError(f"{str(path)!r} already holds a run; resume it with: wardround run --resume {path}")
+        (path / "logs").mkdir(parents=True, exist_ok=True)
+        manifest = {
+            "schema": SCHEMA,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "wardround": __version__,
+            "python": platform.python_version(),
+            "settings": settings.to_json(),
+            "settings_sha256": content_hash(settings.to_json()),
+            **facts,
+        }
+        write_atomically(path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        return cls(path=path, manifest=manifest)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing run; raises UserError when there is none."""
+        file = path / "manifest.json"
+        if not file.is_file():
+            raise UserError(f"no run in {str(path)!r} (it has no manifest.json); start one with: wardround run --out")
+        try:
+            manifest = json.loads(file.read_text())
+        except ValueError as error:
+            raise UserError(f"the manifest of the run {str(path)!r} cannot be read: {error}") from error
+        if manifest.get("schema") != SCHEMA:
+            raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {SCHEMA}")
+        return cls(path=path, manifest=manifest)
+
+    @property
+    def settings(self) -> RunSettings:
+        """The settings as written at the start."""
+        return RunSettings.from_json(self.manifest["settings"])
+
+    @property
+    def queue(self) -> Path:
+        """The queue file."""
+        return self.path / "queue.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of worker logs."""
+        return self.path / "logs"
+
+    @property
+    def results(self) -> Path:
+        """The scored rows."""
+        return self.path / "results.jsonl"
+
+    def new_log(self) -> Path:
+        """Return a log file name that no other worker uses."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        return self.logs / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a half."""
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.write_text(text, encoding="utf-8")
+    os.replace(scratch, path)

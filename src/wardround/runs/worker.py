@@ -1,0 +1,181 @@
+"""One worker: leases episodes, plays many at once on one event loop, writes its own log, marks them done.
+
+An episode that an earlier, killed worker had begun is played again with its recorded replies served first, so it goes
+on where it was without asking the model twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
+from wardround.benchmarks import Benchmark, Sample, get_task, render_prompt
+from wardround.core import UserError
+from wardround.log import EpisodeLog, LogReader
+from wardround.models import DataUseGuard, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
+from wardround.records import Store
+from wardround.runs.folder import RunFolder
+from wardround.runs.queue import LEASE_SECONDS, WorkQueue
+from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.tools import CandidateSpace, Environment
+
+_PARENT_POLL_SECONDS = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker:
+    """What one worker process holds open. Use :func:`drain`."""
+
+    folder: RunFolder
+    settings: RunSettings
+    store: Store
+    benchmark: Benchmark
+    queue: WorkQueue
+    log: EpisodeLog
+    earlier: LogReader | None
+    models: dict[str, Model]
+    agents: dict[str, AgentSpec]
+    samples: Mapping[str, Sample]
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def work(self) -> None:
+        """Play episodes until the queue has none left or the worker is told to stop."""
+        while not self.stopping.is_set():
+            leased = self.queue.lease(1)
+            if not leased:
+                return
+            try:
+                await self._episode(leased[0])
+            except BaseException:
+                self.stopping.set()
+                self.queue.give_back(leased[0])
+                raise
+            self.queue.done(leased[0])
+
+    async def _episode(self, text: str) -> None:
+        key = EpisodeKey.parse(text)
+        replies = self._earlier_replies(text)
+        if replies is None:
+            return
+        sample = self.samples[key.sample]
+        recorder = self.log.begin(text, _facts(key, sample, self.folder, resumed_turns=len(replies)))
+        model = resumed(self.models[key.model], replies, note=recorder.note)
+        environment = self._environment(sample)
+        try:
+            await run_episode(
+                self.agents[key.agent],
+                model=model,
+                environment=environment,
+                prompt=self._prompt(sample),
+                limits=_limits(self.settings),
+                settings=_model_settings(self.settings, key),
+                recorder=recorder,
+                episode=text,
+            )
+        finally:
+            environment.close()
+
+    def _earlier_replies(self, text: str) -> list[tuple[str, Reply]] | None:
+        """Replies that killed workers recorded for this episode; None when one had finished it without an error."""
+        entry = self.earlier.entry(text) if self.earlier else None
+        if self.earlier is None or entry is None:
+            return []
+        failed = (entry.outcome or {}).get("finish") == "error"
+        return None if entry.state == "finished" and not failed else recorded_replies(self.earlier, text)
+
+    def _environment(self, sample: Sample) -> Environment:
+        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
+        spaces: Mapping[str, CandidateSpace] = self.benchmark.spaces
+        return Environment(chart, candidates=spaces, max_result_tokens=self.settings.result_tokens)
+
+    def _prompt(self, sample: Sample) -> Prompt:
+        task = get_task(sample.task)
+        return Prompt(user=render_prompt(task, sample, self.benchmark.space(task)))
+
+
+async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
+    """Play episodes until none is left. ``parent``: stop when that process is gone."""
+    worker = await _open(folder)
+    tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
+    watch = asyncio.create_task(_watch(worker, parent))
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        watch.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        worker.log.close()
+        worker.queue.close()
+        for model in worker.models.values():
+            await model.close()
+
+
+async def _watch(worker: Worker, parent: int | None) -> None:
+    renewed = asyncio.get_running_loop().time()
+    while True:
+        await asyncio.sleep(_PARENT_POLL_SECONDS)
+        if parent is not None and os.getppid() != parent:
+            os._exit(3)
+        if asyncio.get_running_loop().time() - renewed > LEASE_SECONDS / 4:
+            renewed = asyncio.get_running_loop().time()
+            worker.queue.renew()
+
+
+async def _open(folder: RunFolder) -> Worker:
+    settings = folder.settings
+    store = Store.open(Path(settings.store))
+    benchmark = Benchmark.open(Path(settings.benchmark))
+    earlier = LogReader(folder.logs) if any(folder.logs.iterdir()) else None
+    return Worker(
+        folder=folder,
+        settings=settings,
+        store=store,
+        benchmark=benchmark,
+        queue=WorkQueue(folder.queue),
+        log=EpisodeLog(folder.new_log()),
+        earlier=earlier,
+        models=open_models(settings, store),
+        agents={name: get_agent(name) for name in settings.agents},
+        samples={sample.id: sample for sample in benchmark.all_samples},
+    )
+
+
+def open_models(settings: RunSettings, store: Store) -> dict[str, Model]:
+    """Open every model of a run behind the data-use guard of its store's source."""
+    guard = DataUseGuard(
+        sensitivity=store.manifest.get("sensitivity", "credentialed"), permitted=settings.permitted_endpoints
+    )
+    key = None
+    if settings.api_key_variable is not None:
+        key = os.environ.get(settings.api_key_variable)
+        if not key:
+            raise UserError(f"the environment variable {settings.api_key_variable!r} holds no key; set it and resume")
+    return {
+        name: open_model(name, base_url=settings.base_url, api_key=key, price=settings.known_price, guard=guard)
+        for name in settings.models
+    }
+
+
+def _limits(settings: RunSettings) -> Limits:
+    return Limits(turns=settings.turns, context_tokens=settings.context_tokens, reply_tokens=settings.reply_tokens)
+
+
+def _model_settings(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
+    base = ModelSettings(temperature=settings.temperature, top_p=settings.top_p)
+    return replace(base, max_output_tokens=settings.reply_tokens, seed=key.seed(settings.seed) % 2**31)
+
+
+def _facts(key: EpisodeKey, sample: Sample, folder: RunFolder, *, resumed_turns: int) -> dict[str, Any]:
+    return {
+        **asdict(key),
+        "subject_id": sample.subject_id,
+        "prediction_time": sample.prediction_time.isoformat(sep=" "),
+        "policy": folder.manifest.get("policy"),
+        "resumed_turns": resumed_turns,
+    }
