@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -155,7 +156,8 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
     if not header:
         return None
     try:
-        return max(0.0, float(header))
+        seconds = float(header)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

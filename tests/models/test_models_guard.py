@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer, text
+from wardround.core import UserError
+from wardround.models import ChatModel, DataUseGuard, list_models, open_model
+
+REMOTE = "https://api.example.org/v1"
+
+
+@pytest.mark.parametrize("sensitivity", ["open", "synthetic", "credentialed"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:1/v1", "http://127.9.9.9"]
+)
+def test_this_machine_is_always_allowed(sensitivity: object, url: str) -> None:
+    DataUseGuard(sensitivity=sensitivity).check(url)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        REMOTE,
+        "http://10.0.0.7:8000/v1",
+        "http://0.0.0.0:8000/v1",
+        "http://127.0.0.1.example.org/v1",
+        "http://localhost.example.org/v1",
+        "http://127.1/v1",
+        "http://2130706433/v1",
+    ],
+)
+def test_real_records_go_nowhere_else_unless_declared(url: str) -> None:
+    for sensitivity in ("open", "credentialed"):
+        with pytest.raises(UserError, match="--permit-endpoint") as caught:
+            DataUseGuard(sensitivity=sensitivity).check(url)  # type: ignore[arg-type]
+        assert url in str(caught.value)
+        DataUseGuard(sensitivity=sensitivity, permitted=(url,)).check(url)  # type: ignore[arg-type]
+    DataUseGuard(sensitivity="synthetic").check(url)
+
+
+@pytest.mark.parametrize(
+    ("permit", "url", "allowed"),
+    [
+        (REMOTE, "https://api.example.org/v1/", True),
+        (REMOTE, "https://API.example.org:443/v1", True),
+        ("https://api.example.org", REMOTE, True),
+        (REMOTE, "https://api.example.org/v1/beta", True),
+        (REMOTE, "https://api.example.org/v10", False),
+        (REMOTE, "https://api.example.org/", False),
+        (REMOTE, "http://api.example.org/v1", False),
+        (REMOTE, "https://api.example.org:8443/v1", False),
+        (REMOTE, "https://evil.example.org/v1", False),
+        (REMOTE, "https://api.example.org.evil.com/v1", False),
+        (REMOTE, "https://api.example.org/v1/../v2", False),
+    ],
+)
+def test_a_permit_covers_its_path_and_below(permit: str, url: str, allowed: bool) -> None:
+    assert DataUseGuard(permitted=(permit,)).allows(url) is allowed
+
+
+@pytest.mark.parametrize(
+    "url", ["api.example.org", "ftp://127.0.0.1/", "file:///etc", "http://", "http://u:p@127.0.0.1/", ""]
+)
+def test_what_is_no_endpoint_is_said_to_be_none(url: str) -> None:
+    with pytest.raises(UserError, match=r"URL"):
+        DataUseGuard(sensitivity="synthetic").check(url)
+
+
+def test_a_refused_endpoint_is_never_opened() -> None:
+    with pytest.raises(UserError, match=r"access-controlled.*api\.example\.org"):
+        open_model("openai/m", base_url=REMOTE)
+    model = open_model("openai/m", base_url=REMOTE, guard=DataUseGuard(sensitivity="synthetic"))
+    assert isinstance(model, ChatModel)
+    assert model.identity == f"openai/m@{REMOTE}"
+
+
+def test_the_manifest_records_the_declaration() -> None:
+    guard = DataUseGuard(permitted=("https://b.org", "https://a.org"))
+    assert guard.to_manifest() == {
+        "sensitivity": "credentialed",
+        "permitted_endpoints": ["https://a.org", "https://b.org"],
+    }
+
+
+def test_loopback_ignores_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    from model_doubles import ask, serving
+
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+    async def use(model: ChatModel, server: FakeServer) -> str | None:
+        return (await model.complete(ask())).message.content
+
+    assert serving([text("direct")], use) == "direct"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ofline", r"unknown model 'ofline'; did you mean offline\? known are offline, openai/<name>"),
+        ("gpt", "unknown model 'gpt'; known are offline"),
+        ("openai/", "unknown model 'openai/'"),
+        ("openai/m", "openai/m needs an endpoint: give --base-url"),
+        ("replay:/no/such", "there is no /no/such"),
+    ],
+)
+def test_names_that_open_nothing_say_why(name: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        open_model(name)
+
+
+def test_only_served_models_take_a_base_url(tmp_path: Path) -> None:
+    for name in ("offline", f"relay:{tmp_path}"):
+        with pytest.raises(UserError, match="takes no --base-url"):
+            open_model(name, base_url="http://127.0.0.1:1/v1")
+
+
+def test_every_listed_kind_can_be_opened_by_name() -> None:
+    assert [entry.name.partition("/")[0].partition(":")[0] for entry in list_models()] == [
+        "offline",
+        "openai",
+        "replay",
+        "relay",
+    ]
+    assert all(entry.description for entry in list_models())
