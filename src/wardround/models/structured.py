@@ -14,6 +14,7 @@ from wardround.models.schema import violation
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
+_MOST_OPENINGS = 500
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
@@ -69,7 +70,10 @@ def _candidates(text: str) -> Iterator[str]:
     decoder = json.JSONDecoder()
     cleaned = _TRAILING_COMMA.sub(r"\1", text)
     position = 0
-    while (start := _opening(cleaned, position)) >= 0:
+    for _ in range(_MOST_OPENINGS):
+        start = _opening(cleaned, position)
+        if start < 0:
+            return
         try:
             _, end = decoder.raw_decode(cleaned, start)
         except (ValueError, RecursionError):
