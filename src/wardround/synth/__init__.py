@@ -1,0 +1,11 @@
+"""Synth: a synthetic hospital that writes MIMIC-IV shaped CSV files of invented subjects, seeded and streaming.
+
+    from pathlib import Path; from wardround.synth import synthesize; synthesize(Path("hospital"), patients=100, seed=1)
+
+Nothing here reads a record; what a disease does lives in ``data/*.toml``.
+"""
+
+from wardround.synth.columns import COLUMNS, MODULES
+from wardround.synth.hospital import SynthManifest, synthesize
+
+__all__ = ["COLUMNS", "MODULES", "SynthManifest", "synthesize"]

@@ -1,0 +1,94 @@
+"""Billing after discharge: diagnoses, procedures, DRGs and outpatient-type codes of a stay."""
+
+from __future__ import annotations
+
+from wardround.synth.catalog import Codes, Condition
+from wardround.synth.clock import day_stamp
+from wardround.synth.encounter import Encounter
+from wardround.synth.pen import Pen
+from wardround.synth.sheet import quoted
+
+_ORDER = {"principal": 0, "complication": 1, "chronic": 2, "terminal": 3}
+_EXTRA = {
+    "smoker_past": {
+        9: ("V1582", "Personal history of tobacco use"),
+        10: ("Z87891", "Personal history of nicotine dependence"),
+    },
+    "anticoagulant": {
+        9: ("V5861", "Long-term (current) use of anticoagulants"),
+        10: ("Z7901", "Long term (current) use of anticoagulants"),
+    },
+    "do_not_resuscitate": {9: ("V4986", "Do not resuscitate status"), 10: ("Z66", "Do not resuscitate")},
+    "penicillin": {
+        9: ("V140", "Personal history of allergy to penicillin"),
+        10: ("Z880", "Allergy status to penicillin"),
+    },
+}
+_OBSERVATION = ("G0378", "Hospital observation per hr")
+
+
+def codes_of(condition: Condition, version: int, level: float) -> Codes:
+    """Return the codes of a condition in one ICD version, the severe ones only where it was severe."""
+    codes = condition.icd9 if version == 9 else condition.icd10
+    severe = condition.severe9 if version == 9 else condition.severe10
+    return codes + (severe if level > 1.08 else ())
+
+
+def extra_codes() -> list[tuple[str, int, str]]:
+    """Return (code, version, title) of the status codes that no condition carries."""
+    return [(code, version, title) for row in _EXTRA.values() for version, (code, title) in row.items()]
+
+
+def coded_diagnoses(pen: Pen, stay: Encounter) -> list[tuple[str, str]]:
+    """Return (code, title) in billing order, each code once."""
+    present = {problem.condition.key for problem in stay.problems}
+    problems = sorted(stay.problems, key=lambda problem: _ORDER[problem.role])
+    found: dict[str, str] = {}
+    for problem in problems:
+        hidden = set(problem.condition.get("hidden_by")) & present
+        if hidden or (problem.role == "chronic" and pen.dice.chance(0.06)):
+            continue
+        for code, title in codes_of(problem.condition, stay.version, problem.severity):
+            found.setdefault(code, title)
+    home = pen.subject.home_at(stay.admit)
+    status = {
+        "anticoagulant": any("oral_anticoagulant" in item.drug.kinds for item in home),
+        "smoker_past": "smoker" not in present and stay.age > 45 and pen.dice.chance(0.2),
+        "do_not_resuscitate": pen.dice.chance(0.5) if stay.death else stay.age > 78 and pen.dice.chance(0.14),
+        "penicillin": "penicillin" in pen.subject.allergies and pen.dice.chance(0.6),
+    }
+    for name, holds in status.items():
+        if holds:
+            code, title = _EXTRA[name][stay.version]
+            found.setdefault(code, title)
+    return list(found.items())
+
+
+def write_coding(pen: Pen, stay: Encounter) -> list[tuple[str, str]]:
+    """Write the billing rows of a stay; returns the coded diagnoses."""
+    head = f"{pen.subject.subject_id},{stay.hadm_id}"
+    diagnoses = coded_diagnoses(pen, stay)
+    add = pen.add("diagnoses_icd")
+    for number, (code, _) in enumerate(diagnoses, 1):
+        add(f"{head},{number},{code},{stay.version}\n")
+    add = pen.add("procedures_icd")
+    for number, act in enumerate(stay.acts, 1):
+        code, _ = act.row["icd9" if stay.version == 9 else "icd10"]
+        add(f"{head},{number},{day_stamp(act.moment)},{code},{stay.version}\n")
+    _write_drg(pen, stay, head, len(diagnoses))
+    if stay.principal.condition.get("observation", 0.0) > pen.dice.unit():
+        pen.add("hcpcsevents")(f"{head},{day_stamp(stay.admit)},{_OBSERVATION[0]},1,{_OBSERVATION[1]}\n")
+    return diagnoses
+
+
+def _write_drg(pen: Pen, stay: Encounter, head: str, diagnoses: int) -> None:
+    drg = stay.principal.condition.get("drg")
+    if not drg or pen.dice.chance(0.08):
+        return
+    medicare, medicare_text, refined, refined_text = drg
+    add = pen.add("drgcodes")
+    load = stay.principal.severity + 0.05 * diagnoses + (0.6 if stay.icu_places else 0) + (0.8 if stay.death else 0)
+    grade = min(4, max(1, round(load + 0.4)))
+    risk = min(4, max(1, round(load + (stay.age - 65) / 40)))
+    add(f"{head},APR,{refined},{quoted(refined_text)},{grade},{risk}\n")
+    add(f"{head},HCFA,{medicare},{quoted(medicare_text)},,\n")

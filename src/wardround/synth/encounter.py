@@ -1,0 +1,305 @@
+"""One stay in hospital: why, how bad, where, for how long, and how it ends. Everything else is drawn from this plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.synth.catalog import Catalog, Condition
+from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, calendar
+from wardround.synth.dice import Dice
+from wardround.synth.ids import Numbers
+from wardround.synth.person import Subject
+
+ICU_KINDS = frozenset({"micu", "sicu", "ccu", "cvicu", "neuro_icu"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A condition at work during the stay. ``role``: principal, complication, chronic or terminal."""
+
+    condition: Condition
+    severity: float
+    onset: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A stretch of the stay in one care unit; ``event`` is the transfers event type."""
+
+    event: str
+    kind: str
+    unit: str
+    start: int
+    end: int
+    place_id: int
+
+    @property
+    def is_icu(self) -> bool:
+        """Whether it counts as an intensive care stay."""
+        return self.kind in ICU_KINDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """A procedure done at a moment."""
+
+    key: str
+    row: Mapping[str, Any]
+    moment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encounter:
+    """The plan of one admission. ``arrival`` is ED registration, or admission where there was no ED."""
+
+    hadm_id: int
+    version: int
+    age: int
+    arrival: int
+    admit: int
+    ed_out: int | None
+    discharge: int
+    death: int | None
+    principal: Problem
+    problems: tuple[Problem, ...]
+    places: tuple[Place, ...]
+    acts: tuple[Act, ...]
+    elective: bool
+    number: int
+
+    @property
+    def icu_places(self) -> list[Place]:
+        """Intensive care stretches, in order."""
+        return [place for place in self.places if place.is_icu]
+
+    def in_icu(self, moment: int) -> bool:
+        """Whether the subject lies in intensive care at a moment."""
+        return any(place.start <= moment < place.end for place in self.places if place.is_icu)
+
+    def title(self) -> str:
+        """The principal problem in words."""
+        return self.principal.condition.title
+
+
+def severity(dice: Dice) -> float:
+    """Draw how strongly a condition shows, around 1."""
+    return min(1.65, max(0.45, dice.normal(1.0, 0.24)))
+
+
+def _complications(
+    dice: Dice, catalog: Catalog, parent: Problem, start: int, length: float, seen: set[str]
+) -> list[Problem]:
+    found = []
+    for key, share, day in parent.condition.get("complications"):
+        at = start + int((day + dice.between(0, 0.3)) * DAY)
+        if dice.chance(share * parent.severity) and at < start + 0.8 * length and key not in seen:
+            seen.add(key)
+            problem = Problem(condition=catalog.conditions[key], severity=severity(dice), onset=at, role="complication")
+            found += [problem, *_complications(dice, catalog, problem, at, length - (at - start), seen)]
+    return found
+
+
+def _problems(dice: Dice, catalog: Catalog, subject: Subject, principal: Problem, length: float) -> list[Problem]:
+    found = [principal, *_complications(dice, catalog, principal, principal.onset, length, {principal.condition.key})]
+    for ailment in subject.ailments_at(principal.onset):
+        if ailment.condition.key not in {p.condition.key for p in found}:
+            problem = Problem(
+                condition=ailment.condition, severity=ailment.severity, onset=principal.onset, role="chronic"
+            )
+            found.append(problem)
+    return found
+
+
+def _acts(dice: Dice, catalog: Catalog, problems: list[Problem], end: int) -> list[Act]:
+    acts: dict[str, Act] = {}
+    for problem in problems:
+        for key, share, day in problem.condition.get("procedures"):
+            row = catalog.procedures[key]
+            at = problem.onset + int(day * DAY) + int(dice.between(1.5, 7) * HOUR)
+            if row.get("surgery") and day >= 1:
+                at = at - at % DAY + int(dice.between(8, 14) * HOUR)
+            if dice.chance(min(0.98, share * problem.severity**0.5)) and at < end - 3 * HOUR and key not in acts:
+                acts[key] = Act(key=key, row=row, moment=at_minute(at))
+    return sorted(acts.values(), key=lambda act: act.moment)
+
+
+class _Route:
+    """Builds the chain of places, each starting where the last one ended."""
+
+    def __init__(self, dice: Dice, catalog: Catalog, numbers: Numbers, start: int, end: int) -> None:
+        self.dice, self.catalog, self.numbers = dice, catalog, numbers
+        self.now, self.end = start, end
+        self.places: list[Place] = []
+
+    def go(self, event: str, kind: str, until: float, place_id: int | None = None) -> None:
+        until = int(min(until, self.end))
+        if until - self.now < 20 * MINUTE:
+            return
+        unit = self.dice.pick(self.catalog.units[kind])
+        self.places.append(
+            Place(
+                event=event,
+                kind=kind,
+                unit=unit,
+                start=self.now,
+                end=until,
+                place_id=self.numbers.place.take() if place_id is None else place_id,
+            )
+        )
+        self.now = until
+
+
+def _places(
+    dice: Dice, catalog: Catalog, numbers: Numbers, plan: Mapping[str, Any], condition: Condition, acts: list[Act]
+) -> list[Place]:
+    arrival, admit, ed_out, end = plan["arrival"], plan["admit"], plan["ed_out"], plan["end"]
+    route = _Route(dice, catalog, numbers, arrival, end)
+    if ed_out is not None:
+        route.go("ED", "emergency", ed_out)
+    route.now = admit if ed_out is None else route.now
+    ward = condition.get("ward", "medicine")
+    surgery = next((act for act in acts if act.row.get("surgery")), None)
+    icu_left = plan["icu_hours"] * HOUR
+    if surgery is not None and surgery.moment > route.now:
+        if surgery.moment - route.now > 4 * HOUR:
+            route.go("admit", ward, surgery.moment)
+        route.now = max(route.now, surgery.moment) if not route.places else route.now
+        if route.places:
+            route.go("transfer", "recovery", surgery.moment + dice.between(3.5, 7) * HOUR)
+        else:
+            route.now = admit
+            route.go("admit", "recovery", surgery.moment + dice.between(3.5, 7) * HOUR)
+    elif icu_left and not plan["icu_direct"]:
+        route.go("admit", ward, route.now + dice.between(6, 40) * HOUR)
+    if icu_left:
+        icu = condition.get("icu_unit", "micu")
+        if icu_left > 60 * HOUR and dice.chance(0.12):
+            route.go("transfer", icu, route.now + icu_left * 0.4)
+            icu_left *= 0.6
+        route.go("transfer", icu, end if plan["dies_in_icu"] else route.now + icu_left)
+    while end - route.now > 30 * HOUR and dice.chance(0.22):
+        route.go("transfer", ward, route.now + (end - route.now) * dice.between(0.3, 0.7))
+    lounge = dice.chance(0.08) and not plan["fatal"] and end - route.now > 6 * HOUR
+    route.go("transfer", ward, end - 90 * MINUTE if lounge else end)
+    if lounge:
+        route.go("transfer", "lounge", end)
+    return _named_events(route.places, end)
+
+
+def _named_events(places: list[Place], end: int) -> list[Place]:
+    """Make the first stretch after the ED the admission and the last one end with the stay."""
+    named, admitted = [], False
+    for number, place in enumerate(places):
+        event = place.event
+        if event != "ED":
+            event = "transfer" if admitted else "admit"
+            admitted = True
+        last = number == len(places) - 1
+        named.append(
+            Place(
+                event=event,
+                kind=place.kind,
+                unit=place.unit,
+                start=place.start,
+                end=end if last else place.end,
+                place_id=place.place_id,
+            )
+        )
+    return named
+
+
+def _mortality(condition: Condition, subject: Subject, age: int, level: float, burden: float) -> float:
+    age_factor = 0.35 if age < 45 else 0.7 if age < 65 else 1.1 if age < 80 else 1.7
+    return min(0.6, float(condition.get("mortality", 0.01)) * age_factor * level**2 * (0.75 + 0.06 * burden))
+
+
+def plan_encounter(
+    dice: Dice,
+    catalog: Catalog,
+    numbers: Numbers,
+    subject: Subject,
+    condition: Condition,
+    arrival: int,
+    number: int,
+) -> Encounter:
+    """Plan an admission for a condition, arriving at a moment."""
+    level = severity(dice)
+    age = subject.age(arrival)
+    elective = bool(condition.get("elective", False))
+    via_ed = dice.chance(condition.get("ed", 0.9))
+    burden = len(subject.ailments_at(arrival))
+    fatal = dice.chance(_mortality(condition, subject, age, level, burden))
+    hours = 24 * dice.skewed(condition.get("los", 4.0) * (0.7 + 0.3 * level) * (0.85 + 0.03 * burden), 0.42)
+    hours = max(16.0, min(hours, 24.0 * 34))
+    arrival = at_minute(arrival)
+    wait = int(dice.between(2.2, 7.5) * HOUR) if via_ed else 0
+    admit = at_minute(arrival + wait)
+    ed_out = at_minute(admit + dice.between(0.1, 2.6) * HOUR) if via_ed else None
+    start = admit if ed_out is None else ed_out
+    icu = dice.chance(min(0.97, condition.get("icu", 0.0) * level)) or (fatal and dice.chance(0.6))
+    icu_hours = 24 * dice.skewed(condition.get("icu_days", 1.6) * level, 0.4) if icu else 0.0
+    hours = max(hours, icu_hours + 20) if not fatal else max(14.0, hours * dice.between(0.4, 1.1))
+    end = int(start + hours * HOUR)
+    if not fatal:
+        end = end - end % DAY + int(dice.between(10.5, 18.5) * HOUR)
+        end += DAY if end < start + 10 * HOUR else 0
+    end = at_minute(end)
+    principal = Problem(condition=condition, severity=level, onset=arrival, role="principal")
+    problems = _problems(dice, catalog, subject, principal, end - arrival)
+    if fatal:
+        terminal = catalog.conditions["dying"]
+        onset = max(start, end - int(dice.between(10, 30) * HOUR))
+        problems.append(Problem(condition=terminal, severity=1.0, onset=onset, role="terminal"))
+    acts = _acts(dice, catalog, problems, end)
+    plan = {
+        "arrival": arrival,
+        "admit": admit,
+        "ed_out": ed_out,
+        "end": end,
+        "icu_hours": icu_hours,
+        "icu_direct": dice.chance(0.78),
+        "fatal": fatal,
+        "dies_in_icu": fatal and icu and dice.chance(0.8),
+    }
+    return Encounter(
+        hadm_id=numbers.encounter.take(),
+        version=10 if subject.real_year(admit) >= 2015.75 else 9,
+        age=age,
+        arrival=arrival,
+        admit=admit,
+        ed_out=ed_out,
+        discharge=end,
+        death=end if fatal else None,
+        principal=principal,
+        problems=tuple(problems),
+        places=tuple(_places(dice, catalog, numbers, plan, condition, acts)),
+        acts=tuple(acts),
+        elective=elective,
+        number=number,
+    )
+
+
+def choose_reason(dice: Dice, catalog: Catalog, subject: Subject, moment: int) -> Condition:
+    """Draw what brings a subject to hospital, given age, sex, season, year and what they live with."""
+    weights: dict[str, float] = {}
+    age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month
+    present = {ailment.condition.key for ailment in subject.ailments_at(moment)}
+    for key, condition in catalog.conditions.items():
+        if condition.kind != "acute" or year < condition.get("from_year", 0):
+            continue
+        if condition.get("sex", subject.sex) != subject.sex or not set(condition.get("needs")) <= present:
+            continue
+        if set(condition.get("never_with")) & present or age < condition.get("age_least", 18):
+            continue
+        gap = (age - condition.get("age_peak", 62)) / 22
+        weight = float(condition.get("weight", 1)) * max(0.06, 2.718281828 ** (-gap * gap))
+        weight *= condition.get("female_factor", 1.0) if subject.sex == "F" else condition.get("male_factor", 1.0)
+        for other, factor in condition.get("driven_by", {}).items():
+            weight *= factor if other in present else 1.0
+        if condition.get("season", "") == "winter":
+            weight *= 3.0 if month in (12, 1, 2, 3) else 0.12
+        weights[key] = weight
+    return catalog.conditions[dice.weighted(weights)]

@@ -1,0 +1,109 @@
+"""Making the hospital: subjects in batches, on one or more processes, written in order with flat memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from wardround.core import Progress, Reporter, UserError, silent
+from wardround.synth.catalog import load_catalog
+from wardround.synth.dictionaries import dictionary_lines
+from wardround.synth.ids import MOST_PATIENTS
+from wardround.synth.output import Files, Packed, pack
+from wardround.synth.patient_life import Modules, write_subject
+from wardround.synth.sheet import Sheet
+
+BATCH = 40
+"""Subjects per batch; part of the file format, because a batch is one gzip member."""
+MANIFEST = "synth_manifest.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthManifest:
+    """What was made. ``rows``, ``bytes`` (before compression) and ``crc32`` (of the file) are by table."""
+
+    schema: int
+    patients: int
+    seed: int
+    modules: tuple[str, ...]
+    compress: bool
+    catalog_sha256: str
+    rows: dict[str, int]
+    bytes: dict[str, int]
+    crc32: dict[str, str]
+
+
+def make_batch(number: int, *, patients: int, seed: int, modules: Modules, compress: bool) -> Packed:
+    """Make batch ``number``: the packed lines of its subjects."""
+    sheet, catalog = Sheet(), load_catalog()
+    for index in range(number * BATCH, min(patients, (number + 1) * BATCH)):
+        write_subject(sheet, seed, index, catalog, modules)
+    return pack(sheet.tables, compress=compress)
+
+
+def _batches(work: partial[Packed], count: int, workers: int) -> Iterator[Packed]:
+    """Yield all batches in order, never holding more than a few per process."""
+    if workers == 1:
+        yield from map(work, range(count))
+        return
+    waiting: list[Future[Packed]] = []
+    with ProcessPoolExecutor(workers) as pool:
+        for number in range(count):
+            waiting.append(pool.submit(work, number))
+            if len(waiting) > 2 * workers:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+
+def synthesize(
+    folder: Path,
+    *,
+    patients: int,
+    seed: int,
+    workers: int = 1,
+    compress: bool = True,
+    icu: bool = True,
+    ed: bool = True,
+    notes: bool = True,
+    report: Reporter = silent,
+) -> SynthManifest:
+    """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
+
+    The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``.
+    Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
+    """
+    if not 1 <= patients <= MOST_PATIENTS or workers < 1:
+        raise UserError(f"patients must be 1 to {MOST_PATIENTS:,} and workers at least 1, not {patients} and {workers}")
+    chosen = {"hosp"} | {name for name, wanted in (("icu", icu), ("ed", ed), ("note", notes)) if wanted}
+    modules = Modules(icu=icu, ed=ed, notes=notes)
+    work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
+    count = -(-patients // BATCH)
+    with Files(folder, chosen, compress=compress) as files:
+        files.append(pack(dictionary_lines(load_catalog()), compress=compress))
+        for number, packed in enumerate(_batches(work, count, workers), 1):
+            files.append(packed)
+            report(
+                Progress(
+                    label="synthetic hospital", done=min(number * BATCH, patients), total=patients, unit="patients"
+                )
+            )
+        manifest = SynthManifest(
+            schema=SCHEMA,
+            patients=patients,
+            seed=seed,
+            modules=tuple(sorted(chosen)),
+            compress=compress,
+            catalog_sha256=load_catalog().sha256,
+            rows=files.rows,
+            bytes=files.bytes,
+            crc32=files.checksums(),
+        )
+    text = json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    return manifest

@@ -1,0 +1,250 @@
+"""Laboratory results: which panels are drawn when, and what comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from wardround.synth.catalog import Analyte, Panel
+from wardround.synth.clock import DAY, HOUR, at_minute, stamp
+from wardround.synth.encounter import Encounter
+from wardround.synth.pen import Pen
+from wardround.synth.sheet import number_text
+from wardround.synth.signals import Signals
+
+Draws = dict[int, set[str]]
+Values = dict[str, float]
+_HEMOLYZED = "HEMOLYSIS FALSELY ELEVATES THIS TEST."
+
+
+def _bicarbonate_of(values: Values) -> float:
+    return values.get("bicarbonate", 25.0)
+
+
+def _gas_ph(values: Values) -> float:
+    return 6.1 + math.log10(max(2.0, _bicarbonate_of(values)) / (0.0307 * values["pco2"]))
+
+
+def _gfr(values: Values, age: int, female: bool) -> float:
+    value = float(175.0 * max(0.2, values["creatinine"]) ** -1.154 * max(18, age) ** -0.203)
+    return value * (0.742 if female else 1.0)
+
+
+_RULES: dict[str, Callable[[Values], float]] = {
+    "chloride": lambda v: v["sodium"] + v["potassium"] - v["bicarbonate"] - v["anion_gap"],
+    "hematocrit": lambda v: v["hemoglobin"] * 100 / v["mchc"],
+    "red_cells": lambda v: v["hematocrit"] * 10 / v["mcv"],
+    "mch": lambda v: v["hemoglobin"] * 10 / v["red_cells"],
+    "mchc": lambda v: 33.4 + 0.05 * (v["hemoglobin"] - 13) - 0.25 * max(0.0, 80 - v["mcv"]) / 4,
+    "lymphocytes": lambda v: (100 - v["neutrophils"]) * 0.72,
+    "monocytes": lambda v: (100 - v["neutrophils"]) * 0.2,
+    "eosinophils": lambda v: (100 - v["neutrophils"]) * 0.065,
+    "basophils": lambda v: (100 - v["neutrophils"]) * 0.015,
+    "absolute_neutrophils": lambda v: v["white_cells"] * v["neutrophils"] / 100,
+    "absolute_lymphocytes": lambda v: v["white_cells"] * v["lymphocytes"] / 100,
+    "prothrombin_time": lambda v: 11.1 * v["inr"] + 0.1,
+    "bilirubin_direct": lambda v: v["bilirubin"] * (0.35 if v["bilirubin"] < 2 else 0.62),
+    "cholesterol": lambda v: v["ldl"] + v["hdl"] + v["triglycerides"] / 5,
+    "gas_ph": _gas_ph,
+    "base_excess": lambda v: 0.93 * (_bicarbonate_of(v) - 24.4 + 14.8 * (_gas_ph(v) - 7.4)),
+    "total_co2": lambda v: _bicarbonate_of(v) + 0.03 * v["pco2"],
+}
+_NEEDS = {
+    "chloride": ("sodium", "potassium", "bicarbonate", "anion_gap"),
+    "mchc": ("hemoglobin", "mcv"),
+    "hematocrit": ("mchc",),
+    "red_cells": ("hematocrit",),
+    "mch": ("red_cells",),
+    "lymphocytes": ("neutrophils",),
+    "monocytes": ("neutrophils",),
+    "eosinophils": ("neutrophils",),
+    "basophils": ("neutrophils",),
+    "absolute_neutrophils": ("white_cells", "neutrophils"),
+    "absolute_lymphocytes": ("white_cells", "lymphocytes"),
+    "prothrombin_time": ("inr",),
+    "bilirubin_direct": ("bilirubin",),
+    "cholesterol": ("ldl", "hdl", "triglycerides"),
+    "gas_ph": ("bicarbonate", "pco2"),
+    "base_excess": ("bicarbonate", "pco2"),
+    "total_co2": ("bicarbonate", "pco2"),
+    "egfr": ("creatinine",),
+}
+
+
+def plan_draws(pen: Pen, stay: Encounter) -> Draws:
+    """Decide which panels are drawn at which minute, from arrival to shortly before the end."""
+    dice = pen.dice
+    draws: Draws = {}
+    last = stay.discharge - (2 * HOUR if stay.death is None else HOUR)
+    first = at_minute(stay.arrival + dice.between(12, 70) * 60)
+    if stay.elective:
+        first = at_minute(stay.admit + dice.between(30, 110) * 60)
+    draws[first] = {"count", "basic", "kidney_function"} | ({"coagulation"} if dice.chance(0.5) else set())
+    mornings: list[int] = []
+    day = (first // DAY + 1) * DAY
+    while day < last:
+        morning = at_minute(day + dice.between(4.2, 7.4) * HOUR)
+        skip = 0.06 if stay.in_icu(morning) else 0.12 if day - stay.admit < 4 * DAY else 0.28
+        if morning < last and morning > first + 5 * HOUR and not dice.chance(skip):
+            draws[morning] = {"basic", "count"}
+            mornings.append(morning)
+        day += DAY
+    for place in stay.icu_places:
+        at = place.start + int(dice.between(0.3, 1.2) * HOUR)
+        while at < min(place.end, last):
+            draws.setdefault(at_minute(at), set()).update({"basic", "count"})
+            at += int(dice.between(8, 13) * HOUR)
+    for problem in stay.problems:
+        for panel, every, length in problem.condition.get("panels"):
+            at = first if problem.onset <= first else at_minute(problem.onset + dice.between(10, 50) * 60)
+            stop = problem.onset + length * HOUR
+            while at < last:
+                draws.setdefault(_nearest(at, mornings), set()).add(panel)
+                at += at_minute(every * HOUR + dice.between(-15, 15) * 60)
+                if not every or at > stop:
+                    break
+    return {moment: draws[moment] for moment in sorted(draws) if stay.arrival < moment < last}
+
+
+def _nearest(at: int, mornings: list[int]) -> int:
+    """Serial draws join a morning draw that is close, as phlebotomy does."""
+    for morning in mornings:
+        if abs(morning - at) < 100 * 60:
+            return morning
+    return at_minute(at)
+
+
+class Laboratory:
+    """Turns draws into labevents rows for one subject."""
+
+    __slots__ = ("_add", "_pen", "_signals", "_stay")
+
+    def __init__(self, pen: Pen, signals: Signals, stay: Encounter | None) -> None:
+        self._pen, self._signals, self._stay = pen, signals, stay
+        self._add = pen.add("labevents")
+
+    def _values(self, panels: list[Panel], moment: int) -> Values:
+        """Measure everything of one draw together, so that what must agree agrees."""
+        analytes, values = self._pen.catalog.analytes, Values()
+        measure = self._signals.measure
+
+        def want(key: str) -> None:
+            if key in values:
+                return
+            for other in _NEEDS.get(key, ()):
+                want(other)
+            analyte = analytes[key]
+            if key in _RULES:
+                value = _RULES[key](values)
+                values[key] = min(analyte.ceiling, max(analyte.floor, value))
+            elif not analyte.derived:
+                values[key] = measure(analyte, moment)
+
+        for panel in panels:
+            for key in panel.members:
+                want(key)
+        return values
+
+    def draw(self, moment: int, keys: set[str], hadm: str) -> dict[str, float]:
+        """Write the rows of one draw and return the values."""
+        pen, dice = self._pen, self._pen.dice
+        panels = [pen.catalog.panels[key] for key in sorted(keys)]
+        values = self._values(panels, moment)
+        acute = self._stay is not None and (moment < self._stay.admit or self._stay.in_icu(moment))
+        priority = "STAT" if acute or dice.chance(0.3) else "ROUTINE"
+        orderer = pen.provider() if dice.chance(0.85) else ""
+        specimens: dict[str, int] = {}
+        hemolyzed = dice.chance(0.03)
+        seen: set[str] = set()
+        for panel in panels:
+            specimen = specimens.get(panel.tube) or pen.numbers.specimen.take()
+            specimens[panel.tube] = specimen
+            stored = self._store_time(moment, panel)
+            for key in panel.members:
+                if key not in seen:
+                    seen.add(key)
+                    analyte = pen.catalog.analytes[key]
+                    self._row(analyte, values, specimen, moment, stored, orderer, priority, hadm, hemolyzed)
+        return values
+
+    def _store_time(self, moment: int, panel: Panel) -> str:
+        dice = self._pen.dice
+        luck = dice.unit()
+        if luck < 0.012:
+            return ""
+        minutes = dice.between(*panel.minutes)
+        if luck > 0.985:
+            minutes *= dice.between(3, 14)
+        return stamp(moment + int(minutes) * 60)
+
+    def _row(
+        self,
+        analyte: Analyte,
+        values: Values,
+        specimen: int,
+        moment: int,
+        stored: str,
+        orderer: str,
+        priority: str,
+        hadm: str,
+        hemolyzed: bool,
+    ) -> None:
+        pen = self._pen
+        column = pen.subject.column
+        pen.lab_rows += 1
+        low, high = analyte.low[column], analyte.high[column]
+        value, number, flag, comment = self._result(analyte, values, moment, low, high, hemolyzed)
+        subject = pen.subject
+        self._add(
+            f"{pen.numbers.row_base + pen.lab_rows},{subject.subject_id},{hadm},{specimen},{analyte.itemid},{orderer},"
+            f"{stamp(moment)},{stored},{value},{number},{analyte.unit},{low},{high},{flag},{priority},{comment}\n"
+        )
+
+    def _result(
+        self, analyte: Analyte, values: Values, moment: int, low: str, high: str, hemolyzed: bool
+    ) -> tuple[str, str, str, str]:
+        """Return value, valuenum, flag and comments."""
+        dice, key = self._pen.dice, analyte.key
+        if analyte.grades:
+            return self._graded(analyte, values)
+        if key == "egfr":
+            rate = _gfr(values, self._pen.subject.age(moment), self._pen.subject.sex == "F")
+            text = "> 60" if rate > 60 else str(round(rate))
+            return "___", "", "", f'"ESTIMATED GFR (MDRD) {text} ML/MIN/1.73 M2, FROM AGE, SEX AND SERUM CREATININE."'
+        value = values[key]
+        comment = analyte.note if analyte.note and dice.chance(0.7) else ""
+        if key == "potassium" and hemolyzed:
+            value, comment = min(value + 0.7, analyte.ceiling), _HEMOLYZED
+        if analyte.below is not None and value < analyte.below:
+            return f"<{analyte.below:g}", "", "", comment
+        text = number_text(value, analyte.digits)
+        rounded = float(text)
+        flag = "abnormal" if (low and rounded < float(low)) or (high and rounded > float(high)) else ""
+        if dice.chance(0.006):
+            return "___", text, flag, comment
+        return text, text, flag, comment
+
+    def _graded(self, analyte: Analyte, values: Values) -> tuple[str, str, str, str]:
+        dice = self._pen.dice
+        if analyte.key == "specimen_type":
+            lined = self._stay is not None and dice.chance(0.6)
+            text = analyte.grades[0 if lined else 1]
+            return text, "", "", ""
+        grade = min(len(analyte.grades) - 1, max(0, round(values[analyte.key])))
+        text = analyte.grades[grade]
+        abnormal = grade >= 2 or (grade == 1 and len(analyte.grades) == 2)
+        flag = "abnormal" if abnormal and analyte.key not in ("urine_color", "urine_appearance") else ""
+        number = text if text.isdigit() else ""
+        if dice.chance(0.3):
+            return "___", number, flag, f"{text}."
+        return text, number, flag, ""
+
+
+def write_labs(pen: Pen, stay: Encounter, signals: Signals) -> list[tuple[int, Values]]:
+    """Draw and write all laboratory results of a stay; returns (moment, values) of every draw."""
+    laboratory = Laboratory(pen, signals, stay)
+    results = []
+    for moment, panels in plan_draws(pen, stay).items():
+        linked = moment >= stay.admit or pen.dice.chance(0.85)
+        results.append((moment, laboratory.draw(moment, panels, str(stay.hadm_id) if linked else "")))
+    return results

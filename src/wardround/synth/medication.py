@@ -1,0 +1,207 @@
+"""Drug treatment of a stay: what is ordered, when it starts and how it ends. Rows are written by ``pharmacy`` and ``emar``.
+
+Allergies replace or drop a drug; bleeding stops blood thinners; kidney injury and shock hold what would harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wardround.synth.catalog import Drug
+from wardround.synth.clock import DAY, HOUR
+from wardround.synth.encounter import Encounter
+from wardround.synth.orders import Order, end_order, place_order
+from wardround.synth.pen import Pen
+
+_BLEEDING = frozenset({"gi_bleed", "variceal_bleed", "hemorrhagic_stroke", "bleeding_secondary"})
+_SHOCK = frozenset({"sepsis", "sepsis_secondary", "gi_bleed", "variceal_bleed", "ketoacidosis"})
+_KIDNEY = frozenset({"kidney_injury", "kidney_injury_acute"})
+_SWITCHED = frozenset({"heart_failure_acute"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Course:
+    """One drug given for a while. ``ending``: discharge, stopped, changed or expired."""
+
+    drug: Drug
+    dose: float
+    order: Order
+    linked: Order
+    start: int
+    stop: int
+    ending: str
+    pharmacy_id: int
+    hadm_id: int
+
+
+def allowed(pen: Pen, key: str) -> Drug | None:
+    """Return the drug, what the allergic subject gets instead, or nothing."""
+    drugs, allergies = pen.catalog.drugs, pen.subject.allergies
+    seen: set[str] = set()
+    while key and key not in seen:
+        drug = drugs[key]
+        if not drug.kinds & allergies:
+            return drug
+        seen.add(key)
+        key = drug.instead
+    return None
+
+
+class _Chart:
+    """Collects the courses of one stay, never the same product twice at once."""
+
+    def __init__(self, pen: Pen, stay: Encounter) -> None:
+        self.pen, self.stay = pen, stay
+        self.courses: list[Course] = []
+        self._busy: dict[str, int] = {}
+        self.kinds: dict[str, int] = {}
+
+    def running(self, kind: str, moment: int) -> bool:
+        """Whether a drug of this class is running at a moment."""
+        return self.kinds.get(kind, 0) > moment
+
+    def give(self, key: str, moment: int, days: float, dose: float | None = None) -> Course | None:
+        """Order a drug at a moment, for that many days; 0 means until the end of the stay."""
+        pen, stay, dice = self.pen, self.stay, self.pen.dice
+        drug = allowed(pen, key)
+        end = stay.discharge
+        if drug is None or moment > end - 2 * HOUR or self._busy.get(drug.key, 0) > moment:
+            return None
+        if drug.kinds & {"anticoagulant"} and self.running("anticoagulant", moment):
+            return None
+        moment = moment - moment % 60 + dice.whole(0, 59)
+        order = place_order(pen, moment, "Medications", "", stay.hadm_id)
+        start = (moment // HOUR + 1) * HOUR
+        dose = dice.pick(drug.dose) if dose is None else dose
+        if drug.kind in ("once", "replacement"):
+            return self._keep(drug, dose, order, order, start, start + HOUR, "expired")
+        stop = int(start + days * DAY) if days else end
+        stop -= stop % HOUR
+        if stop >= end - 4 * HOUR:
+            return self._keep(drug, dose, order, order, start, end - end % HOUR, "discharge")
+        return self._end_early(drug, dose, order, start, stop)
+
+    def _end_early(self, drug: Drug, dose: float, order: Order, start: int, stop: int) -> Course:
+        dice, pen = self.pen.dice, self.pen
+        others = [other for other in drug.dose if other != dose]
+        if drug.kind == "scheduled" and others and stop - start > 30 * HOUR and dice.chance(0.3):
+            middle = start + int((stop - start) * dice.between(0.25, 0.7))
+            change = end_order(pen, order, middle, "Change")
+            linked = change if dice.chance(0.5) else order
+            turn = (middle // HOUR + 1) * HOUR
+            self._keep(drug, dose, order, linked, start, turn, "changed")
+            end_order(pen, change, stop - dice.whole(1, 50) * 60)
+            return self._keep(drug, dice.pick(others), change, change, turn, stop, "stopped")
+        end_order(pen, order, stop - dice.whole(1, 50) * 60)
+        return self._keep(drug, dose, order, order, start, stop, "stopped")
+
+    def _keep(self, drug: Drug, dose: float, order: Order, linked: Order, start: int, stop: int, ending: str) -> Course:
+        course = Course(
+            drug=drug,
+            dose=dose,
+            order=order,
+            linked=linked,
+            start=start,
+            stop=max(stop, start),
+            ending=ending,
+            pharmacy_id=self.pen.numbers.pharmacy.take(),
+            hadm_id=self.stay.hadm_id,
+        )
+        self.courses.append(course)
+        self._busy[drug.key] = max(self._busy.get(drug.key, 0), course.stop)
+        for kind in drug.kinds:
+            self.kinds[kind] = max(self.kinds.get(kind, 0), course.stop)
+        return course
+
+
+def _held(pen: Pen, drug: Drug, present: set[str]) -> bool:
+    """Whether a home drug is held on admission."""
+    kinds = drug.kinds
+    if present & _BLEEDING and kinds & {"anticoagulant", "antiplatelet"}:
+        return True
+    if present & _SHOCK and kinds & {"antihypertensive", "diuretic", "nitrate"}:
+        return True
+    if present & _KIDNEY and kinds & {"ace_inhibitor", "arb", "diuretic", "metformin", "nsaid"}:
+        return True
+    if present & _SWITCHED and drug.key in ("furosemide", "torsemide"):
+        return True
+    return bool(kinds & {"metformin", "sulfonylurea", "bone"}) or pen.dice.chance(0.1)
+
+
+def _give_home(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -> None:
+    for item in pen.subject.home_at(stay.admit):
+        if item.drug.kind == "sliding" or _held(pen, item.drug, present):
+            continue
+        chart.give(item.drug.key, stay.admit + int(pen.dice.between(0.4, 4.5) * HOUR), 0, item.dose)
+
+
+def _give_for_problems(pen: Pen, stay: Encounter, chart: _Chart) -> None:
+    dice = pen.dice
+    for problem in stay.problems:
+        condition = problem.condition
+        dropped: set[str] = set()
+        for group in condition.get("one_of"):
+            dropped |= set(group) - {dice.pick(group)}
+        start = max(problem.onset, stay.arrival)
+        for key, share, hours, days in condition.get("drugs"):
+            wanted = 1.0 if any(key in group for group in condition.get("one_of")) else share
+            if key not in dropped and dice.chance(wanted):
+                chart.give(key, start + int(hours * dice.between(0.85, 1.5) * HOUR), days * dice.between(0.8, 1.2))
+        if problem.role == "chronic":
+            continue
+        for place in stay.icu_places[:1]:
+            for key, share, hours, days in condition.get("icu_drugs"):
+                if dice.chance(min(0.97, share * problem.severity)):
+                    moment = max(place.start, start) + int(hours * dice.between(0.5, 1.2) * HOUR)
+                    left = (stay.icu_places[-1].end - moment) / DAY
+                    if left > 0.12:
+                        chart.give(key, moment, min(left - 0.05, days * dice.between(0.7, 1.4)))
+
+
+def _give_comfort(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -> None:
+    """What nearly everybody gets: prevention of clots, pain and bowel orders, flushes."""
+    dice, admit = pen.dice, stay.admit
+    bleeding = bool(present & _BLEEDING)
+
+    def soon() -> int:
+        return admit + int(dice.between(0.5, 5) * HOUR)
+
+    if not bleeding and not chart.running("anticoagulant", admit + 8 * HOUR) and dice.chance(0.72):
+        chart.give("heparin_sc" if present & _KIDNEY or dice.chance(0.7) else "enoxaparin_prophylaxis", soon(), 0)
+    liver = "cirrhosis" in present
+    for key, share in (("acetaminophen", 0.15 if liver else 0.75), ("docusate", 0.45), ("senna", 0.4)):
+        if dice.chance(share):
+            chart.give(key, soon(), 0)
+    for key, share in (("saline_flush", 0.9), ("ondansetron", 0.3), ("melatonin", 0.12)):
+        if dice.chance(share):
+            chart.give(key, soon(), 0)
+    if stay.icu_places and not chart.running("ppi", admit + 8 * HOUR) and dice.chance(0.5):
+        chart.give("famotidine", stay.icu_places[0].start + HOUR, 2.5)
+    if dice.chance(0.04) and stay.discharge - admit > 2 * DAY and not stay.death:
+        chart.give("influenza_vaccine", stay.discharge - 26 * HOUR, 0)
+
+
+def _give_replacements(
+    pen: Pen, stay: Encounter, chart: _Chart, results: list[tuple[int, Mapping[str, float]]]
+) -> None:
+    """Low potassium or magnesium is replaced once somebody has seen it."""
+    for moment, values in results:
+        seen = moment + int(pen.dice.between(1.6, 4) * HOUR)
+        if not stay.admit < seen < stay.discharge - 3 * HOUR:
+            continue
+        if values.get("potassium", 4) < 3.5 and pen.dice.chance(0.85):
+            chart.give("potassium_chloride_iv" if stay.in_icu(seen) else "potassium_chloride", seen, 0, 40)
+        if values.get("magnesium", 2) < 1.65 and pen.dice.chance(0.75):
+            chart.give("magnesium_sulfate", seen + 600, 0)
+
+
+def plan_drugs(pen: Pen, stay: Encounter, results: list[tuple[int, Mapping[str, float]]]) -> list[Course]:
+    """Order every drug of a stay; ``results`` are the laboratory values that may call for one."""
+    chart = _Chart(pen, stay)
+    present = {problem.condition.key for problem in stay.problems}
+    _give_for_problems(pen, stay, chart)
+    _give_home(pen, stay, chart, present)
+    _give_comfort(pen, stay, chart, present)
+    _give_replacements(pen, stay, chart, results)
+    return sorted(chart.courses, key=lambda course: (course.order.moment, course.pharmacy_id))

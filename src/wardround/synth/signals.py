@@ -1,0 +1,92 @@
+"""Physiology: what a laboratory value or vital sign is at a moment, given the problems at work.
+
+value = (person's baseline x all factors + all offsets), each effect scaled by severity and by its shape in time.
+In a fatal stay the acute problems stop resolving.
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+from wardround.synth.catalog import Analyte, Catalog
+from wardround.synth.dice import Dice
+from wardround.synth.encounter import Problem
+from wardround.synth.person import Subject
+
+_Effect = tuple[bool, float, str, float, int, bool]
+
+
+class Signals:
+    """Values of one subject over one stretch of time."""
+
+    __slots__ = ("_column", "_dice", "_effects", "_end", "_fatal", "_start", "_subject")
+
+    def __init__(
+        self,
+        dice: Dice,
+        subject: Subject,
+        problems: tuple[Problem, ...],
+        start: int,
+        end: int,
+        *,
+        fatal: bool,
+    ) -> None:
+        self._dice, self._subject, self._column = dice, subject, subject.column
+        self._start, self._end, self._fatal = start, end, fatal
+        effects: dict[str, list[_Effect]] = {}
+        for problem in problems:
+            acute = problem.role in ("principal", "complication")
+            for table in (problem.condition.labs, problem.condition.vitals):
+                for key, (op, amount, shape, hours) in table.items():
+                    scaled = (amount - 1) * problem.severity if op == "x" else amount * problem.severity
+                    effect = (op == "x", scaled, shape, hours, problem.onset, acute)
+                    effects.setdefault(key, []).append(effect)
+        self._effects = effects
+
+    def _shape(self, shape: str, hours: float, onset: int, moment: int, acute: bool) -> float:
+        if shape == "steady":
+            return 1.0
+        passed = (moment - onset) / 3600
+        if passed < 0:
+            return 0.0
+        if shape == "resolve":
+            value = exp(-passed / hours)
+        elif shape == "hump":
+            ratio = passed / hours
+            value = ratio * exp(1 - ratio)
+        else:
+            value = 1 - exp(-passed / hours)
+        if self._fatal and acute:
+            progress = (moment - self._start) / max(1, self._end - self._start)
+            value = max(value, 0.25 + 0.7 * progress)
+        return value
+
+    def baseline(self, analyte: Analyte) -> float:
+        """This person's own normal."""
+        known = self._subject.baseline
+        if analyte.key not in known:
+            known[analyte.key] = self._dice.normal(analyte.base[self._column], analyte.spread)
+        return known[analyte.key]
+
+    def level(self, analyte: Analyte, moment: int) -> float:
+        """The true value at a moment, unbounded and without noise."""
+        value = self.baseline(analyte)
+        offset = 0.0
+        for factor, amount, shape, hours, onset, acute in self._effects.get(analyte.key, ()):
+            strength = amount * self._shape(shape, hours, onset, moment, acute)
+            if factor:
+                value *= max(0.05, 1 + strength)
+            else:
+                offset += strength
+        return value + offset
+
+    def measure(self, analyte: Analyte, moment: int) -> float:
+        """One measurement: the level, noise, and the limits of what a living person shows."""
+        value = self.level(analyte, moment)
+        value += self._dice.normal(0, abs(value) * analyte.cv)
+        return min(analyte.ceiling, max(analyte.floor, value))
+
+
+def analyte_of(catalog: Catalog, key: str) -> Analyte:
+    """Return a laboratory item or vital sign by key."""
+    return catalog.analytes.get(key) or catalog.vitals[key]
