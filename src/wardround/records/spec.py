@@ -182,6 +182,8 @@ class SourceSpec:
     tables: Mapping[str, TableSpec]
     dictionaries: Mapping[str, DictionarySpec]
     order: tuple[str, ...]
+    files: Mapping[str, str]
+    """The spec's own files, name to text."""
     modules: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     sensitivity: str = "credentialed"

@@ -55,10 +55,11 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
     return SourceSpec(
         name=modules[0].name,
         title="; ".join(dict.fromkeys(module.title for module in modules)),
-        sha256=content_hash([[file.name, file.read_text(encoding="utf-8")] for file in files]),
+        sha256=content_hash([[module.file.name, module.text] for module in modules]),
         tables=tables,
         dictionaries=dictionaries,
         order=order,
+        files={module.file.name: module.text for module in modules},
         modules=tuple(dict.fromkeys(module.module for module in modules)),
         versions=tuple(dict.fromkeys(version for module in modules for version in module.versions)),
         sensitivity=modules[0].sensitivity,
@@ -137,8 +138,9 @@ class _Module:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.text = file.read_text(encoding="utf-8")
         try:
-            body = tomllib.loads(file.read_text(encoding="utf-8"))
+            body = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{file}: not valid TOML: {error}") from None
         root = _Keys(body, file.name)

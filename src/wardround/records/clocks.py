@@ -1,0 +1,169 @@
+"""The clocks of one shard: time rules evaluated over its tables, with references looked up within the shard.
+
+All rows of a subject lie in one shard and records refer only to rows of the same subject, so a shard is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.arrow_types import integers, microseconds
+from wardround.records.rules import NO_TIME, Column, Known, MedianDelay, Reference, Rule, Times, evaluate, walk
+from wardround.records.spec import SourceSpec, TableSpec
+
+Load = Callable[[str, tuple[str, ...]], "pa.RecordBatch | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSettings:
+    """Delays in microseconds: the lags of the settings, and the medians by ``table.from.to``."""
+
+    lags: Mapping[str, int]
+    medians: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Parent:
+    """A table that others refer to: its keys (first known first) and the times asked of it."""
+
+    keys: Any
+    order: npt.NDArray[np.int64]
+    batch: pa.RecordBatch
+    available: Times
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardClocks:
+    """Evaluates rules for the tables of one shard. ``load`` reads named columns of a table, None if it has no rows."""
+
+    spec: SourceSpec
+    settings: ClockSettings
+    load: Load
+    _parents: dict[str, _Parent | None] = field(default_factory=dict)
+
+    def evaluate(self, rule: Rule, table: TableSpec, batch: pa.RecordBatch) -> Times:
+        """Return the rule's times for the rows of ``batch``."""
+        return evaluate(rule, TableFrame(clocks=self, table=table, batch=batch))
+
+    def parent(self, name: str) -> _Parent | None:
+        """Return a table to refer to, loaded once with only what rules ask of it."""
+        if name not in self._parents:
+            self._parents[name] = self._load_parent(name)
+        return self._parents[name]
+
+    def _load_parent(self, name: str) -> _Parent | None:
+        table = self.spec.tables[name]
+        batch = self.load(name, tuple(_columns_needed(self.spec, table)))
+        if batch is None:
+            return None
+        available = self.evaluate(table.available_at, table, batch)
+        last = np.where(available == NO_TIME, np.iinfo(np.int64).max, available)
+        order = np.argsort(last, kind="stable")
+        keys = batch.column(table.key[0]).take(pa.array(order))
+        return _Parent(keys, order, batch, available)
+
+
+def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
+    needed = {table.key[0], *rule_columns(table.available_at)}
+    for other in spec.tables.values():
+        for _, rule in other.rules():
+            for part in walk(rule):
+                if isinstance(part, Reference) and part.table == table.name:
+                    needed.add(part.column)
+    return needed
+
+
+def rule_columns(rule: Rule) -> set[str]:
+    """Return the columns of the row itself that a rule reads."""
+    names: set[str] = set()
+    for part in walk(rule):
+        match part:
+            case Column(name):
+                names.add(name)
+            case Known(key, _) | Reference(key, _, _):
+                names.add(key)
+            case MedianDelay(start, end):
+                names.update((start, end))
+            case _:
+                pass
+    return names
+
+
+@dataclass(slots=True, kw_only=True)
+class TableFrame:
+    """The rows of one table, as the rule language sees them."""
+
+    clocks: ShardClocks
+    table: TableSpec
+    batch: pa.RecordBatch
+    _places: dict[tuple[str, str], npt.NDArray[np.int64] | None] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.batch.num_rows)
+
+    def times(self, column: str) -> Times:
+        """A time or date column; a column that the file lacks is null throughout."""
+        if column not in self.batch.schema.names:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        return microseconds(self.batch.column(column))
+
+    def known(self, key: str, table: str) -> Times:
+        """Available times of the rows that ``key`` names in ``table``."""
+        parent = self.clocks.parent(table)
+        return self._look_up(key, table, None if parent is None else parent.available)
+
+    def reference(self, key: str, table: str, column: str) -> Times:
+        """Time cells of the rows that ``key`` names in ``table``."""
+        parent = self.clocks.parent(table)
+        if parent is None or column not in parent.batch.schema.names:
+            return self._look_up(key, table, None)
+        return self._look_up(key, table, microseconds(parent.batch.column(column)))
+
+    def lag(self, setting: str) -> int:
+        """A setting in microseconds."""
+        return self.clocks.settings.lags[setting]
+
+    def median_delay(self, start: str, end: str) -> int | None:
+        """The table's median of ``end - start`` in microseconds, taken over all subjects."""
+        return self.clocks.settings.medians.get(f"{self.table.name}.{start}.{end}")
+
+    def _look_up(self, key: str, table: str, values: Times | None) -> Times:
+        parent = self.clocks.parent(table)
+        if values is None or parent is None or key not in self.batch.schema.names:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        if (key, table) not in self._places:
+            found = pc.index_in(self.batch.column(key), parent.keys, skip_nulls=True)
+            self._places[key, table] = integers(found, null=-1)
+        places = self._places[key, table]
+        assert places is not None
+        return np.where(places >= 0, values[parent.order][places], NO_TIME)
+
+
+def median_of_counts(counts: Mapping[int, int]) -> int | None:
+    """Return the lower median of values given as value -> count; None if there are none."""
+    total, seen = sum(counts.values()), 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if 2 * seen >= total:
+            return value
+    return None
+
+
+def delay_counts(table: TableSpec, start: str, end: str, batch: Any, counts: dict[int, int]) -> None:
+    """Add the delays ``end - start`` of a batch, in whole seconds and at least 0, to ``counts``."""
+    if start not in batch.schema.names or end not in batch.schema.names:
+        return
+    from_times, to_times = microseconds(batch.column(start)), microseconds(batch.column(end))
+    both = (from_times != NO_TIME) & (to_times != NO_TIME)
+    seconds = np.maximum((to_times[both] - from_times[both]) // 1_000_000, 0)
+    for value, count in zip(*np.unique(seconds, return_counts=True), strict=True):
+        counts[int(value)] = counts.get(int(value), 0) + int(count)

@@ -1,0 +1,97 @@
+"""A CSV file as blocks of whole records: bounded memory, exact line numbers, quoted line breaks kept together."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from wardround.core import RecordError, UserError
+
+BLOCK_BYTES = 4 << 20
+_WIDEST_RECORD = 16 * BLOCK_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Whole records, headerless. ``first_line`` is the file's line number of the first one."""
+
+    data: bytes
+    first_line: int
+
+
+class CsvFile:
+    """One CSV file, plain or gzip. Opening reads the header; ``columns`` are its names in lower case."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rest = b""
+        self._stream = _open(path)
+        head = self._header()
+        self.columns = tuple(name.strip().lower() for name in head)
+
+    def _header(self) -> list[str]:
+        data = b""
+        while b"\n" not in data:
+            more = self._read(1 << 16)
+            if not more:
+                break
+            data += more
+        line, _, self._rest = data.partition(b"\n")
+        text = line.decode("utf-8-sig", "replace").strip()
+        if not text:
+            raise RecordError(f"{self.path}: the file is empty, expected a header line")
+        return next(csv.reader([text]))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the records in order, about ``BLOCK_BYTES`` at a time; once only."""
+        line = 2
+        pending = self._rest
+        while True:
+            more = self._read(BLOCK_BYTES)
+            data = pending + more if pending else more
+            if not more:
+                if data:
+                    yield Block(data=data, first_line=line)
+                return
+            cut = _record_end(data)
+            if cut == 0 and len(data) > _WIDEST_RECORD:
+                cut = data.rfind(b"\n") + 1
+            if cut:
+                yield Block(data=data[:cut], first_line=line)
+                line += data.count(b"\n", 0, cut)
+            pending = data[cut:]
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except (OSError, EOFError, zlib.error) as error:
+            where = f"after {self._stream.tell():,} bytes of content" if not self._stream.closed else "somewhere"
+            raise RecordError(f"{self.path}: the file is truncated or damaged {where} ({error})") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
+def _open(path: Path) -> Any:
+    try:
+        return pa.input_stream(str(path), compression="gzip" if path.name.endswith(".gz") else None)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{path}: cannot be opened ({error})") from None
+
+
+def _record_end(data: bytes) -> int:
+    """Return the end of the last whole record: after the last line break outside quotes; 0 if there is none."""
+    cut = data.rfind(b"\n") + 1
+    quotes = data.count(b'"', 0, cut)
+    while cut and quotes % 2:
+        earlier = data.rfind(b"\n", 0, cut - 1) + 1
+        quotes -= data.count(b'"', earlier, cut)
+        cut = earlier
+    return cut

@@ -1,0 +1,186 @@
+"""Finishing one shard: every table's rows with their clocks, identities and labels, in subject and time order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.records.arrow_types import integers, microseconds, timestamps
+from wardround.records.buckets import read_bucket
+from wardround.records.clocks import ClockSettings, ShardClocks
+from wardround.records.identity import fingerprints, mix, occurrences, row_numbers
+from wardround.records.joins import Dictionaries, DictionaryIndex, GroupLabels
+from wardround.records.layout import (
+    AVAILABLE,
+    DICTIONARY,
+    EVENT,
+    LATE,
+    NEVER_TIME,
+    OCCURRENCE,
+    PENDING,
+    PUBLISHED,
+    ROW_NUMBER,
+)
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Rule, Times
+from wardround.records.shard_writer import TableBlocks, write_table
+from wardround.records.spec import SourceSpec, TableSpec
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardCounts:
+    """What one shard holds, by table."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    never_visible: dict[str, int] = field(default_factory=dict)
+    repeated_keys: dict[str, int] = field(default_factory=dict)
+    subjects: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finishing:
+    """What all shards of an ingest share."""
+
+    spec: SourceSpec
+    buckets: Mapping[str, Path]
+    settings: ClockSettings
+    dictionaries: Dictionaries
+    indexes: Mapping[str, DictionaryIndex]
+    groups: GroupLabels
+
+    def finish(self, shard: int, folder: Path) -> ShardCounts:
+        """Write every table of a shard into ``folder`` and its index last."""
+
+        def load(name: str, columns: tuple[str, ...] | None = None) -> pa.RecordBatch | None:
+            path = self.buckets.get(name)
+            return None if path is None else read_bucket(path, shard, columns)
+
+        clocks = ShardClocks(spec=self.spec, settings=self.settings, load=load)
+        counts = ShardCounts()
+        written: dict[str, TableBlocks] = {}
+        for name in self.spec.tables:
+            batch = load(name)
+            if batch is not None and batch.num_rows:
+                written[name] = self._finish_table(self.spec.tables[name], batch, clocks, folder, counts)
+        subjects = [blocks.index.column("subject_id").to_numpy() for blocks in written.values()]
+        counts.subjects = np.unique(np.concatenate(subjects)).tolist() if subjects else []
+        _write_index(folder, written)
+        return counts
+
+    def _finish_table(
+        self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, folder: Path, counts: ShardCounts
+    ) -> TableBlocks:
+        if table.derive is not None:
+            batch = _first_of_each_key(table, batch)
+        times = table_clocks(table, batch, clocks)
+        identity = _identity(table, batch, times[AVAILABLE])
+        counts.rows[table.name] = batch.num_rows
+        counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
+        if OCCURRENCE in identity:
+            counts.repeated_keys[table.name] = int(np.count_nonzero(identity[OCCURRENCE]))
+        subjects = integers(batch.column(table.subject or "_subject"), null=0)
+        order = _order(table, batch, subjects, times[EVENT], identity)
+        columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns.pop("_subject", None)
+        columns.update({name: timestamps(values) for name, values in times.items()})
+        columns.update({name: pa.array(values) for name, values in identity.items()})
+        whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
+        whole = self._join(table, whole)
+        return write_table(folder, table.name, whole, subjects[order])
+
+    def _join(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for number, join in enumerate(table.dictionaries):
+            if join.table in self.indexes and all(name in batch.schema.names for name in join.on):
+                places = self.indexes[join.table].places(batch, join)
+                batch = batch.append_column(f"{DICTIONARY}{number}", places)
+        if table.group is not None and table.group.code in batch.schema.names:
+            batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
+        return batch
+
+
+def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
+    """Return the clock columns of a table's rows."""
+
+    def never_null(rule: Rule) -> Times:
+        times = clocks.evaluate(rule, table, batch)
+        return np.where(times == NO_TIME, NEVER_TIME, times)
+
+    available = never_null(table.available_at)
+    event = clocks.evaluate(table.event_time, table, batch)
+    clock = {EVENT: np.where(event == NO_TIME, available, event), AVAILABLE: available}
+    if table.published.time is not None:
+        clock[PUBLISHED] = never_null(table.published.time)
+    if table.pending is not None:
+        clock[PENDING] = never_null(table.pending.at)
+    for rule, names in late_rules(table, batch.schema.names).items():
+        if not isinstance(rule, Column):
+            clock[f"{LATE}{names[0]}"] = never_null(rule)
+    return clock
+
+
+def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:
+    """Return each distinct late rule with its columns; joined columns share the clock of what they are joined by."""
+    rules: dict[Rule, list[str]] = {}
+    for column, rule in table.late.items():
+        if column in present or column in table.joined:
+            rules.setdefault(rule, []).append(column)
+    return rules
+
+
+def _identity(table: TableSpec, batch: pa.RecordBatch, available: Times) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the columns that make a row id: an opaque number, or the occurrence of a repeated key."""
+    if table.key and not set(table.key) & table.hidden:
+        words = fingerprints(batch, table.key, table.name)
+        return {OCCURRENCE: occurrences(words, available)}
+    names = table.key or [name for name in table.content_columns if name in batch.schema.names]
+    words = fingerprints(batch, names, table.name)
+    again = occurrences(words, available).astype(np.uint64)
+    return {ROW_NUMBER: row_numbers(np.where(again > 0, mix(words + again), words))}
+
+
+def _order(
+    table: TableSpec, batch: pa.RecordBatch, subjects: Any, event: Times, identity: dict[str, npt.NDArray[np.int64]]
+) -> npt.NDArray[np.int64]:
+    last = [identity[name] for name in (ROW_NUMBER, OCCURRENCE) if name in identity]
+    if ROW_NUMBER not in identity:
+        last += [_sortable(batch.column(name)) for name in reversed(table.key)]
+    return np.lexsort([*last, event, subjects])
+
+
+def _sortable(array: Any) -> npt.NDArray[np.int64]:
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        ranks = np.empty(len(encoded.dictionary) + 1, dtype=np.int64)
+        ranks[np.asarray(pa.compute.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
+        ranks[-1] = -1
+        return ranks[integers(encoded.indices, null=-1)]
+    if pa.types.is_floating(array.type):
+        return np.argsort(np.argsort(np.asarray(array.fill_null(np.inf)), kind="stable"), kind="stable")
+    if pa.types.is_temporal(array.type):
+        return microseconds(array)
+    return integers(array, null=-1)
+
+
+def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Keep one derived row per key: several notes of one stay begin with the same history."""
+    words = fingerprints(batch, table.key, table.name)
+    _, first = np.unique(words, return_index=True)
+    return batch.take(pa.array(np.sort(first)))
+
+
+def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
+    schema = next(iter(written.values())).index.schema if written else pa.schema([])
+    names = {name: blocks.file for name, blocks in written.items()}
+    unfinished = folder / "index.arrow.tmp"
+    with pa.OSFile(str(unfinished), "wb") as target, pa.ipc.new_file(target, schema.with_metadata(names)) as stream:
+        for blocks in written.values():
+            stream.write_batch(blocks.index)
+    unfinished.rename(folder / "index.arrow")
+
+
+__all__ = ["ALWAYS_TIME", "Finishing", "ShardCounts", "late_rules", "table_clocks"]

@@ -1,0 +1,270 @@
+"""Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
+
+First every file is read once and its rows are spread over buckets by subject (`bucket_table.py`); then each bucket
+becomes a shard with clocks, identities and labels (`finalise.py`); the manifest is written last. Each part notes that
+it is done, so that the same call again does only what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from wardround.core import Progress, Reporter, UserError, content_hash, silent
+from wardround.records.arrow_types import ARROW_TYPES
+from wardround.records.bucket_table import bucket_table, medians_of
+from wardround.records.clocks import median_of_counts
+from wardround.records.finalise import Finishing
+from wardround.records.joins import DictionaryIndex, GroupLabels
+from wardround.records.layout import MANIFEST, STORE_VERSION, shard_folder
+from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_count
+from wardround.records.quarantine import write_quarantine
+from wardround.records.settings import IngestReport, IngestSettings
+from wardround.records.sources import find_files
+from wardround.records.spec import SourceSpec
+from wardround.records.spec_file import load_source_spec
+from wardround.records.table_reader import TableReader
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_DEFAULTS = IngestSettings()
+
+
+def ingest(
+    source: str | SourceSpec,
+    folder: Path | Sequence[Path],
+    store: Path,
+    *,
+    settings: IngestSettings = _DEFAULTS,
+    report: Reporter = silent,
+) -> IngestReport:
+    """Read a source's raw files into a new store and say what came in and what did not.
+
+    The same call after an interruption continues; on a finished store made from the same input it only reports.
+    UserError: a folder is missing, no known table, a wrong schema, a full disk. RecordError: a damaged file.
+    """
+    started = time.monotonic()
+    spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
+    files = find_files(spec, folder)
+    plan = Plan(
+        spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings.memory_bytes)
+    )
+    with _disk_errors(store):
+        if is_finished(store):
+            return _report_of(store, plan, started)
+        resumed = prepare(plan)
+        with _only_one(plan.building):
+            _run(plan, report)
+        shutil.rmtree(plan.building)
+    return _report_of(store, plan, started, resumed=resumed)
+
+
+def _run(plan: Plan, report: Reporter) -> None:
+    for name, text in plan.spec.files.items():
+        (plan.store / "spec" / name).write_text(text, encoding="utf-8")
+    for name in plan.files.dictionaries:
+        _read_dictionary(plan, name)
+    tables = [name for name in plan.spec.tables if _has_rows(plan, name)]
+    parents = [name for name in tables if any(_parent(plan, other) == name for other in tables)]
+    _each(plan, bucket_table, parents, report)
+    _each(plan, bucket_table, [name for name in tables if name not in parents], report)
+    medians = _medians(plan, tables)
+    _each(plan, partial(finish_shard, medians=medians), list(range(plan.shards)), report)
+    _write_manifest(plan, tables, medians)
+
+
+def _has_rows(plan: Plan, name: str) -> bool:
+    derive = plan.spec.tables[name].derive
+    return name in plan.files.tables or (derive is not None and derive.source in plan.files.tables)
+
+
+def _parent(plan: Plan, name: str) -> str | None:
+    subject_from = plan.spec.tables[name].subject_from
+    return None if subject_from is None else subject_from[1]
+
+
+def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:
+    """Do a part for every item, in this process or in several."""
+    if plan.settings.workers == 1 or len(items) < 2:
+        for item in items:
+            work(plan, item, report=report)
+        return
+    with ProcessPoolExecutor(plan.settings.workers, mp_context=get_context("spawn")) as pool:
+        for number, _ in enumerate(pool.map(partial(work, plan), items)):
+            report(Progress(label="ingest", done=number + 1, total=len(items), unit="parts"))
+
+
+def _read_dictionary(plan: Plan, name: str) -> None:
+    if plan.noted(f"dictionary-{name}") is not None:
+        return
+    dictionary = plan.spec.dictionaries[name]
+    reader = TableReader(
+        path=plan.files.dictionaries[name], name=name, columns=dictionary.columns, required=dictionary.key
+    )
+    quarantine = plan.store / "quarantine" / f"{name}.jsonl"
+    quarantine.unlink(missing_ok=True)
+    tables = []
+    for cells in reader.read():
+        tables.append(cells.table)
+        if cells.broken:
+            write_quarantine(quarantine, cells.broken)
+    empty = pa.schema([(key, ARROW_TYPES[kind]) for key, kind in dictionary.columns.items()]).empty_table()
+    whole = pa.concat_tables(tables).combine_chunks() if tables else empty
+    path = plan.store / "dictionaries" / f"{name}.arrow"
+    with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, whole.schema) as stream:
+        stream.write_table(whole)
+    plan.note(f"dictionary-{name}", {"rows": whole.num_rows, "quarantined": reader.counts.quarantined})
+
+
+def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, float]:
+    medians: dict[str, float] = {}
+    for name in tables:
+        delays = plan.noted(f"table-{name}")["delays"]
+        for start, end in medians_of(plan.spec.tables[name]):
+            found = median_of_counts(dict(delays[f"{start}.{end}"]))
+            if found is not None:
+                medians[f"{name}.{start}.{end}"] = float(found)
+    given = {name: delay.total_seconds() for name, delay in plan.settings.median_delays.items()}
+    return {**medians, **given}
+
+
+def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, float], report: Reporter = silent) -> None:
+    """Turn one bucket of every table into a shard, unless that was done."""
+    if plan.noted(f"shard-{shard:05d}") is not None:
+        return
+    folder = shard_folder(plan.store, shard)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    counts = _finishing(plan, medians).finish(shard, folder)
+    plan.note(f"shard-{shard:05d}", as_json(counts) | {"files": _file_hashes(folder)})
+    report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
+
+
+_FINISHING: dict[str, Finishing] = {}
+
+
+def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
+    """Return what shards share, made once per process."""
+    if plan.digest not in _FINISHING:
+        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries}
+        indexes = {
+            name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
+        }
+        _FINISHING.clear()
+        _FINISHING[plan.digest] = Finishing(
+            spec=plan.spec,
+            buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if _has_rows(plan, name)},
+            settings=plan.clock_settings(medians),
+            dictionaries=dictionaries,
+            indexes=indexes,
+            groups=GroupLabels(plan.settings.user_codes),
+        )
+    return _FINISHING[plan.digest]
+
+
+def read_dictionary(store: Path, name: str) -> pa.Table:
+    """Return a dictionary of a store."""
+    with pa.memory_map(str(store / "dictionaries" / f"{name}.arrow")) as file:
+        return pa.ipc.open_file(file).read_all().combine_chunks()
+
+
+def _file_hashes(folder: Path) -> list[list[str]]:
+    return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]
+
+
+def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, float]) -> None:
+    shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
+    notes = {name: plan.noted(f"table-{name}") for name in tables}
+    dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
+    settings = plan.settings.to_json()
+    content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
+    manifest = {
+        "version": STORE_VERSION,
+        "source": plan.spec.name,
+        "spec_sha256": plan.spec.sha256,
+        "plan": plan.digest,
+        "digest": content_hash(content),
+        "shards": plan.shards,
+        "subjects": sum(len(shard["subjects"]) for shard in shards),
+        "settings": settings,
+        "median_delay_seconds": dict(medians),
+        "tables": {
+            name: {
+                "file": plan.files.name(plan.files.tables[name]) if name in plan.files.tables else None,
+                "rows": sum(shard["rows"].get(name, 0) for shard in shards),
+                "columns": note["columns"],
+                "quarantined": note["counts"]["quarantined"],
+                "masked_cells": note["counts"]["masked"],
+                "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
+                "repeated_keys": sum(shard["repeated_keys"].get(name, 0) for shard in shards),
+                "missing_columns": note["counts"]["missing_columns"],
+                "unknown_columns": note["counts"]["unknown_columns"],
+            }
+            for name, note in notes.items()
+        },
+        "dictionaries": dictionaries,
+        "missing_tables": list(plan.files.missing),
+        "unknown_files": list(plan.files.unknown),
+    }
+    unfinished = plan.store / f"{MANIFEST}.tmp"
+    unfinished.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    os.replace(unfinished, plan.store / MANIFEST)
+
+
+def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False) -> IngestReport:
+    manifest = json.loads((store / MANIFEST).read_text(encoding="utf-8"))
+    if manifest["plan"] != plan.digest:
+        raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
+    tables = manifest["tables"]
+    return IngestReport(
+        store=store,
+        rows={name: table["rows"] for name, table in tables.items()},
+        subjects=manifest["subjects"],
+        quarantined={name: table["quarantined"] for name, table in tables.items() if table["quarantined"]},
+        never_visible={name: table["never_visible"] for name, table in tables.items() if table["never_visible"]},
+        missing_tables=tuple(manifest["missing_tables"]),
+        missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
+        unknown_files=tuple(manifest["unknown_files"]),
+        unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
+        seconds=time.monotonic() - started,
+        resumed=resumed,
+    )
+
+
+@contextlib.contextmanager
+def _disk_errors(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(f"{store}: the disk is full; free space and run the same command again") from None
+        raise
+
+
+@contextlib.contextmanager
+def _only_one(building: Path) -> Iterator[None]:
+    """Hold the lock of an unfinished store; the system lets it go when the process dies."""
+    if fcntl is None:
+        yield
+        return
+    with (building / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{building.parent}: another ingest into this folder is running") from None
+        yield

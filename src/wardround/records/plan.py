@@ -1,0 +1,111 @@
+"""The plan of an ingest, on disk: what makes two calls the same, and which parts are already done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.core import UserError, content_hash
+from wardround.records.clocks import ClockSettings
+from wardround.records.layout import MANIFEST, STORE_VERSION, building_folder
+from wardround.records.settings import IngestSettings
+from wardround.records.sources import SourceFiles
+from wardround.records.spec import SourceSpec
+
+_MOST_SHARDS = 4_096
+_EXPANSION: Mapping[str, float] = {".gz": 8.0, ".parquet": 6.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything the parts of an ingest share. Pickles, so that parts may run in other processes."""
+
+    spec: SourceSpec
+    files: SourceFiles
+    settings: IngestSettings
+    store: Path
+    shards: int
+
+    @property
+    def digest(self) -> str:
+        """Names the input, the spec and the settings: the same digest continues the same work."""
+        body = [STORE_VERSION, self.spec.sha256, self.settings.to_json(), self.files.fingerprint(), self.shards]
+        return content_hash(body)
+
+    @property
+    def building(self) -> Path:
+        """Where unfinished work lies."""
+        return building_folder(self.store)
+
+    def bucket_folder(self, table: str) -> Path:
+        """Where a table's buckets lie."""
+        return self.building / "buckets" / table
+
+    def note(self, part: str, body: Any) -> None:
+        """Mark a part as done, in one step."""
+        path = self.building / "done" / f"{part}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(body), encoding="utf-8")
+        os.replace(unfinished, path)
+
+    def noted(self, part: str) -> Any:
+        """Return what was noted for a part; None if it is not done."""
+        path = self.building / "done" / f"{part}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def clock_settings(self, medians: Mapping[str, float]) -> ClockSettings:
+        """Return the delays in microseconds; a median given in the settings wins over the data's."""
+        lags = {
+            "coding_lag": self.settings.coding_lag.total_seconds(),
+            "result_lag": self.settings.result_lag.total_seconds(),
+        }
+        return ClockSettings(
+            lags={name: round(seconds * 1e6) for name, seconds in lags.items()},
+            medians={name: round(seconds * 1e6) for name, seconds in medians.items()},
+        )
+
+
+def shard_count(files: SourceFiles, memory_bytes: int) -> int:
+    """Return how many shards keep one shard's rows, with the copies that finishing makes, well inside the memory."""
+    total = 0.0
+    for path in files.tables.values():
+        total += path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
+    return min(_MOST_SHARDS, 1 + int(total / (memory_bytes / 12)))
+
+
+def prepare(plan: Plan) -> bool:
+    """Make the store's folder ready. Return whether an interrupted ingest of the same plan is being continued.
+
+    UserError: the folder holds something else, or a store made from other input.
+    """
+    store = plan.store
+    note = plan.building / "plan.json"
+    if note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.digest:
+        return True
+    if store.exists() and not note.exists() and any(store.iterdir()):
+        raise UserError(f"{store}: the folder is not empty and holds no unfinished store; choose another or remove it")
+    if store.exists():
+        shutil.rmtree(store)
+    plan.building.mkdir(parents=True)
+    for name in ("shards", "dictionaries", "quarantine", "spec"):
+        (store / name).mkdir()
+    unfinished = note.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(plan.digest), encoding="utf-8")
+    os.replace(unfinished, note)
+    return False
+
+
+def is_finished(store: Path) -> bool:
+    """Whether the folder holds a finished store."""
+    return (store / MANIFEST).exists()
+
+
+def as_json(value: Any) -> Any:
+    """Return a dataclass as JSON-ready values."""
+    return asdict(value)

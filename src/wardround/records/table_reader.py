@@ -1,0 +1,120 @@
+"""One source file as a stream of typed tables with the columns of its spec, broken rows set aside."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from wardround.core import RecordError, UserError
+from wardround.records.arrow_types import ARROW_TYPES
+from wardround.records.csv_blocks import CsvFile
+from wardround.records.csv_cells import Cells, read_cells
+from wardround.records.quarantine import BrokenRow
+from wardround.records.spec import ColumnType
+
+_PARQUET_ROWS = 65_536
+
+
+@dataclass(slots=True, kw_only=True)
+class ReadCounts:
+    """What was noticed while reading one file."""
+
+    rows: int = 0
+    quarantined: int = 0
+    masked: int = 0
+    missing_columns: tuple[str, ...] = ()
+    unknown_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReader:
+    """Reads ``path`` as ``columns``. ``required`` columns must be in the file, ``needed`` ones filled in every row.
+    ``counts`` fills up while reading."""
+
+    path: Path
+    name: str
+    columns: Mapping[str, ColumnType]
+    required: Sequence[str]
+    needed: Sequence[str] = ()
+    counts: ReadCounts = field(default_factory=ReadCounts)
+
+    def read(self) -> Iterator[Cells]:
+        """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
+        blocks = self._parquet() if self.path.name.endswith(".parquet") else self._csv()
+        for cells in blocks:
+            self.counts.rows += cells.table.num_rows
+            self.counts.quarantined += len(cells.broken)
+            self.counts.masked += cells.masked
+            yield cells
+
+    def _match(self, names: Sequence[str]) -> dict[str, ColumnType]:
+        present = {name: kind for name, kind in self.columns.items() if name in names}
+        missing = [name for name in self.required if name not in present]
+        if missing:
+            near = [match for name in missing for match in difflib.get_close_matches(name, names, 1)]
+            hint = f"; is it {', '.join(near)}?" if near else f"; the file has {', '.join(names) or 'none'}"
+            raise UserError(f"{self.path}: wrong schema for {self.name!r}, no column {', '.join(missing)}{hint}")
+        self.counts.missing_columns = tuple(name for name in self.columns if name not in present)
+        self.counts.unknown_columns = tuple(name for name in names if name not in self.columns)
+        return present
+
+    def _csv(self) -> Iterator[Cells]:
+        file = CsvFile(self.path)
+        try:
+            present = self._match(file.columns)
+            for block in file.blocks():
+                yield read_cells(block, file.columns, present, self.needed, self.path.name)
+        finally:
+            file.close()
+
+    def _parquet(self) -> Iterator[Cells]:
+        try:
+            file = pq.ParquetFile(self.path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise RecordError(f"{self.path}: the file is truncated or damaged ({error})") from None
+        lower = {name.lower(): name for name in file.schema_arrow.names}
+        present = self._match(tuple(lower))
+        wanted = [lower[name] for name in present]
+        row = 0
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=wanted, use_threads=False):
+            arrays = [_cast(batch.column(lower[name]), kind, f"{self.path}: {name}") for name, kind in present.items()]
+            yield _without_gaps(pa.table(arrays, names=list(present)), self.needed, self.path.name, row)
+            row += batch.num_rows
+
+
+def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -> Cells:
+    if not any(table.column(name).null_count for name in needed):
+        return Cells(table=table)
+    good = pc.and_kleene(*[table.column(name).is_valid() for name in (needed[0], needed[-1])])
+    for name in needed[1:-1]:
+        good = pc.and_(good, table.column(name).is_valid())
+    places = [place for place, fine in enumerate(good.to_pylist()) if not fine]
+    reason = f"{' or '.join(needed)} is missing"
+    broken = [
+        BrokenRow(file=file, line=row + place + 1, reason=reason, raw=str(table.slice(place, 1).to_pylist()[0]))
+        for place in places
+    ]
+    return Cells(table=table.filter(good), broken=broken)
+
+
+def _cast(array: Any, kind: ColumnType, place: str) -> Any:
+    target = ARROW_TYPES[kind]
+    try:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if kind == "date" and pa.types.is_timestamp(array.type):
+            return array.cast(pa.date32(), safe=False)
+        if kind == "time" and pa.types.is_timestamp(array.type):
+            return array.cast(target, safe=False)
+        if kind == "text" and pa.types.is_string(array.type):
+            return pc.if_else(pc.equal(array, ""), None, array)
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise RecordError(f"{place}: cannot be read as {kind} ({error})") from None
