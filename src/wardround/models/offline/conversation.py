@@ -1,0 +1,85 @@
+"""Reading a request as an agent's model does: the question, where it stands in its plan, and the newest results."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from wardround.core import Message, ToolCall
+from wardround.models.offline.notes import Note, read_notes
+
+_STEP = re.compile(r"\bStep (\d+) of \d+\b")
+_NOW = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?)\b")
+_SPACE = re.compile(r"\b([a-z_]+_candidates)\b")
+_CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One tool result as a table. ``error`` is its text when the call failed."""
+
+    call: ToolCall
+    caption: str = ""
+    rows: tuple[dict[str, str], ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What a request says. ``step`` is the last step taken, 0 before the first."""
+
+    question: str
+    now: str
+    space: str
+    step: int
+    notes: tuple[Note, ...]
+    results: tuple[Result, ...]
+
+
+def read_conversation(messages: tuple[Message, ...]) -> Conversation:
+    """Read a request's messages."""
+    opening = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
+    question = messages[opening].content or "" if messages else ""
+    later = messages[opening + 1 :]
+    spoken = [message.content or "" for message in later if message.role in ("assistant", "user")]
+    steps = [int(step) for text in spoken for step in _STEP.findall(text)]
+    now, space = _NOW.search(question), _SPACE.search(question)
+    return Conversation(
+        question=question,
+        now=now.group(1) if now else "",
+        space=space.group(1) if space else "",
+        step=steps[-1] if steps else 0,
+        notes=tuple(note for text in spoken for note in read_notes(text)),
+        results=_newest_results(later),
+    )
+
+
+def _newest_results(messages: tuple[Message, ...]) -> tuple[Result, ...]:
+    last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=-1)
+    if last < 0:
+        return ()
+    calls = {call.id: call for call in messages[last].tool_calls}
+    answers = [message for message in messages[last + 1 :] if message.tool_call_id in calls]
+    return tuple(read_result(calls[answer.tool_call_id or ""], answer.content or "") for answer in answers)
+
+
+def read_result(call: ToolCall, text: str) -> Result:
+    """Read the text of a tool result: caption, perhaps a line of constant columns, header, rows."""
+    lines = text.split("\n")
+    if text.startswith("Error") or text.startswith("["):
+        return Result(call=call, error=text)
+    constants: dict[str, str] = {}
+    body = lines[1:]
+    if body and body[0].startswith(("constant: ", "empty: ")):
+        constants = dict(_CONSTANT.findall(body[0].removeprefix("constant: ")))
+        body = body[1:]
+    if not body:
+        return Result(call=call, caption=lines[0])
+    header = body[0].split(" | ")
+    rows = [constants | dict(zip(header, cells, strict=True)) for cells in _cells(body[1:], len(header))]
+    return Result(call=call, caption=lines[0], rows=tuple(rows))
+
+
+def _cells(lines: list[str], width: int) -> list[list[str]]:
+    split = [line.split(" | ") if width > 1 else [line] for line in lines]
+    return [cells for cells in split if len(cells) == width]

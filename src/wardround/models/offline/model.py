@@ -1,0 +1,138 @@
+"""The model itself: one request in, the next step of the plan out."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from wardround.core import Message, ToolCall, Usage, derive_seed, estimate_tokens
+from wardround.models.offline.conversation import Conversation, Result, read_conversation
+from wardround.models.offline.notes import Known, Note
+from wardround.models.offline.plan import Ask, Step
+from wardround.models.offline.tasks import Plan, plan_for
+from wardround.models.protocol import Reply, Request
+
+_COUNTS_KEPT = 4096
+_SHIFT = 0.04
+
+
+class OfflineModel:
+    """A rule-based policy behind the model protocol. The same request, with the same seed, gives the same reply.
+
+    A seed shifts the threshold of the answer a little; without one there is no chance in it at all. Its token counts are
+    those of the offline estimator, which is the only tokenizer it has.
+    """
+
+    name = "offline"
+    identity = "offline/1"
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[bytes, int] = OrderedDict()
+
+    async def check(self) -> None:
+        """Nothing to reach."""
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def complete(self, request: Request) -> Reply:
+        """Say what was found in the newest results and make the calls of the next step."""
+        talk = read_conversation(request.messages)
+        plan = plan_for(talk.space)
+        offered = {schema.name for schema in request.tools}
+        message = _next(plan, talk, offered, request) if offered else _summary(plan, talk)
+        usage = Usage(
+            input_tokens=sum(map(self._count, request.messages))
+            + sum(estimate_tokens(t.description) for t in request.tools),
+            output_tokens=estimate_tokens(message.wire.decode()),
+        )
+        reason = "tool_calls" if message.tool_calls else "stop"
+        return Reply(message=message, usage=usage, finish_reason=reason, model=self.name, identity=self.identity)  # type: ignore[arg-type]
+
+    def _count(self, message: Message) -> int:
+        known = self._counts.get(message.digest)
+        if known is None:
+            known = self._counts[message.digest] = estimate_tokens(message.wire.decode())
+            if len(self._counts) > _COUNTS_KEPT:
+                self._counts.popitem(last=False)
+        return known
+
+
+def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -> Message:
+    """Return the reply that follows from the conversation."""
+    known = Known(talk.notes, now=talk.now, space=talk.space)
+    taken = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
+    fresh, again = _learn(taken, known, talk.results) if taken else ([], [])
+    known.add(fresh)
+    if again and taken:
+        return _say(request, plan, talk.step, f"{taken.name}, another way", fresh, again)
+    for place in range(talk.step, len(plan.steps)):
+        step = plan.steps[place]
+        asks = [ask for ask in step.ask(known) if ask.tool in offered]
+        if asks:
+            return _say(request, plan, place + 1, step.name, fresh, asks)
+    return _finish(plan, talk, known, fresh, offered, request)
+
+
+def _learn(step: Step, known: Known, results: Sequence[Result]) -> tuple[list[Note], list[Ask]]:
+    """Return what a step's results say, and the calls of its other way if they failed."""
+    failed = [result for result in results if result.error is not None]
+    fresh = step.read(known, results)
+    if not failed or known.has("failed", step.name):
+        return fresh, []
+    fresh.append(Note(kind="failed", value=step.name))
+    return fresh, list(step.otherwise(known)) if step.otherwise else []
+
+
+def _finish(
+    plan: Plan, talk: Conversation, known: Known, fresh: list[Note], offered: set[str], request: Request
+) -> Message:
+    answer = plan.answer(known, _shift(request))
+    if "finish" not in offered or _refused_twice(talk):
+        return Message(role="assistant", content=json.dumps(list(answer.labels), ensure_ascii=False))
+    arguments = {"response": list(answer.labels)} | ({} if _refused(talk) else {"evidence": answer.evidence})
+    asks = [Ask(tool="finish", arguments=arguments)]
+    return _say(request, plan, len(plan.steps) + 1, "the answer", fresh, asks)
+
+
+def _refused(talk: Conversation) -> bool:
+    return any(result.call.name == "finish" for result in talk.results)
+
+
+def _refused_twice(talk: Conversation) -> bool:
+    return any(result.call.name == "finish" and "evidence" not in result.call.arguments for result in talk.results)
+
+
+def _shift(request: Request) -> float:
+    if request.settings.seed is None:
+        return 0.0
+    chance = random.Random(derive_seed("offline", request.settings.seed, request.episode))
+    return chance.uniform(-_SHIFT, _SHIFT)
+
+
+def _say(request: Request, plan: Plan, step: int, thought: str, notes: Sequence[Note], asks: Sequence[Ask]) -> Message:
+    lines = [f"Step {step} of {len(plan.steps) + 1}: {thought}.", *_lines(notes)]
+    calls = tuple(
+        ToolCall(
+            id=f"call_{request.ordinal}_{place}",
+            name=ask.tool,
+            arguments=json.dumps(dict(ask.arguments), ensure_ascii=False),
+        )
+        for place, ask in enumerate(asks)
+    )
+    return Message(role="assistant", content="\n".join(lines), tool_calls=calls)
+
+
+def _lines(notes: Sequence[Note]) -> list[str]:
+    return list(dict.fromkeys(note.line for note in notes))
+
+
+def _summary(plan: Plan, talk: Conversation) -> Message:
+    """Without tools there is nothing to do but to say what is known."""
+    known = Known(talk.notes, now=talk.now, space=talk.space)
+    if 0 < talk.step <= len(plan.steps):
+        known.add(plan.steps[talk.step - 1].read(known, talk.results))
+    lines = [f"Step {talk.step} of {len(plan.steps) + 1}: what is known so far.", *_lines(known.everything)]
+    return Message(role="assistant", content="\n".join(lines))

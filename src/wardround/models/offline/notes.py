@@ -1,0 +1,74 @@
+"""Findings as lines of text: ``- drug: Furosemide x3 [prescriptions:1 prescriptions:2]``, written and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_LINE = re.compile(r"^- ([a-z]+): (.+?)(?: x(\d+(?:\.\d+)?))?(?: \[((?:\w+:[^\s\]]+ ?)+)\])?$", re.MULTILINE)
+_ROWS_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One finding: what kind, what, how much of it, and the rows it was read from."""
+
+    kind: str
+    value: str
+    amount: float = 1.0
+    rows: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The finding as text."""
+        amount = "" if self.amount == 1 else f" x{self.amount:g}"
+        rows = f" [{' '.join(self.rows[:_ROWS_KEPT])}]" if self.rows else ""
+        return f"- {self.kind}: {' '.join(self.value.split())}{amount}{rows}"
+
+
+def read_notes(text: str) -> list[Note]:
+    """Return the findings in a text."""
+    return [
+        Note(kind=kind, value=value, amount=float(amount or 1), rows=tuple((rows or "").split()))
+        for kind, value, amount, rows in _LINE.findall(text)
+    ]
+
+
+class Known:
+    """All findings so far, by kind, in the order they were made."""
+
+    def __init__(self, notes: Iterable[Note], *, now: str, space: str) -> None:
+        self._notes: dict[str, list[Note]] = {}
+        self.now = now
+        """The time of the question, as the prompt gives it."""
+        self.space = space
+        """The candidate table the prompt names."""
+        self.add(notes)
+
+    def add(self, notes: Iterable[Note]) -> None:
+        """Take in more findings."""
+        for note in notes:
+            self._notes.setdefault(note.kind, []).append(note)
+
+    def of(self, kind: str) -> list[Note]:
+        """Return the findings of a kind."""
+        return self._notes.get(kind, [])
+
+    def first(self, kind: str, default: str = "") -> str:
+        """Return the first value of a kind."""
+        notes = self.of(kind)
+        return notes[0].value if notes else default
+
+    def has(self, kind: str, value: str) -> bool:
+        """Return whether a value of a kind was found."""
+        return any(note.value == value for note in self.of(kind))
+
+    def table(self, name: str) -> bool:
+        """Return whether the chart has rows in a table; without a list of tables, assume so."""
+        return not self.of("tables") or name in self.first("tables").split()
+
+    @property
+    def everything(self) -> list[Note]:
+        """Return all findings."""
+        return [note for notes in self._notes.values() for note in notes]

@@ -1,0 +1,248 @@
+"""Steps of a plan, and the ones every task shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from wardround.core import format_time, parse_time
+from wardround.models.offline.conversation import Result
+from wardround.models.offline.notes import Known, Note
+from wardround.models.offline.rules import rules_for
+
+_PHRASES_PER_SEARCH = 12
+_MOST_SEARCHES = 3
+_LEAST_SIMILARITY = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One tool call to make."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+Asking = Callable[[Known], Sequence[Ask]]
+Reading = Callable[[Known, Sequence[Result]], list[Note]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One turn: what to ask (nothing: skip it), how to read the results, and what to ask if that failed."""
+
+    name: str
+    ask: Asking
+    read: Reading
+    otherwise: Asking | None = None
+
+
+def sql(query: str) -> Ask:
+    """A SQL call."""
+    return Ask(tool="run_sql_query", arguments={"sql_query": " ".join(query.split())})
+
+
+def by_time(table: str, start: str = "") -> Ask:
+    """A call for the rows of a table from a time on."""
+    return Ask(tool="get_records_by_time", arguments={"table_name": table, "start_time": start})
+
+
+def since(known: Known, *, hours_before: float = 24) -> str:
+    """Return the time some hours before the admission; one year ago if there is none."""
+    admitted = known.first("admitted")
+    start = _time(admitted, known.now) - timedelta(hours=hours_before if admitted else 24 * 365)
+    return format_time(start)
+
+
+def hour_of(known: Known) -> float:
+    """Return the hour of the day of the question."""
+    now = _time(known.now, "")
+    return now.hour + now.minute / 60
+
+
+def stay_hours(known: Known) -> float:
+    """Return the hours since admission; 0 if unknown."""
+    admitted = known.first("admitted")
+    return (_time(known.now, admitted) - _time(admitted, known.now)).total_seconds() / 3600 if admitted else 0.0
+
+
+def _time(text: str, other: str) -> datetime:
+    for candidate in (text, other):
+        try:
+            return parse_time(candidate)
+        except ValueError:
+            continue
+    return datetime(2150, 1, 1)
+
+
+def rows_of(results: Sequence[Result], place: int = 0) -> Sequence[Mapping[str, str]]:
+    """Return the rows of the n-th result, none if it is missing or failed."""
+    return results[place].rows if place < len(results) else ()
+
+
+def number(row: Mapping[str, str], name: str, default: float = 0.0) -> float:
+    """Return a cell as a number."""
+    try:
+        return float(row.get(name, "").replace(",", ""))
+    except ValueError:
+        return default
+
+
+def tally(kind: str, column: str, *, place: int = 0, most: int = 40) -> Reading:
+    """Read a column of a result: one finding per value, with ``n`` (or how often it occurs) as its amount."""
+
+    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+        amounts: dict[str, float] = {}
+        rows: dict[str, list[str]] = {}
+        for row in rows_of(results, place):
+            value = row.get(column, "").strip()
+            if value:
+                amounts[value] = amounts.get(value, 0.0) + number(row, "n", 1.0)
+                rows.setdefault(value, []).extend(filter(None, [row.get("row_id", "")]))
+        return [
+            Note(kind=kind, value=value, amount=amount, rows=tuple(rows[value][:3]))
+            for value, amount in list(amounts.items())[:most]
+        ]
+
+    return read
+
+
+def thoughts_on(task: str, kind: str, value: str, rows: tuple[str, ...] = ()) -> list[Note]:
+    """Return what the rules make of one finding."""
+    return [
+        Note(kind="thought", value=rule.thought, amount=rule.weight, rows=rows)
+        for rule in rules_for(task, kind)
+        if any(_asserted(value, match.start()) for match in rule.pattern.finditer(value))
+    ]
+
+
+_DENIALS = ("no ", "not ", "denies", "denied", "without", "negative for", "family history", "rule out", "r/o")
+
+
+def _asserted(text: str, place: int) -> bool:
+    """Return whether what stands at a place is not denied just before."""
+    before = text[max(0, place - 30) : place].lower()
+    before = before.replace("\n", ". ").rpartition(". ")[2]
+    return not any(denial in f" {before}" for denial in _DENIALS)
+
+
+def thinking(reading: Reading, task: str) -> Reading:
+    """Add to what a reading finds what the rules make of it."""
+
+    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+        found = reading(known, results)
+        return found + [more for note in found for more in thoughts_on(task, note.kind, note.value, note.rows)]
+
+    return read
+
+
+def together(*readings: Reading) -> Reading:
+    """Apply several readings to the same results."""
+    return lambda known, results: [note for reading in readings for note in reading(known, results)]
+
+
+def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
+    held = [row["table"] for row in rows_of(results) if row.get("kind") == "record" and row.get("rows", "0") != "0"]
+    return [Note(kind="tables", value=" ".join(held))] if held else []
+
+
+TABLES = Step(
+    name="which tables are there",
+    ask=lambda known: [Ask(tool="get_table_names", arguments={})],
+    read=_tables,
+)
+
+
+def _stay(known: Known, results: Sequence[Result]) -> list[Note]:
+    found = []
+    for row in list(rows_of(results))[-1:]:
+        kind = " / ".join(filter(None, [row.get("admission_type"), row.get("admission_location")]))
+        found += [
+            Note(kind="admitted", value=row.get("admittime", ""), rows=(row.get("row_id", ""),)),
+            Note(kind="admission", value=kind or "unknown"),
+        ]
+    for row in rows_of(results, 1):
+        found += [Note(kind=kind, value=row[kind]) for kind in ("age", "gender") if row.get(kind)]
+    return [note for note in found if note.value]
+
+
+STAY = Step(
+    name="the current stay",
+    ask=lambda known: [
+        sql(
+            "SELECT row_id, hadm_id, admittime, admission_type, admission_location FROM admissions "
+            "ORDER BY admittime DESC LIMIT 1"
+        ),
+        Ask(tool="get_latest_records", arguments={"table_name": "patients"}),
+    ],
+    read=_stay,
+    otherwise=lambda known: [
+        Ask(tool="get_latest_records", arguments={"table_name": "admissions"}),
+        Ask(tool="get_latest_records", arguments={"table_name": "patients"}),
+    ],
+)
+
+PLACE = Step(
+    name="where the patient is, and under which service",
+    ask=lambda known: [
+        *([sql("SELECT row_id, careunit, eventtype, intime FROM transfers ORDER BY intime DESC LIMIT 8")]
+          if known.table("transfers") else []),
+        *([sql("SELECT row_id, curr_service AS careunit, 'service' AS eventtype, transfertime AS intime FROM services "
+               "ORDER BY transfertime DESC LIMIT 3")]
+          if known.table("services") else []),
+    ],
+    read=lambda known, results: [
+        Note(kind="service" if row.get("eventtype") == "service" else "unit", value=row["careunit"],
+             rows=(row.get("row_id", ""),))
+        for result in results
+        for row in result.rows
+        if row.get("careunit") and row.get("intime", "9") >= since(known, hours_before=48)
+    ],
+    otherwise=lambda known: [by_time("transfers", since(known, hours_before=48))],
+)  # fmt: skip
+
+
+def search_step(task: str, *, always: Callable[[Known], Sequence[str]] = lambda known: ()) -> Step:
+    """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn."""
+
+    def phrases(known: Known) -> list[str]:
+        weights: dict[str, float] = dict.fromkeys(always(known), 1.0)
+        for note in known.of("thought"):
+            weights[note.value] = weights.get(note.value, 0.0) + note.amount
+        ranked = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
+        return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
+
+    def ask(known: Known, tool: str, argument: str) -> list[Ask]:
+        wanted = phrases(known)
+        chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
+        return [Ask(tool=tool, arguments={"table_name": known.space, argument: chunk}) for chunk in chunks]
+
+    return Step(
+        name="the official names",
+        ask=lambda known: ask(known, "get_candidates_by_semantic_similarity", "query"),
+        read=_hits,
+        otherwise=lambda known: ask(known, "get_candidates_by_fuzzy_matching", "keywords"),
+    )
+
+
+def _hits(known: Known, results: Sequence[Result]) -> list[Note]:
+    """The best candidate of every query that has a near one."""
+    best: dict[str, str] = {}
+    for result in results:
+        for row in result.rows:
+            query = row.get("query") or _only_query(result)
+            if number(row, "similarity") >= _LEAST_SIMILARITY and row.get("candidate"):
+                best.setdefault(query, row["candidate"])
+    return [Note(kind="name", value=f"{query} => {label}") for query, label in best.items()]
+
+
+def _only_query(result: Result) -> str:
+    return result.call.arguments
+
+
+def names_found(known: Known) -> dict[str, str]:
+    """Return phrase -> official name for every search that succeeded."""
+    pairs = (note.value.partition(" => ") for note in known.of("name"))
+    return {phrase: label for phrase, _, label in pairs if label}
