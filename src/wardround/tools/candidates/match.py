@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-RANK_OFFSET = 10  # reciprocal rank fusion's k; 60 suits lists of a thousand, these have a few dozen
+RANK_OFFSET = 3  # reciprocal rank fusion's k; the usual 60 suits lists of a thousand, these have a few dozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,9 +58,8 @@ class Postings:
 
 def best_rows(scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
     """The rows with the highest positive scores, best first; equal scores in row order."""
-    if limit < len(scores):
-        threshold = np.partition(scores, -limit)[-limit]
-        chosen = np.flatnonzero(scores >= max(threshold, np.finfo(float).tiny))
-    else:
-        chosen = np.flatnonzero(scores > 0)
+    chosen = np.flatnonzero(scores > 0)
+    if limit < len(chosen):
+        found = scores[chosen]
+        chosen = chosen[found >= np.partition(found, -limit)[-limit]]
     return chosen[np.argsort(-scores[chosen], kind="stable")][:limit]

@@ -18,6 +18,10 @@ from wardround.tools.candidates.trigrams import TrigramIndex
 SATURATION = 1.2  # BM25's k1
 LENGTH_SHARE = 0.6  # BM25's b
 SHORTEST_MISSPELT = 5
+PREFIX_LENGTH = 6  # "endometrial" and "endometrium" meet in "endome~"
+PREFIX_WEIGHT = 0.3
+VOTE_SHARE = 0.5
+VOTERS = 200
 _WORD = re.compile(r"[a-z0-9]+(?:'s)?")
 _STOP = frozenset(
     (
@@ -79,6 +83,12 @@ def words(text: str) -> list[str]:
     return [stem(word.removesuffix("'s")) for word in found if word not in _STOP]
 
 
+def terms(text: str) -> list[str]:
+    """The words of a text and, marked by "~", the beginnings of the long ones."""
+    found = words(text)
+    return found + [f"{word[:PREFIX_LENGTH]}~" for word in found if len(word) > PREFIX_LENGTH and word.isalpha()]
+
+
 def stem(word: str) -> str:
     """Plural endings off; anything cleverer confuses drugs and organisms."""
     if len(word) > 4 and word.endswith("ies"):
@@ -107,7 +117,7 @@ class WordIndex:
     @classmethod
     def build(cls, descriptions: Iterable[tuple[int, str]], label_count: int) -> WordIndex:
         """From (label position, description) rows; rows of a label with the same words count once."""
-        bags = sorted({(owner, tuple(sorted(words(text)))) for owner, text in descriptions})
+        bags = sorted({(owner, tuple(sorted(terms(text)))) for owner, text in descriptions})
         bags = [(owner, bag) for owner, bag in bags if bag]
         vocabulary = tuple(sorted({word for _, bag in bags for word in bag}))
         numbers = {word: number for number, word in enumerate(vocabulary)}
@@ -118,14 +128,18 @@ class WordIndex:
         return cls(vocabulary=vocabulary, postings=postings, owners=owners, label_count=label_count)
 
     def best_labels(self, text: str, limit: int) -> list[tuple[int, float]]:
-        """Label positions with the score of their best description, best first."""
-        terms = np.array(sorted({number for word in words(text) for number in self._known(word)}), dtype=np.uint64)
-        places = self.postings.find(terms)
+        """Label positions with scores, best first: the best description, plus the label's share of the best 200."""
+        factors = {number: _factor(term) for term in terms(text) for number in self._known(term)}
+        places = self.postings.find(np.array(sorted(factors), dtype=np.uint64))
         if not len(places):
             return []
-        scores = self.postings.scores(places, np.ones(len(places)))
+        weights = np.array([factors[int(number)] for number in self.postings.terms[places]])
+        scores = self.postings.scores(places, weights)
+        top = best_rows(scores, VOTERS)
         best = np.zeros(self.label_count)
-        np.maximum.at(best, self.owners, scores)
+        np.maximum.at(best, self.owners[top], scores[top])
+        votes = np.bincount(self.owners[top], weights=scores[top], minlength=self.label_count)
+        best += VOTE_SHARE * best.max() * votes / votes.sum()
         return [(int(label), float(best[label])) for label in best_rows(best, limit)]
 
     def _known(self, word: str) -> Sequence[int]:
@@ -136,10 +150,14 @@ class WordIndex:
             return []
         if not self._spellings:
             self._spellings.append(TrigramIndex.build(self.vocabulary))
-        near = [self.vocabulary[row] for row in self._spellings[0].nearest(word, 30)]
+        near = [self.vocabulary[row] for row in self._spellings[0].nearest(word, 30) if self.vocabulary[row].isalpha()]
         allowed = 1 if len(word) < 8 else 2
         found = process.extract(word, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed, limit=2)
         return [self._numbers[spelling] for spelling, _, _ in found]
+
+
+def _factor(term: str) -> float:
+    return PREFIX_WEIGHT if term.endswith("~") else 1.0
 
 
 def _weighted(terms: NDArray[np.uint64], rows: NDArray[np.int32], lengths: NDArray[np.int64]) -> Postings:
