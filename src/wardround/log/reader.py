@@ -132,26 +132,52 @@ def _trajectory(connection: sqlite3.Connection, entry: EpisodeEntry) -> Trajecto
     rows = connection.execute(_WALK, {"episode": entry.key})
     tree = {node: (parent, Message.from_wire(json.loads(text))) for node, parent, text in rows}
     paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
+    bodies = _Bodies(connection)
     results = _results(connection, entry.key)
     cursor = connection.execute("SELECT * FROM turn WHERE episode = ? ORDER BY ordinal", (entry.key,))
     names = [column[0] for column in cursor.description]
     turns = tuple(
-        _turn(connection, dict(zip(names, row, strict=True)), tree, paths, results.get(row[1], ())) for row in cursor
+        _turn(dict(zip(names, row, strict=True)), tree, paths, bodies, results.get(row[1], ())) for row in cursor
     )
     notes = connection.execute("SELECT n, kind, detail FROM note WHERE episode = ? ORDER BY n", (entry.key,))
     read = tuple(Note(n=n, kind=kind, detail=json.loads(detail)) for n, kind, detail in notes)
     return Trajectory(entry=entry, turns=turns, notes=read)
 
 
+class _Bodies:
+    """Texts by hash; what turns share (tool schemas, settings) is fetched and decoded once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._decoded: dict[bytes, Any] = {}
+
+    def text(self, digest: bytes | None) -> str | None:
+        if digest is None:
+            return None
+        row = self._connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def tools(self, digest: bytes | None) -> tuple[Mapping[str, Any], ...]:
+        return () if digest is None else tuple(self._json(digest))
+
+    def settings(self, digest: bytes) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._json(digest)
+        return found
+
+    def _json(self, digest: bytes) -> Any:
+        if digest not in self._decoded:
+            self._decoded[digest] = json.loads(self.text(digest) or "null")
+        return self._decoded[digest]
+
+
 def _turn(
-    connection: sqlite3.Connection,
     row: Mapping[str, Any],
     tree: _Tree,
     paths: dict[bytes, tuple[Message, ...]],
+    bodies: _Bodies,
     results: tuple[ToolRecord, ...],
 ) -> Turn:
-    tools, reasoning = _text(connection, row["tools"]), _text(connection, row["reasoning"])
-    settings, logprobs = _text(connection, row["settings"]), row["token_logprobs"]
+    logprobs = row["token_logprobs"]
     return Turn(
         ordinal=row["ordinal"],
         purpose=row["purpose"],
@@ -170,9 +196,9 @@ def _turn(
         attempts=row["attempts"],
         prompt_bytes=row["prompt_bytes"],
         prefix_bytes=row["prefix_bytes"],
-        tools=() if tools is None else tuple(json.loads(tools)),
-        settings={} if settings is None else json.loads(settings),
-        reasoning=reasoning,
+        tools=bodies.tools(row["tools"]),
+        settings=bodies.settings(row["settings"]),
+        reasoning=bodies.text(row["reasoning"]),
         token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
         ended=row["ended"],
         results=results,
@@ -213,10 +239,3 @@ def _results(connection: sqlite3.Connection, episode: str) -> dict[int, tuple[To
         )
         found[turn] = (*found.get(turn, ()), record)
     return found
-
-
-def _text(connection: sqlite3.Connection, digest: bytes | None) -> str | None:
-    if digest is None:
-        return None
-    row = connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
-    return None if row is None else str(row[0])
