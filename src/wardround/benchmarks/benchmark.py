@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
 from wardround.core import RecordError, UserError, canonical_json, content_hash
+from wardround.tools.candidates import CandidateSpace
 
 SCHEMA = 1
 _SAMPLES = "samples.jsonl"
@@ -25,6 +26,7 @@ class Benchmark:
 
     manifest: Mapping[str, Any]
     all_samples: tuple[Sample, ...]
+    spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
 
     @property
@@ -60,6 +62,13 @@ class Benchmark:
             and (not strata or sample.stratum in strata)
         )
 
+    def space(self, task: Task) -> CandidateSpace:
+        """Return the candidate space a task is asked with; UserError when the benchmark has none for it."""
+        for name in task.candidate_spaces:
+            if name in self.spaces:
+                return self.spaces[name]
+        raise UserError(f"benchmark {self.name!r} has no candidate space for {task.name!r}; build it again")
+
     def sample(self, sample_id: str) -> Sample:
         """Return one sample by id; UserError when there is none."""
         for sample in self.all_samples:
@@ -75,11 +84,16 @@ class Benchmark:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         lines = _sample_lines(self.all_samples)
-        manifest = {**self.manifest, "schema": SCHEMA, "samples_sha256": content_hash(lines)}
+        manifest = {
+            **self.manifest,
+            "schema": SCHEMA,
+            "samples_sha256": content_hash(lines),
+            "spaces": {name: _save_space(space, partial) for name, space in sorted(self.spaces.items())},
+        }
         (partial / _SAMPLES).write_bytes(lines)
         (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(partial, folder)
-        return Benchmark(manifest=manifest, all_samples=self.all_samples, folder=folder)
+        return replace(self, manifest=manifest, folder=folder)
 
     @classmethod
     def open(cls, folder: Path) -> Benchmark:
@@ -98,8 +112,28 @@ class Benchmark:
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
+            spaces={name: _load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
         )
+
+
+def _space_path(folder: Path, name: str) -> Path:
+    return folder / "spaces" / f"{name}.space"
+
+
+def _save_space(space: CandidateSpace, folder: Path) -> str:
+    """Write a space and return the hash of its file."""
+    path = _space_path(folder, space.name)
+    path.parent.mkdir(exist_ok=True)
+    space.save(path)
+    return content_hash(path.read_bytes())
+
+
+def _load_space(folder: Path, name: str, sha256: str) -> CandidateSpace:
+    path = _space_path(folder, name)
+    if not path.is_file() or content_hash(path.read_bytes()) != sha256:
+        raise RecordError(f"{path} is not the candidate space that the manifest describes")
+    return CandidateSpace.load(path)
 
 
 def _sample_lines(samples: Iterable[Sample]) -> bytes:

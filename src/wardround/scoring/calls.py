@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
-from os.path import commonprefix
 from typing import Any
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Postfix, Prefix
 
 from wardround.core import ToolCall, canonical_json
 from wardround.log import Turn
@@ -72,5 +71,5 @@ def is_above(first: str, second: str, bound: float) -> bool:
         return True
     if Indel.normalized_similarity(first, second) <= bound:
         return False
-    ends = max(len(commonprefix([first, second])), len(commonprefix([first[::-1], second[::-1]])))
+    ends = max(Prefix.similarity(first, second), Postfix.similarity(first, second))
     return 2 * ends > bound * (len(first) + len(second)) or ratcliff_obershelp(first, second) > bound

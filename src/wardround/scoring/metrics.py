@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
 from wardround.scoring.bootstrap import Floats, Interval, cluster_bootstrap, patient_bootstrap, ratio
-from wardround.scoring.sets import SetScore
+from wardround.scoring.sets import SetScore, best_at_k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMetrics:
-    """``f1``, ``precision`` and ``recall`` are means over samples (the paper's figures); the micro ones weigh each label
-    of every sample alike."""
+    """``f1``, ``precision``, ``recall`` are means over samples (as in the paper); the micro ones weigh labels alike."""
 
     f1: Interval
     precision: float
@@ -37,6 +36,16 @@ def set_metrics(scores: Sequence[SetScore], subjects: Sequence[Hashable], *, see
         micro_precision=float(hits / answered) if answered else None,
         micro_recall=float(hits / wanted) if wanted else None,
     )
+
+
+def best_at_k_over_samples(
+    scores: Mapping[str, Sequence[float]], subjects: Mapping[str, Hashable], k: int, *, seed: int
+) -> tuple[Interval | None, int]:
+    """Return the mean Best@K over the samples that have K trajectories or more, and how many have fewer (left out)."""
+    deep = [name for name in sorted(scores) if len(scores[name]) >= k]
+    values = [best_at_k(scores[name], k) for name in deep]
+    interval = patient_bootstrap(values, [subjects[name] for name in deep], seed=seed) if deep else None
+    return interval, len(scores) - len(deep)
 
 
 def micro_f1(sums: Floats) -> Floats:

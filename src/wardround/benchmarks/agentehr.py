@@ -1,0 +1,149 @@
+"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), built from any store of MIMIC-IV shape.
+
+Per task: every label event of every subject; one eligible event per subject, chosen by seed; weights of eq. 11 over
+those candidates; common and rare pools; a weighted draw without replacement from each pool of each split. Subjects,
+not samples, are split. Count(y) of eq. 11 is taken over all candidates, as in the paper: it decides which questions are
+asked and never reaches an agent. What does reach one, the candidate spaces, comes from training subjects only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wardround import __version__
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.drawing import Recipe, choose_events, draw, make_samples, read_encounters, weigh
+from wardround.benchmarks.facts import CLOCKS, pool_facts, source_facts, space_facts
+from wardround.benchmarks.label_events import EventFinder, LabelSource, Policy
+from wardround.benchmarks.label_sources import label_sources
+from wardround.benchmarks.sample import SPLITS, Sample
+from wardround.benchmarks.split import Fractions, check_fractions, split_of
+from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
+from wardround.codes import LabelSet, load_drugs, normalise_label
+from wardround.core import Progress, Reporter, UserError, silent
+from wardround.records import Store
+from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
+
+DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
+
+
+def build_agentehr(
+    store: Store,
+    folder: Path,
+    *,
+    seed: int = 0,
+    policy: Policy = "known_at",
+    per_task: int = 600,
+    user_codes: Path | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    tasks: Sequence[str] = tuple(AGENTEHR_TASKS),
+    report: Reporter = silent,
+) -> Benchmark:
+    """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
+    each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
+    wanted = [get_task(name) for name in sorted(set(tasks))]
+    recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
+    report(Progress(label="candidate spaces", done=0, total=1))
+    spaces = build_candidate_spaces(store, training, user_codes)
+    drugs = load_drugs(user_codes)
+    sources = label_sources(policy, drugs, store.spec.tables.get("microbiologyevents"))
+    built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
+    samples = tuple(sample for made, _ in built.values() for sample in made)
+    if not samples:
+        raise UserError("no label event of any task could be asked in this store; nothing was written")
+    manifest = {
+        "name": "agentehr",
+        "paper": "AgentEHR, section 2 and appendix B",
+        "wardround": __version__,
+        "policy": policy,
+        "clocks": CLOCKS[policy],
+        "seed": seed,
+        "fractions": list(fractions),
+        "per_task": per_task,
+        "drug_labels": drugs.kind,
+        "source": source_facts(store),
+        "subjects": _count_splits(recipe),
+        "tasks": {name: said for name, (_, said) in built.items()},
+        "drops": {name: said.pop("drops") for name, (_, said) in built.items()},
+    }
+    return Benchmark(manifest=manifest, all_samples=samples, spaces=_used(spaces, wanted)).save(folder)
+
+
+def _prepare(
+    store: Store, seed: int, policy: Policy, per_task: int, fractions: Fractions, report: Reporter
+) -> tuple[Recipe, list[int]]:
+    """Check the settings, split the subjects, read the admissions; return the recipe and the training subjects."""
+    check_fractions(fractions)
+    if policy not in CLOCKS:
+        raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
+    if per_task < 1:
+        raise UserError(f"per_task must be at least 1, not {per_task!r}")
+    if "admissions" not in store.table_names:
+        raise UserError("the store has no admissions table, which every AgentEHR task needs")
+    splits = {int(subject): split_of(int(subject), seed, fractions) for subject in store.subjects}
+    training = [subject for subject, split in splits.items() if split == "train"]
+    if not training:
+        raise UserError(f"none of the {len(splits)} subjects falls into train, so there are no candidates; use more")
+    recipe = Recipe(
+        store=store,
+        seed=seed,
+        policy=policy,
+        per_task=per_task,
+        splits=splits,
+        encounters=read_encounters(store),
+        report=report,
+    )
+    return recipe, training
+
+
+def _build_task(
+    recipe: Recipe, task: Task, source: LabelSource, spaces: Mapping[str, CandidateSpace]
+) -> tuple[list[Sample], dict[str, Any]]:
+    """Return the samples of one task and what the manifest says of it."""
+    if source.table not in recipe.store.table_names:
+        return [], {"skipped": f"the store has no table {source.table!r}", "drops": {}}
+    space = next((spaces[name] for name in task.candidate_spaces if name in spaces), None)
+    if space is None:
+        return [], {"skipped": f"no candidate space {' or '.join(task.candidate_spaces)}", "drops": {}}
+    finder = EventFinder(source=replace(source, label=_official(source.label, space.labels)), policy=recipe.policy)
+    candidates = weigh(recipe, task, choose_events(recipe, task, finder))
+    drawn = draw(recipe, candidates)
+    samples = make_samples(recipe, task, finder, space.labels, drawn)
+    said = {
+        "title": task.title,
+        "table": source.table,
+        **space_facts(task, space),
+        "events": finder.found,
+        "candidates": len(candidates),
+        "pools": pool_facts(samples),
+        "drops": dict(sorted(finder.dropped.items()))
+        | {"not_chosen": finder.found - len(candidates), "not_drawn": len(candidates) - len(drawn)},
+    }
+    return samples, said
+
+
+def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..., str | None]:
+    """Give labels the spelling of the candidate space; outside of it, one spelling for all that compare equal."""
+    spellings: dict[str, str] = {}
+
+    def official(*cells: str | None) -> str | None:
+        raw = label(*cells)
+        if raw is None or not raw.strip():
+            return None
+        return labels.resolve(raw) or spellings.setdefault(normalise_label(raw), raw)
+
+    return official
+
+
+def _used(spaces: Mapping[str, CandidateSpace], tasks: Sequence[Task]) -> dict[str, CandidateSpace]:
+    """The spaces of the built tasks: what a session's tools may search."""
+    names = {name for task in tasks for name in task.candidate_spaces}
+    return {name: space for name, space in sorted(spaces.items()) if name in names}
+
+
+def _count_splits(recipe: Recipe) -> dict[str, int]:
+    counts = {split: sum(one == split for one in recipe.splits.values()) for split in SPLITS}
+    return {"total": len(recipe.splits), **counts}

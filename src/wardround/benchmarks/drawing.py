@@ -1,0 +1,129 @@
+"""From a task's label events to its samples: one event per subject, weighed, pooled, drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, Policy
+from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
+from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
+from wardround.benchmarks.task import Task
+from wardround.codes import LabelSet
+from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
+from wardround.records import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What all tasks of one build share."""
+
+    store: Store
+    seed: int
+    policy: Policy
+    per_task: int
+    splits: Mapping[int, Split]
+    encounters: Mapping[int, Encounters]
+    report: Reporter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One subject's event of a task, with its weight (eq. 11), its pool and its place in the draw."""
+
+    event: LabelEvent
+    split: Split
+    weight: float
+    stratum: Stratum
+    key: float
+
+
+def read_encounters(store: Store) -> dict[int, Encounters]:
+    """Read every subject's admissions."""
+    columns = ["hadm_id", "admittime", "dischtime"]
+    return {subject: Encounters.read(batch) for subject, batch in store.scan("admissions", columns)}
+
+
+def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[LabelEvent]:
+    """Return one eligible event per subject, each equally likely, decided by seed, task and subject alone."""
+    chosen = []
+    total = len(recipe.splits)
+    for done, (subject, batch) in enumerate(_scan(recipe, finder)):
+        events = finder.events(subject, batch, recipe.encounters.get(subject, Encounters.none()))
+        if events:
+            chosen.append(events[derive_seed(recipe.seed, task.name, subject, "event") % len(events)])
+        recipe.report(Progress(label=f"label events: {task.name}", done=done + 1, total=total, unit="subjects"))
+    return chosen
+
+
+def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Candidate]:
+    """Give every event its weight, its pool and its key in the draw."""
+    weights = sample_weights([event.target for event in events])
+    return [
+        Candidate(
+            event=event,
+            split=recipe.splits[event.subject_id],
+            weight=weight,
+            stratum=stratum,
+            key=draw_key(weight, recipe.seed, task.name, event.subject_id, "draw"),
+        )
+        for event, weight, stratum in zip(events, weights, strata_of(weights), strict=True)
+    ]
+
+
+def draw(recipe: Recipe, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Take at most ``per_task`` of every pool of every split, weighted, without replacement."""
+    taken: list[Candidate] = []
+    for split in SPLITS:
+        for stratum in STRATA:
+            pool = [one for one in candidates if one.split == split and one.stratum == stratum]
+            taken.extend(sorted(pool, key=lambda one: (-one.key, one.event.subject_id))[: recipe.per_task])
+    return sorted(taken, key=lambda one: one.event.subject_id)
+
+
+def make_samples(
+    recipe: Recipe, task: Task, finder: EventFinder, labels: LabelSet, drawn: Sequence[Candidate]
+) -> list[Sample]:
+    """Turn the drawn candidates into samples; their label's row ids are looked up now, for these few only."""
+    return [
+        Sample(
+            id=f"{task.name}-{one.event.subject_id}",
+            task=task.name,
+            subject_id=one.event.subject_id,
+            prediction_time=from_microseconds(one.event.prediction_us),
+            target=one.event.target,
+            split=one.split,
+            stratum=one.stratum,
+            unwinnable=tuple(label for label in one.event.target if labels.resolve(label) is None),
+            facts={
+                "encounter": one.event.encounter,
+                "event_time": format_time(from_microseconds(one.event.event_us)),
+                "row_ids": _row_ids(recipe, finder, one.event),
+                "unmapped_rows": one.event.unmapped,
+                "weight": one.weight,
+            },
+        )
+        for one in drawn
+    ]
+
+
+def _scan(recipe: Recipe, finder: EventFinder) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return recipe.store.scan(finder.source.table, list(finder.source.needed_columns))
+
+
+def _row_ids(recipe: Recipe, finder: EventFinder, event: LabelEvent) -> list[str]:
+    """The record rows that make up an event."""
+    batch = recipe.store.rows(event.subject_id, finder.source.table)
+    encounters = recipe.encounters[event.subject_id]
+    counted, finder.dropped = finder.dropped, Counter()
+    rows = finder.rows(batch, encounters)
+    finder.dropped = counted
+    ids = batch.column("row_id").to_pylist()
+    for part in rows.parts():
+        place = int(rows.position[part].max())
+        if int(rows.keys[part.start, 0]) == event.event_us and encounters.ids[place] == event.encounter:
+            return sorted(ids[index] for index in rows.index[part])
+    return []

@@ -1,0 +1,66 @@
+"""What a manifest says: of the source, of a task's candidate space, of its pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Any
+
+from wardround.benchmarks.sample import SPLITS, STRATA, Sample
+from wardround.benchmarks.task import Task
+from wardround.records import Store
+from wardround.tools.candidates import CandidateSpace
+
+CLOCKS = {
+    "known_at": "a question is asked before anything of its answer is known, on a chart that shows only what was known",
+    "published": "the papers' own clocks, which show rows before they were known; label every result as such",
+}
+
+
+def source_facts(store: Store) -> dict[str, Any]:
+    """Say which records these questions are about."""
+    return {
+        "name": store.spec.name,
+        "sensitivity": store.spec.sensitivity,
+        "store_digest": store.digest,
+        "spec_sha256": store.spec.sha256,
+        "settings": store.manifest.get("settings"),
+    }
+
+
+def space_facts(task: Task, space: CandidateSpace) -> dict[str, Any]:
+    """Say what may be answered and how it is asked."""
+    prompt = task.prompt
+    return {
+        "candidate_space": space.name,
+        "candidate_labels": len(space.labels),
+        "prompt": {"name": prompt.name, "version": prompt.version, "sha256": prompt.sha256},
+    }
+
+
+def pool_facts(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Count samples and labels by split and stratum."""
+    return {
+        split: {
+            stratum: label_facts([one for one in samples if one.split == split and one.stratum == stratum])
+            for stratum in STRATA
+        }
+        for split in SPLITS
+    }
+
+
+def label_facts(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Label statistics of some samples: the counterpart of Table 5's ``Avg. Label``."""
+    if not samples:
+        return {"samples": 0}
+    sizes = [len(one.target) for one in samples]
+    return {
+        "samples": len(samples),
+        "labels_mean": round(fmean(sizes), 3),
+        "labels_median": median(sizes),
+        "labels_max": max(sizes),
+        "distinct_labels": len({label for one in samples for label in one.target}),
+        "unwinnable_labels": sum(len(one.unwinnable) for one in samples),
+        "samples_with_unwinnable": sum(bool(one.unwinnable) for one in samples),
+        "unmapped_rows": sum(int(one.facts.get("unmapped_rows", 0)) for one in samples),
+    }

@@ -1,0 +1,82 @@
+"""Where the labels of the six AgentEHR tasks come from (appendix B), one declaration each.
+
+Label spaces: CCS categories for diagnoses and procedures, ATC names (or normalised drug names where no ATC map was
+added) for prescriptions, ``d_labitems`` labels, microbiology test names, care units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wardround.benchmarks.label_events import LabelSource, Policy
+from wardround.codes import CodeGrouper, DrugGrouper, load_ccs
+from wardround.records import TableSpec
+
+_MOVES = frozenset({"admit", "transfer"})
+_NO_UNIT = frozenset({"", "UNKNOWN"})
+
+
+def label_sources(policy: Policy, drugs: DrugGrouper, microbiology: TableSpec | None) -> dict[str, LabelSource]:
+    """Return the source of every task.
+
+    Under ``known_at`` a reflex test (one the laboratory adds because of a result) is no part of what was asked for: the
+    spec of the microbiology table names them. Under ``published`` every test of the moment counts, as in the paper.
+    """
+    reflex = microbiology.pending.reflex_patterns if microbiology and microbiology.pending else ()
+    return {
+        "diagnoses": LabelSource(
+            table="diagnoses_icd",
+            columns=("icd_code", "icd_version"),
+            label=_ccs_label(load_ccs("diagnoses")),
+            by_encounter=True,
+        ),
+        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain),
+        "microbiology": LabelSource(
+            table="microbiologyevents",
+            columns=("test_name",),
+            label=_plain,
+            keep_column="test_name",
+            keep=_not_any(reflex) if policy == "known_at" else None,
+        ),
+        "prescriptions": LabelSource(table="prescriptions", columns=("drug", "ndc"), label=drugs.label),
+        "procedures": LabelSource(
+            table="procedures_icd",
+            columns=("icd_code", "icd_version"),
+            label=_ccs_label(load_ccs("procedures")),
+            by_encounter=True,
+            from_day_start=True,
+        ),
+        "transfers": LabelSource(
+            table="transfers",
+            columns=("careunit",),
+            label=_care_unit,
+            keep_column="eventtype",
+            keep=_is_move,
+        ),
+    }
+
+
+def _plain(name: str | None) -> str | None:
+    return " ".join(name.split()) or None if name else None
+
+
+def _care_unit(name: str | None) -> str | None:
+    unit = _plain(name)
+    return None if unit is None or unit.upper() in _NO_UNIT else unit
+
+
+def _is_move(event_type: str | None) -> bool:
+    return event_type is not None and event_type.casefold() in _MOVES
+
+
+def _not_any(patterns: tuple[str, ...]) -> Callable[[str | None], bool]:
+    folded = [pattern.casefold() for pattern in patterns]
+    return lambda name: name is None or not any(pattern in name.casefold() for pattern in folded)
+
+
+def _ccs_label(grouper: CodeGrouper) -> Callable[..., str | None]:
+    def label(code: str | None, version: str | None) -> str | None:
+        category = grouper.category(code, version) if code and version else None
+        return category.label if category else None
+
+    return label

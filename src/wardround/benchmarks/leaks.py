@@ -1,0 +1,77 @@
+"""Proof, sample by sample, that nothing of the answer is on the chart when the question is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.task import get_task
+from wardround.core import parse_time, row_id
+from wardround.records import Chart, Store
+
+_TWINS: Mapping[str, tuple[str, str]] = {"prescriptions": ("pharmacy", "pharmacy_id")}
+"""Tables that say the same as a label table: the table, and the column of the label's rows that holds its key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """Something of a sample's answer that its chart shows."""
+
+    sample: str
+    what: str
+
+
+def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
+    """Return every leak of every sample: none, if the benchmark is sound.
+
+    Checked on the chart that an agent would get: the label's rows are not there, nor are their twins in other tables,
+    the label's table shows no row of the event's time or later, and the question comes before the event (procedures of
+    a day are asked at its start).
+    """
+    return tuple(leak for sample in benchmark.all_samples for leak in _leaks(sample, store, benchmark.policy))
+
+
+def _leaks(sample: Sample, store: Store, policy: str) -> Iterator[Leak]:
+    chart = store.chart(sample.subject_id, sample.prediction_time, policy=policy)
+    table = get_task(sample.task).table
+    hidden = set(sample.facts["row_ids"])
+    if not hidden:
+        yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
+    for shown in sorted(hidden & _row_ids(chart, table)):
+        yield Leak(sample=sample.id, what=f"row {shown} of its label is on the chart")
+    for shown in sorted(_twin_ids(sample, store, table) & _twin_rows(chart, table)):
+        yield Leak(sample=sample.id, what=f"row {shown} tells its label")
+    event_time = parse_time(sample.facts["event_time"])
+    late = _rows_from(chart, table, event_time)
+    if late and event_time > sample.prediction_time:
+        yield Leak(sample=sample.id, what=f"{late} rows of {table} at or after the event are on the chart")
+    if event_time <= sample.prediction_time and sample.task != "procedures":
+        yield Leak(sample=sample.id, what="the question comes after the event")
+
+
+def _row_ids(chart: Chart, table: str) -> set[str]:
+    return set(chart.table(table).batch.column("row_id").to_pylist())
+
+
+def _twin_ids(sample: Sample, store: Store, table: str) -> set[str]:
+    if table not in _TWINS or _TWINS[table][0] not in store.table_names:
+        return set()
+    twin, column = _TWINS[table]
+    rows = store.rows(sample.subject_id, table)
+    hidden = set(sample.facts["row_ids"])
+    pairs = zip(rows.column("row_id").to_pylist(), rows.column(column).to_pylist(), strict=True)
+    return {row_id(twin, key) for name, key in pairs if name in hidden and key is not None}
+
+
+def _twin_rows(chart: Chart, table: str) -> set[str]:
+    twin = _TWINS.get(table, ("", ""))[0]
+    return _row_ids(chart, twin) if twin in chart.table_names else set()
+
+
+def _rows_from(chart: Chart, table: str, moment: datetime) -> int:
+    return int(np.count_nonzero(chart.table(table).event_time >= np.datetime64(moment, "us")))

@@ -1,0 +1,152 @@
+"""One episode, scored: what a results file holds and what every table is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wardround.benchmarks import Sample
+from wardround.codes import LabelSet
+from wardround.core import Usage
+from wardround.log import Trajectory, Turn
+from wardround.scoring.errors import ErrorClass, classify_errors
+from wardround.scoring.grounding import GroundingCounts, grounding_counts
+from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
+from wardround.scoring.sets import SetScore, set_scores
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeUse:
+    """What an episode cost. ``turns`` are the actor's, ``model_calls`` include summaries and the like.
+
+    ``usage`` is None when an endpoint did not count its tokens, ``cost`` (US dollars) when a price is not known:
+    a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
+    counts the results that showed rows of each record table.
+    """
+
+    turns: int
+    model_calls: int
+    usage: Usage | None
+    cost: float | None
+    model_seconds: float
+    tool_seconds: float
+    tool_calls: Mapping[str, int] = field(default_factory=dict)
+    tool_errors: int = 0
+    tables: Mapping[str, int] = field(default_factory=dict)
+    prefix_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeScore:
+    """One scored episode: whose, on what, how well, at what cost, with which errors."""
+
+    episode: str
+    agent: str
+    model: str
+    task: str
+    sample: str
+    epoch: int
+    subject_id: int
+    split: str
+    stratum: str
+    finish: str
+    answer: tuple[str, ...] | None
+    score: SetScore
+    winnable_recall: float
+    grounding: GroundingCounts
+    errors: frozenset[ErrorClass]
+    no_prediction: NoPrediction | None
+    use: EpisodeUse
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        body = asdict(self)
+        return (
+            {"schema": SCHEMA}
+            | body
+            | {
+                "answer": None if self.answer is None else list(self.answer),
+                "errors": sorted(self.errors),
+                "score": body["score"] | {"outside": list(self.score.outside)},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> EpisodeScore:
+        """Read what :meth:`to_json` wrote."""
+        values = {name: value for name, value in body.items() if name != "schema"}
+        usage = values["use"]["usage"]
+        return cls(
+            **values
+            | {
+                "answer": None if values["answer"] is None else tuple(values["answer"]),
+                "score": SetScore(**values["score"] | {"outside": tuple(values["score"]["outside"])}),
+                "grounding": GroundingCounts(**values["grounding"]),
+                "errors": frozenset(map(ErrorClass, values["errors"])),
+                "no_prediction": None if values["no_prediction"] is None else NoPrediction(values["no_prediction"]),
+                "use": EpisodeUse(**values["use"] | {"usage": None if usage is None else Usage(**usage)}),
+            }
+        )
+
+
+def score_episode(
+    trajectory: Trajectory, sample: Sample, label_set: LabelSet | None, candidate_tools: Iterable[str]
+) -> EpisodeScore:
+    """Score one finished episode against its sample.
+
+    ``label_set`` are the labels and spellings of the task's candidate space. The facts given when the episode began
+    name its agent, model and epoch. An episode without an answer, for whatever reason, scores 0.
+    """
+    outcome = trajectory.outcome or {}
+    given = outcome.get("answer")
+    answer = None if given is None else tuple(given)
+    score = set_scores(answer, sample.target, label_set)
+    winnable = len(sample.target) - len(sample.unwinnable)
+    return EpisodeScore(
+        episode=trajectory.episode,
+        agent=str(trajectory.facts.get("agent", "")),
+        model=str(trajectory.facts.get("model", "")),
+        task=sample.task,
+        sample=sample.id,
+        epoch=int(trajectory.facts.get("epoch", 0)),
+        subject_id=sample.subject_id,
+        split=sample.split,
+        stratum=sample.stratum,
+        finish=str(outcome.get("finish", "open")),
+        answer=answer,
+        score=score,
+        winnable_recall=winnable / len(sample.target),
+        grounding=grounding_counts(outcome.get("citations", ()), answer),
+        errors=classify_errors(trajectory, candidate_tools),
+        no_prediction=no_prediction_mode(trajectory),
+        use=episode_use(trajectory),
+    )
+
+
+def episode_use(trajectory: Trajectory) -> EpisodeUse:
+    """Add up tokens, money, time and tool calls of an episode."""
+    turns = trajectory.turns
+    records = [record for turn in turns for record in turn.results]
+    counted = all(not {"input_tokens", "output_tokens"} & set(turn.unreported) for turn in turns)
+    costs = [turn.cost for turn in turns]
+    return EpisodeUse(
+        turns=sum(turn.purpose == "act" for turn in turns),
+        model_calls=len(turns),
+        usage=trajectory.usage if counted else None,
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+        model_seconds=sum(turn.seconds for turn in turns),
+        tool_seconds=sum(record.seconds for record in records),
+        tool_calls=dict(sorted(Counter(call.name for turn in turns for call in turn.reply.tool_calls).items())),
+        tool_errors=sum(record.is_error for record in records),
+        tables=dict(sorted(Counter(record.table for record in records if record.table).items())),
+        prefix_share=_prefix_share(turns),
+    )
+
+
+def _prefix_share(turns: Iterable[Turn]) -> float | None:
+    total = sum(turn.prompt_bytes for turn in turns)
+    return sum(turn.prefix_bytes for turn in turns) / total if total else None

@@ -1,0 +1,220 @@
+"""Tables: scored episodes to one row per agent, model, task and stratum, as data and as plain text.
+
+A cell whose number was not computed is empty, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from wardround.core import Usage
+from wardround.scoring.bootstrap import Interval, patient_bootstrap
+from wardround.scoring.episodes import EpisodeScore
+from wardround.scoring.errors import ErrorClass
+from wardround.scoring.grounding import GroundingCounts
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRow:
+    """One agent with one model on one task and stratum (or all of them).
+
+    ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
+    first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of turns,
+    tokens, cost and seconds are per episode, None where not known of every episode. ``errors`` counts episodes;
+    ``failed`` ones ended in an endpoint's error and score 0.
+    """
+
+    agent: str
+    model: str
+    task: str
+    stratum: str
+    n: int
+    subjects: int
+    episodes: int
+    f1: Interval
+    precision: float
+    recall: float
+    reachable_recall: float
+    turns: float
+    input_tokens: float | None
+    output_tokens: float | None
+    cost: float | None
+    seconds: float
+    grounding: GroundingCounts
+    errors: Mapping[ErrorClass, int]
+    failed: int
+    tool_calls: Mapping[str, int]
+
+
+def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
+    """Return a row per agent, model, task and stratum, one over the strata where there are several, and one over all
+    tasks where there are several."""
+    groups: dict[tuple[str, str, str, str], list[EpisodeScore]] = {}
+    for score in scores:
+        for task, stratum in {(score.task, score.stratum), (score.task, ALL), (ALL, ALL)}:
+            groups.setdefault((score.agent, score.model, task, stratum), []).append(score)
+    kept = {key: members for key, members in groups.items() if not _is_repetition(key, groups)}
+    order = sorted(kept, key=lambda key: (key[0], key[1], key[2] == ALL, key[2], key[3] == ALL, key[3]))
+    return tuple(_row(key, kept[key], seed, resamples) for key in order)
+
+
+def per_sample(
+    scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.score.f1
+) -> dict[str, float]:
+    """Return the mean of a value over the epochs of each sample, by sample id: what paired tests compare."""
+    epochs: dict[str, list[float]] = {}
+    for score in scores:
+        epochs.setdefault(score.sample, []).append(value(score))
+    return {sample: fmean(values) for sample, values in epochs.items()}
+
+
+def render_table(rows: Sequence[SummaryRow]) -> str:
+    """Return the rows as an aligned plain-text table; agent and model are shown where they differ between rows."""
+    columns = [column for column in _COLUMNS if column.shown(rows)]
+    cells = [[column.title for column in columns], *[[column.cell(row) for column in columns] for row in rows]]
+    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
+    lines = [_line(line, widths, columns) for line in cells]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    title: str
+    cell: Callable[[SummaryRow], str]
+    left: bool = False
+    shown: Callable[[Sequence[SummaryRow]], bool] = lambda rows: True
+
+
+def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> SummaryRow:
+    agent, model, task, stratum = key
+    f1 = per_sample(scores)
+    subject_of = {score.sample: score.subject_id for score in scores}
+    subjects = [subject_of[sample] for sample in f1]
+    usages = [score.use.usage for score in scores]
+    return SummaryRow(
+        agent=agent,
+        model=model,
+        task=task,
+        stratum=stratum,
+        n=len(f1),
+        subjects=len(set(subjects)),
+        episodes=len(scores),
+        f1=patient_bootstrap(list(f1.values()), subjects, seed=seed, resamples=resamples),
+        precision=_mean(scores, lambda one: one.score.precision),
+        recall=_mean(scores, lambda one: one.score.recall),
+        reachable_recall=_mean(scores, lambda one: one.winnable_recall),
+        turns=fmean(score.use.turns for score in scores),
+        input_tokens=_mean_tokens(usages, lambda usage: usage.input_tokens),
+        output_tokens=_mean_tokens(usages, lambda usage: usage.output_tokens),
+        cost=_mean_known([score.use.cost for score in scores]),
+        seconds=fmean(score.use.model_seconds + score.use.tool_seconds for score in scores),
+        grounding=sum((score.grounding for score in scores), start=GroundingCounts()),
+        errors={name: sum(name in score.errors for score in scores) for name in ErrorClass},
+        failed=sum(score.finish == "error" for score in scores),
+        tool_calls=_tool_mix(scores),
+    )
+
+
+def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, str, str, str], object]) -> bool:
+    """An ``all`` row that would only repeat the single row it sums up."""
+    agent, model, task, stratum = key
+    if stratum != ALL:
+        return False
+    below = {k[2:] for k in groups if k[:2] == (agent, model) and k[3] != ALL}
+    tasks = {name for name, _ in below}
+    if task == ALL:
+        return len(tasks) == 1
+    return len({name for t, name in below if t == task}) == 1
+
+
+def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) -> float:
+    return fmean(per_sample(scores, value).values())
+
+
+def _mean_tokens(usages: list[Usage | None], tokens: Callable[[Usage], int]) -> float | None:
+    return _mean_known([None if usage is None else tokens(usage) for usage in usages])
+
+
+def _mean_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if len(known) == len(values) else None
+
+
+def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
+    names = sorted({name for score in scores for name in score.use.tool_calls})
+    return {name: sum(score.use.tool_calls.get(name, 0) for score in scores) for name in names}
+
+
+def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
+    parts = [
+        cell.ljust(width) if column.left else cell.rjust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+def _interval(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"{interval.low:.3f} to {interval.high:.3f}"
+
+
+def _optional(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _errors(row: SummaryRow) -> str:
+    return " ".join(f"{_SHORT[name]}:{count}" for name, count in row.errors.items() if count)
+
+
+def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
+    return lambda rows: len({getattr(row, name) for row in rows}) > 1
+
+
+def _any_known(value: Callable[[SummaryRow], float | None]) -> Callable[[Sequence[SummaryRow]], bool]:
+    return lambda rows: any(value(row) is not None for row in rows)
+
+
+_SHORT = {
+    ErrorClass.NO_PREDICTION: "none",
+    ErrorClass.TOOL_REPEAT: "repeat",
+    ErrorClass.SINGLE_TOOL_LOOP: "loop",
+    ErrorClass.MULTI_TOOL_CYCLE: "cycle",
+    ErrorClass.TOOL_USAGE: "usage",
+    ErrorClass.NO_CANDIDATE_TOOL: "no-cand",
+}
+_COLUMNS = (
+    _Column(title="agent", cell=lambda row: row.agent, left=True, shown=_varies("agent")),
+    _Column(title="model", cell=lambda row: row.model, left=True, shown=_varies("model")),
+    _Column(title="task", cell=lambda row: row.task, left=True),
+    _Column(title="stratum", cell=lambda row: row.stratum, left=True),
+    _Column(title="n", cell=lambda row: str(row.n)),
+    _Column(title="patients", cell=lambda row: str(row.subjects)),
+    _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}"),
+    _Column(title="95 % interval", cell=lambda row: _interval(row.f1)),
+    _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
+    _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
+    _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),
+    _Column(title="turns", cell=lambda row: f"{row.turns:.1f}"),
+    _Column(
+        title="tokens in",
+        cell=lambda row: _optional(row.input_tokens, ",.0f"),
+        shown=_any_known(lambda r: r.input_tokens),
+    ),
+    _Column(
+        title="out", cell=lambda row: _optional(row.output_tokens, ",.0f"), shown=_any_known(lambda r: r.output_tokens)
+    ),
+    _Column(title="US$", cell=lambda row: _optional(row.cost, ".4f"), shown=_any_known(lambda row: row.cost)),
+    _Column(title="seconds", cell=lambda row: f"{row.seconds:.2f}"),
+    _Column(
+        title="grounded",
+        cell=lambda row: _optional(row.grounding.share, ".3f"),
+        shown=_any_known(lambda r: r.grounding.share),
+    ),
+    _Column(title="failed", cell=lambda row: str(row.failed), shown=lambda rows: any(row.failed for row in rows)),
+    _Column(title="errors (episodes)", cell=_errors, left=True),
+)

@@ -1,0 +1,95 @@
+"""One episode's score, its cost and its grounding, from a hand-made trajectory."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import pytest
+from trajectories import call, trajectory
+
+from wardround.benchmarks import Sample
+from wardround.codes import LabelSet
+from wardround.core import Usage
+from wardround.scoring import (
+    EpisodeScore,
+    ErrorClass,
+    GroundingCounts,
+    NoPrediction,
+    episode_use,
+    grounding_counts,
+    score_episode,
+)
+
+LABELS = LabelSet(name="units", labels=("Medicine", "Surgery"), aliases={"Med": "Medicine"})
+SAMPLE = Sample(
+    id="labevents-1",
+    task="labevents",
+    subject_id=1,
+    prediction_time=datetime(2150, 1, 1),
+    target=("Medicine", "Elsewhere"),
+    split="test",
+    stratum="rare",
+    unwinnable=("Elsewhere",),
+)
+FACTS = {"agent": "react", "model": "offline", "epoch": 2}
+LOOK = [call("get_candidates_by_keyword", table_name="t", keyword="med")]
+END = [call("finish", response=["Med"])]
+
+
+def citation(row: str, answer: str = "Med", **checks: bool) -> dict[str, object]:
+    return {"answer": answer, "row_id": row, "exists": True, "read": True, "supports": True} | checks
+
+
+def test_an_episode_is_scored_against_its_sample() -> None:
+    made = trajectory(
+        [LOOK, END], answer=["Med"], facts=FACTS, citations=[citation("a:1"), citation("a:2", read=False)]
+    )
+    score = score_episode(made, SAMPLE, LABELS, ["get_candidates_by_keyword"])
+    assert (score.agent, score.model, score.epoch, score.sample) == ("react", "offline", 2, "labevents-1")
+    assert (score.score.precision, score.score.recall) == (1.0, 0.5)
+    assert score.winnable_recall == 0.5
+    assert score.grounding.share == 0.5
+    assert score.errors == frozenset()
+    assert score.no_prediction is None
+
+
+def test_scores_survive_json() -> None:
+    made = trajectory([LOOK, "nothing"], answer=None, finish="turn_limit", facts=FACTS, refused=[0])
+    score = score_episode(made, SAMPLE, LABELS, ["get_candidates_by_keyword"])
+    assert score.errors == {ErrorClass.NO_PREDICTION, ErrorClass.TOOL_USAGE}
+    assert score.no_prediction == NoPrediction.INCOMPLETE
+    assert EpisodeScore.from_json(json.loads(json.dumps(score.to_json()))) == score
+
+
+def test_what_an_episode_cost() -> None:
+    use = episode_use(trajectory([LOOK, LOOK, END], purposes=["act", "summarise", "act"], cost=0.25, refused=[1]))
+    assert (use.turns, use.model_calls) == (2, 3)
+    assert use.usage == Usage(input_tokens=300, output_tokens=30, cached_tokens=120)
+    assert use.cost == pytest.approx(0.75)
+    assert use.model_seconds == pytest.approx(6.0)
+    assert use.tool_seconds == pytest.approx(1.5)
+    assert use.tool_calls == {"finish": 1, "get_candidates_by_keyword": 2}
+    assert use.tool_errors == 1
+
+
+def test_what_is_not_known_is_not_a_number() -> None:
+    use = episode_use(trajectory([LOOK, END], cost=None))
+    assert use.cost is None
+    assert use.prefix_share is None
+    assert GroundingCounts().share is None
+    assert GroundingCounts().backed_share is None
+
+
+def test_grounding_by_hand() -> None:
+    checks = [
+        citation("a:1", answer="Asthma"),
+        citation("a:2", answer="asthma ", supports=False),
+        citation("a:3", answer="Gout", exists=False),
+        citation("a:4", answer="Gout", read=False),
+    ]
+    counts = grounding_counts(checks, ["Asthma", "ASTHMA", "Gout", "Burns"])  # three answers, one of them backed
+    assert counts == GroundingCounts(citations=4, existing=3, read=3, supporting=3, passed=1, answers=3, backed=1)
+    assert counts.share == 0.25
+    assert counts.backed_share == pytest.approx(1 / 3)
+    assert (counts + counts).citations == 8

@@ -1,0 +1,141 @@
+"""Aggregates and tables from hand-made scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wardround.core import Usage
+from wardround.scoring import (
+    EpisodeScore,
+    EpisodeUse,
+    ErrorClass,
+    GroundingCounts,
+    SetScore,
+    best_at_k_over_samples,
+    per_sample,
+    render_table,
+    set_metrics,
+    summarise,
+)
+
+
+def scored(
+    subject: int, f1: float, *, task: str = "labevents", stratum: str = "common", epoch: int = 0
+) -> EpisodeScore:
+    return EpisodeScore(
+        episode=f"{task}-{subject}-{epoch}",
+        agent="react",
+        model="offline",
+        task=task,
+        sample=f"{task}-{subject}",
+        epoch=epoch,
+        subject_id=subject,
+        split="test",
+        stratum=stratum,
+        finish="finish",
+        answer=("x",),
+        score=SetScore(precision=f1, recall=f1, f1=f1, hits=1, answered=2, wanted=4),
+        winnable_recall=1.0,
+        grounding=GroundingCounts(citations=2, passed=1),
+        errors=frozenset({ErrorClass.NO_CANDIDATE_TOOL} if f1 == 0 else ()),
+        no_prediction=None,
+        use=EpisodeUse(
+            turns=4,
+            model_calls=4,
+            usage=Usage(input_tokens=1000, output_tokens=20),
+            cost=0.5,
+            model_seconds=1.0,
+            tool_seconds=0.5,
+            tool_calls={"finish": 1},
+        ),
+    )
+
+
+def test_set_metrics_by_hand() -> None:
+    scores = [
+        SetScore(precision=1.0, recall=0.5, f1=2 / 3, hits=1, answered=1, wanted=2),
+        SetScore(precision=0.25, recall=0.5, f1=1 / 3, hits=1, answered=4, wanted=2),
+    ]
+    metrics = set_metrics(scores, ["a", "b"], seed=1)
+    assert metrics.f1.estimate == pytest.approx(0.5)
+    assert metrics.precision == pytest.approx(0.625)
+    assert metrics.recall == pytest.approx(0.5)
+    assert metrics.micro_f1.estimate == pytest.approx(4 / 9)
+    assert metrics.micro_precision == pytest.approx(2 / 5)
+    assert metrics.micro_recall == pytest.approx(2 / 4)
+
+
+def test_best_at_k_leaves_out_and_counts_shallow_samples() -> None:
+    scores = {"a": [0.2, 0.8, 0.5], "b": [0.1, 0.3], "c": [1.0]}
+    interval, left_out = best_at_k_over_samples(scores, {"a": 1, "b": 2, "c": 3}, 2, seed=1)
+    assert interval is not None
+    assert interval.estimate == pytest.approx((0.7 + 0.3) / 2)
+    assert left_out == 1
+    assert best_at_k_over_samples(scores, {"a": 1, "b": 2, "c": 3}, 4, seed=1) == (None, 3)
+
+
+def test_epochs_of_a_sample_are_one_observation() -> None:
+    scores = [scored(1, 0.0), scored(1, 1.0, epoch=1), scored(2, 0.8)]
+    assert per_sample(scores) == pytest.approx({"labevents-1": 0.5, "labevents-2": 0.8})
+    (row,) = summarise(scores, resamples=200)
+    assert (row.n, row.subjects, row.episodes) == (2, 2, 3)
+    assert row.f1.estimate == pytest.approx(0.65)
+    assert row.errors[ErrorClass.NO_CANDIDATE_TOOL] == 1
+    assert row.grounding.share == 0.5
+
+
+def test_rows_for_strata_tasks_and_all_without_repetition() -> None:
+    scores = [
+        scored(1, 0.2),
+        scored(2, 0.4, stratum="rare"),
+        scored(3, 0.9, task="transfers"),
+        scored(1, 0.1, task="transfers"),
+    ]
+    rows = summarise(scores, resamples=200)
+    assert [(row.task, row.stratum, row.n, row.subjects) for row in rows] == [
+        ("labevents", "common", 1, 1),
+        ("labevents", "rare", 1, 1),
+        ("labevents", "all", 2, 2),
+        ("transfers", "common", 2, 2),
+        ("all", "all", 4, 3),
+    ]
+    assert rows[-1].f1.estimate == pytest.approx(0.4)
+
+
+def test_agents_are_kept_apart() -> None:
+    rows = summarise([scored(1, 0.2), replace(scored(1, 0.6), agent="resum")], resamples=200)
+    assert [(row.agent, row.f1.estimate) for row in rows] == [("react", 0.2), ("resum", 0.6)]
+    assert "agent" in render_table(rows).splitlines()[0]
+
+
+def test_the_text_table_is_aligned_and_leaves_unknown_cells_empty() -> None:
+    free = scored(1, 0.5)
+    unknown = replace(free.use, cost=None, usage=None)
+    rows = summarise([free, replace(scored(2, 0.25, task="transfers"), use=unknown)], resamples=200)
+    text = render_table(rows)
+    lines = text.splitlines()
+    assert len(lines) == 2 + 3
+    assert "US$" in lines[0]
+    assert "agent" not in lines[0]
+    assert "0.5000" in lines[2]
+    assert "0.5000" not in lines[3]
+    assert "1,000" not in lines[4]  # the mean over all tasks is not known if one part is not
+    assert "to" not in lines[2]  # one patient: no interval
+    at = lines[0].index("F1") + 2
+    assert {line[at - 5 : at] for line in lines[2:]} == {"0.500", "0.250", "0.375"}
+
+
+def test_columns_nobody_has_are_not_shown() -> None:
+    use = EpisodeUse(turns=1, model_calls=1, usage=None, cost=None, model_seconds=0.0, tool_seconds=0.0)
+    rows = summarise([replace(scored(1, 0.5), use=use, grounding=GroundingCounts())], resamples=200)
+    header = render_table(rows).splitlines()[0]
+    assert not {"US$", "tokens in", "grounded", "failed"} & set(header.split("  "))
+
+
+def test_failed_episodes_are_counted_and_score_zero() -> None:
+    rows = summarise([scored(1, 0.5), replace(scored(2, 0.0), finish="error", answer=None)], resamples=200)
+    assert rows[0].failed == 1
+    assert rows[0].f1.estimate == pytest.approx(0.25)
+    assert "failed" in render_table(rows)
