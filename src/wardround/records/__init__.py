@@ -1,6 +1,26 @@
-"""Records: source specs, ingest, the store and point-in-time charts."""
+"""Records: source specs, ingest, the store and point-in-time charts.
 
+An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.
+"""
+
+from wardround.records.chart import Chart, ChartTable, Event, Policy
+from wardround.records.ingest import ingest
+from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import SourceSpec, TableSpec
 from wardround.records.spec_file import list_sources, load_source_spec
+from wardround.records.store import Store
 
-__all__ = ["SourceSpec", "TableSpec", "list_sources", "load_source_spec"]
+__all__ = [
+    "Chart",
+    "ChartTable",
+    "Event",
+    "IngestReport",
+    "IngestSettings",
+    "Policy",
+    "SourceSpec",
+    "Store",
+    "TableSpec",
+    "ingest",
+    "list_sources",
+    "load_source_spec",
+]

@@ -28,23 +28,24 @@ def microseconds(array: Any) -> Times:
     if pa.types.is_date32(array.type):
         days = integers(array, null=0).astype(np.int64)
         times = days * DAY_MICROSECONDS + END_OF_DAY_MICROSECONDS
+        if array.null_count:
+            times = np.where(valid(array), times, NO_TIME)
     else:
         times = integers(array, null=NO_TIME)
-    if array.null_count:
-        times = np.where(valid(array), times, NO_TIME)
     return times
 
 
 def integers(array: Any, *, null: int) -> Any:
     """Return the raw integers of a fixed-width array, zero-copy if nothing is null (``null`` fills the gaps)."""
-    if array.null_count:
-        array = array.fill_null(pa.scalar(null, pa.int64()).cast(array.type) if null != NO_TIME else _no_time(array))
     width = array.type.bit_width // 8
     kind = np.dtype(f"i{width}")
     buffer = array.buffers()[1]
     if buffer is None:
         return np.empty(0, dtype=kind)
-    return np.frombuffer(buffer, dtype=kind, count=len(array), offset=array.offset * width)
+    numbers = np.frombuffer(buffer, dtype=kind, count=len(array), offset=array.offset * width)
+    if array.null_count:
+        numbers = np.where(valid(array), numbers, kind.type(null))
+    return numbers
 
 
 def valid(array: Any) -> Any:
@@ -55,7 +56,3 @@ def valid(array: Any) -> Any:
 def timestamps(times: Times) -> Any:
     """Return microseconds as a timestamp[us] array without nulls."""
     return pa.Array.from_buffers(pa.timestamp("us"), len(times), [None, pa.py_buffer(np.ascontiguousarray(times))])
-
-
-def _no_time(array: Any) -> Any:
-    return pa.scalar(NO_TIME, pa.int64()).cast(array.type)

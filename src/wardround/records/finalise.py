@@ -153,17 +153,20 @@ def _order(
 
 
 def _sortable(array: Any) -> npt.NDArray[np.int64]:
+    order: npt.NDArray[np.int64]
     if pa.types.is_string(array.type):
         encoded = array.dictionary_encode()
         ranks = np.empty(len(encoded.dictionary) + 1, dtype=np.int64)
         ranks[np.asarray(pa.compute.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
         ranks[-1] = -1
-        return ranks[integers(encoded.indices, null=-1)]
+        order = ranks[integers(encoded.indices, null=-1)]
+        return order
     if pa.types.is_floating(array.type):
         return np.argsort(np.argsort(np.asarray(array.fill_null(np.inf)), kind="stable"), kind="stable")
     if pa.types.is_temporal(array.type):
         return microseconds(array)
-    return integers(array, null=-1)
+    order = integers(array, null=-1)
+    return order
 
 
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:

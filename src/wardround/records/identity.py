@@ -59,6 +59,7 @@ def mix(words: Words) -> Words:
 
 
 def _column_words(array: Any) -> Words:
+    words: Words
     if pa.types.is_string(array.type):
         encoded = array.dictionary_encode()
         table = np.array([_text_word(text) for text in encoded.dictionary.to_pylist()] or [0], dtype=np.uint64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import json
 import os
 import shutil
@@ -37,10 +38,8 @@ from wardround.records.spec import SourceSpec
 from wardround.records.spec_file import load_source_spec
 from wardround.records.table_reader import TableReader
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
+"""File locks, where the system has them."""
 
 _DEFAULTS = IngestSettings()
 

@@ -109,3 +109,8 @@ def is_finished(store: Path) -> bool:
 def as_json(value: Any) -> Any:
     """Return a dataclass as JSON-ready values."""
     return asdict(value)
+
+
+def is_unfinished(store: Path) -> bool:
+    """Whether the folder holds an ingest that was interrupted."""
+    return building_folder(store).is_dir()

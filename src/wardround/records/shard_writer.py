@@ -75,7 +75,7 @@ def _write_messages(
 def _pack(message: Any, codec: Any) -> tuple[Any, int]:
     if codec is None:
         return memoryview(message), 0
-    return memoryview(codec.compress(message, asbytes=False)), message.size
+    return codec.compress(message, asbytes=True), message.size
 
 
 def _index(

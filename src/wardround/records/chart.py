@@ -1,0 +1,148 @@
+"""The chart: the record of one subject as of a moment. The only thing an agent may reach.
+
+Policy ``known_at``: a row is there iff it was available and had happened by ``as_of`` (equality counts); a late cell is
+null until its own time. Policy ``published`` uses the clocks of the papers and is for reproducing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.core import RecordError, from_microseconds, to_microseconds
+from wardround.records.censor import age_in_years, censored, published
+from wardround.records.rules import ALWAYS_TIME
+from wardround.records.spec import SourceSpec, TableSpec
+from wardround.records.table_layout import TableLayout
+
+Policy = Literal["known_at", "published"]
+Read = Callable[[int, str], "pa.RecordBatch | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One row flattened. ``time`` is None for static rows; ``code`` is ``system//code``, or the table's name."""
+
+    time: datetime | None
+    code: str
+    numeric_value: float | None
+    text_value: str | None
+    unit: str | None
+    row_id: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartTable:
+    """The visible rows of one table, ordered by event time, then key. ``event_time`` is NaT for static rows."""
+
+    name: str
+    spec: TableSpec
+    batch: pa.RecordBatch
+    event_time: npt.NDArray[np.datetime64]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows are visible."""
+        return int(self.batch.num_rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names, ``row_id`` first."""
+        return tuple(self.batch.schema.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads."""
+
+    subject_id: int
+    as_of: datetime
+    policy: Policy
+    spec: SourceSpec
+    layouts: Mapping[str, TableLayout] = field(repr=False)
+    read: Read = field(repr=False)
+    _tables: dict[str, ChartTable] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The tables this source has, whether or not the subject has rows in them."""
+        return tuple(self.layouts)
+
+    @property
+    def age(self) -> int | None:
+        """Age in years at ``as_of``; 90 stands for 90 and older. None where the source has no age."""
+        for layout in self.layouts.values():
+            if layout.spec.age is not None:
+                batch = self.read(self.subject_id, layout.spec.name)
+                ages = [] if batch is None else age_in_years(layout.spec.age, batch, self.as_of).to_pylist()
+                return ages[0] if ages else None
+        return None
+
+    def table(self, name: str) -> ChartTable:
+        """Return a table. RecordError: this source has none of that name."""
+        found = self._tables.get(name)
+        if found is not None:
+            return found
+        if name not in self.layouts:
+            raise RecordError(f"no table {name!r}; there are {', '.join(self.layouts)}")
+        return self._tables.setdefault(name, self._load(name))
+
+    def _load(self, name: str) -> ChartTable:
+        layout = self.layouts[name]
+        stored = self.read(self.subject_id, name)
+        cut = censored if self.policy == "known_at" else published
+        batch, times = cut(layout, stored, self.as_of, to_microseconds(self.as_of))
+        if layout.spec.is_static:
+            event_time = np.full(len(times), np.datetime64("NaT", "us"))
+        else:
+            event_time = times.view("datetime64[us]")
+        return ChartTable(name=name, spec=layout.spec, batch=batch, event_time=event_time)
+
+    def events(self) -> Iterator[Event]:
+        """Yield every visible row as an event, in time order; static rows come first."""
+        tables = [self.table(name) for name in self.table_names]
+        times = [table.event_time.astype("datetime64[us]").view(np.int64) for table in tables]
+        owner = np.repeat(np.arange(len(tables)), [len(part) for part in times])
+        row = np.concatenate([np.arange(len(part)) for part in times]) if times else np.empty(0, np.int64)
+        order = np.argsort(np.concatenate(times), kind="stable") if times else row
+        cells = [_EventCells(table) for table in tables]
+        for place in order.tolist():
+            yield cells[owner[place]].event(int(row[place]))
+
+
+class _EventCells:
+    """The columns of one table that make events, as Python values."""
+
+    def __init__(self, table: ChartTable) -> None:
+        spec = table.spec
+        self._table = table
+        self._row_ids = table.batch.column(0).to_pylist()
+        self._codes = self._cells(spec.code)
+        self._values, self._texts, self._units = (self._cells(name) for name in (spec.value, spec.text, spec.unit))
+        self._times = table.event_time.view(np.int64)
+
+    def _cells(self, name: str | None) -> list[Any]:
+        if name is None or name not in self._table.columns:
+            return [None] * self._table.num_rows
+        return list(self._table.batch.column(name).to_pylist())
+
+    def event(self, row: int) -> Event:
+        spec, code, value, text = self._table.spec, self._codes[row], self._values[row], self._texts[row]
+        system = spec.code_system or self._table.name
+        time = int(self._times[row])
+        return Event(
+            time=None if spec.is_static or time <= ALWAYS_TIME else from_microseconds(time),
+            code=self._table.name if code is None else f"{system}//{code}",
+            numeric_value=float(value) if isinstance(value, int | float) else None,
+            text_value=None if text is None else str(text),
+            unit=self._units[row],
+            row_id=self._row_ids[row],
+            table=self._table.name,
+        )

@@ -1,0 +1,138 @@
+"""The store: all records of one source, and the way to a chart.
+
+``rows`` and ``scan`` are trusted: they hand out everything, clocks included, and are for builders and audits. Agents
+get a :class:`Chart`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.core import RecordError, UserError
+from wardround.records.arrow_types import ARROW_TYPES
+from wardround.records.buckets import bucket_numbers
+from wardround.records.chart import Chart, Policy
+from wardround.records.ingest import read_dictionary
+from wardround.records.layout import AVAILABLE, EVENT, LATE, MANIFEST, PENDING, PUBLISHED, STORE_VERSION, shard_folder
+from wardround.records.plan import is_unfinished
+from wardround.records.row_ids import row_ids
+from wardround.records.shard_reader import Shard
+from wardround.records.spec import SourceSpec
+from wardround.records.spec_file import load_source_spec
+from wardround.records.table_layout import TableLayout, table_layout
+
+_CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING)
+
+
+class Store:
+    """A finished store, opened for reading. Safe to share between threads."""
+
+    def __init__(self, path: Path, spec: SourceSpec, manifest: Mapping[str, Any]) -> None:
+        self.path = path
+        self.spec = spec
+        self.manifest = manifest
+        self.table_names: tuple[str, ...] = tuple(manifest["tables"])
+        self.digest: str = manifest["digest"]
+        self._dictionaries = {name: read_dictionary(path, name) for name in manifest["dictionaries"]}
+        self._shards = [Shard(shard_folder(path, number)) for number in range(manifest["shards"])]
+        self._subjects: npt.NDArray[np.int64] | None = None
+        self._layouts = {
+            name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
+            for name, body in manifest["tables"].items()
+        }
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open a store. UserError: there is none, it is unfinished, or another version of wardround made it."""
+        file = path / MANIFEST
+        if not file.exists():
+            if is_unfinished(path):
+                raise UserError(f"{path}: the ingest was interrupted; run the same ingest command again to finish it")
+            raise UserError(f"{path}: there is no store here; make one with 'wardround ingest'")
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        if manifest["version"] != STORE_VERSION:
+            raise UserError(f"{path}: a store of version {manifest['version']}, expected {STORE_VERSION}; ingest again")
+        return cls(path, load_source_spec(path / "spec"), manifest)
+
+    @property
+    def subjects(self) -> npt.NDArray[np.int64]:
+        """The ids of all subjects, sorted."""
+        if self._subjects is None:
+            parts = [shard.subjects() for shard in self._shards]
+            self._subjects = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+        return self._subjects
+
+    def chart(self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at") -> Chart:
+        """Return the record of one subject as of a moment. RecordError: no such subject."""
+        if as_of.tzinfo is not None:
+            raise UserError(f"as_of must be a time of the record, without a time zone, not {as_of!r}")
+        place = int(self.subjects.searchsorted(subject_id))
+        if place == len(self.subjects) or self.subjects[place] != subject_id:
+            raise RecordError(f"no subject {subject_id!r} in {self.path}")
+        return Chart(
+            subject_id=subject_id, as_of=as_of, policy=policy, spec=self.spec, layouts=self._layouts, read=self._stored
+        )
+
+    def rows(self, subject_id: int, table: str) -> pa.RecordBatch:
+        """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted."""
+        layout = self._layout(table)
+        batch = self._stored(subject_id, table)
+        return _open_rows(layout, batch) if batch is not None else _no_rows(layout)
+
+    def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield (subject id, rows) for every subject that has rows in a table, shard by shard. Trusted."""
+        layout = self._layout(table)
+        for shard in self._shards:
+            part = shard.table(table)
+            for subject_id, batch in part.read_all() if part is not None else ():
+                rows = _open_rows(layout, batch)
+                yield subject_id, rows if columns is None else rows.select(list(columns))
+
+    def dictionary(self, name: str) -> pa.Table:
+        """Return a dictionary of codes. RecordError: none of that name, or its file was missing."""
+        if name not in self._dictionaries:
+            raise RecordError(
+                f"no dictionary {name!r} in this store; there are {', '.join(sorted(self._dictionaries))}"
+            )
+        return self._dictionaries[name]
+
+    def _layout(self, table: str) -> TableLayout:
+        if table not in self._layouts:
+            raise RecordError(f"no table {table!r} in this store; there are {', '.join(self.table_names)}")
+        return self._layouts[table]
+
+    def _stored(self, subject_id: int, table: str) -> pa.RecordBatch | None:
+        number = int(bucket_numbers(np.array([subject_id]), len(self._shards))[0]) if len(self._shards) > 1 else 0
+        part = self._shards[number].table(table)
+        return None if part is None else part.read(subject_id)
+
+
+def _open_rows(layout: TableLayout, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return stored rows with ids first, then file columns, labels and clocks."""
+    names = batch.schema.names
+    columns: dict[str, Any] = {"row_id": row_ids(layout.spec, batch)}
+    for name in layout.all_columns:
+        join = layout.joined.get(name)
+        columns[name] = batch.column(name) if join is None else join.source.take(batch.column(join.places))
+    for name in names:
+        if name in _CLOCKS or name.startswith(LATE):
+            columns[name] = batch.column(name)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _no_rows(layout: TableLayout) -> pa.RecordBatch:
+    fields = [(name, ARROW_TYPES[kind]) for name, kind in layout.all_columns.items()]
+    clocks = [EVENT, AVAILABLE]
+    clocks += [PUBLISHED] if layout.spec.published.time is not None else []
+    clocks += [PENDING] if layout.spec.pending is not None else []
+    clocks += [group.clock for group in layout.late if group.clock.startswith(LATE)]
+    schema = pa.schema([("row_id", pa.string()), *fields, *((name, pa.timestamp("us")) for name in clocks)])
+    return pa.RecordBatch.from_pylist([], schema=schema)

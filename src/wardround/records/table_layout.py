@@ -1,0 +1,75 @@
+"""What of a table a particular store holds: the columns its files had, the labels that could be joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from wardround.records.arrow_types import ARROW_TYPES
+from wardround.records.finalise import late_rules
+from wardround.records.layout import DICTIONARY, LATE
+from wardround.records.rules import Column
+from wardround.records.spec import ColumnType, TableSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateGroup:
+    """Columns that become known at one time. ``clock`` is the stored column that holds it."""
+
+    clock: str
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedColumn:
+    """A label column: row ``places`` (a stored column) of ``source``, an array of a dictionary."""
+
+    places: str
+    source: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """A table as stored. ``columns`` are the handed-out ones of policy ``known_at``, in order."""
+
+    spec: TableSpec
+    columns: Mapping[str, ColumnType]
+    joined: Mapping[str, JoinedColumn]
+    late: tuple[LateGroup, ...]
+    all_columns: Mapping[str, ColumnType]
+
+    def schema(self, *, hide: Sequence[str] = ()) -> Any:
+        """Return the schema that a chart hands out."""
+        fields = [(name, ARROW_TYPES[kind]) for name, kind in self.columns.items() if name not in hide]
+        return pa.schema([("row_id", pa.string()), *fields])
+
+
+def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:
+    """Work out a table's layout from the columns its file had and the dictionaries that were there."""
+    joined: dict[str, JoinedColumn] = {}
+    for number, join in enumerate(spec.dictionaries):
+        dictionary = dictionaries.get(join.table)
+        if dictionary is not None and all(name in present for name in join.on):
+            for new, old in join.add.items():
+                if old in dictionary.column_names:
+                    source = dictionary.column(old).combine_chunks()
+                    joined[new] = JoinedColumn(places=f"{DICTIONARY}{number}", source=source)
+    held = {*present, *joined}
+    if spec.group is not None and spec.group.code in present:
+        held.add(spec.group.name)
+    if spec.age is not None:
+        held.add("age")
+    late = tuple(
+        LateGroup(clock=rule.name if isinstance(rule, Column) else f"{LATE}{names[0]}", columns=frozenset(names))
+        for rule, names in late_rules(spec, list(present)).items()
+    )
+    return TableLayout(
+        spec=spec,
+        columns={name: kind for name, kind in spec.public_columns.items() if name in held},
+        joined=joined,
+        late=late,
+        all_columns={name: kind for name, kind in spec.all_columns.items() if name in held},
+    )
