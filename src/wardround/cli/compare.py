@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wardround.cli.table import print_rows
 from wardround.core import UserError
-from wardround.runs import Comparison, RunFolder, compare_contenders, score_run
+from wardround.runs import Comparison, RunFolder, by_contender, compare, score_run
 
 EXAMPLES = """
   wardround compare run-a run-b
@@ -29,14 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
     _must_match(*folders)
-    first, second = (score_run(folder) for folder in folders)
+    first, second = (by_contender(score_run(folder)) for folder in folders)
     found: list[Comparison] = []
-    for one in sorted({result.contender for result in first}):
-        for other in sorted({result.contender for result in second}):
-            a = [result for result in first if result.contender == one]
-            b = [result for result in second if result.contender == other]
+    for one, baseline in first.items():
+        for other, scores in second.items():
             names = (f"{one} ({arguments.first})", f"{other} ({arguments.second})")
-            found += compare_contenders(a, b, names=names, seed=arguments.seed)
+            found += compare(baseline, scores, names=names, seed=arguments.seed)
     if not found:
         raise UserError("the two runs have no finished sample in common, so there is nothing to compare")
     if arguments.json:

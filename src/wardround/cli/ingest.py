@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
-from wardround.records import IngestSettings, ingest, list_sources
+from wardround.records import IngestReport, IngestSettings, ingest, list_sources
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -38,6 +38,32 @@ def run(arguments: argparse.Namespace) -> int:
     )
     report = ingest(arguments.source, tuple(arguments.folder), arguments.store, settings=settings, report=progress)
     progress.close()
-    print(report.as_text())
-    print(f"store: {arguments.store}  ({clock(report.seconds)})")
-    return 1 if report.quarantined_rows else 0
+    _print(report)
+    return 1 if sum(report.quarantined.values()) else 0
+
+
+def _print(report: IngestReport) -> None:
+    """Say what came in and, as plainly, what did not."""
+    rows = sum(report.rows.values())
+    print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
+    print(f"took {clock(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
+    set_aside = sum(report.quarantined.values())
+    if set_aside:
+        where = ", ".join(f"{name} {count:,}" for name, count in report.quarantined.items() if count)
+        print(f"set aside {set_aside:,} broken rows ({where}); see {report.store / 'quarantine'}")
+    hidden = {name: count for name, count in report.never_visible.items() if count}
+    if hidden:
+        where = ", ".join(f"{name} {count:,}" for name, count in hidden.items())
+        print(f"no time is known at which these rows became known, so no chart shows them: {where}")
+    if report.missing_tables:
+        print(f"tables not there: {', '.join(report.missing_tables)}")
+    for name, columns in report.missing_columns.items():
+        if columns:
+            print(f"columns not there in {name}: {', '.join(columns)}")
+    for name, columns in report.unknown_columns.items():
+        if columns:
+            print(f"columns not used of {name}: {', '.join(columns)}")
+    if report.unknown_files:
+        names = ", ".join(report.unknown_files[:8])
+        more = f" and {len(report.unknown_files) - 8} more" if len(report.unknown_files) > 8 else ""
+        print(f"files not used: {names}{more}")

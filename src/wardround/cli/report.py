@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
-from wardround.cli.table import print_rows
-from wardround.runs import RunFolder, RunSummary, score_run, summarise, write_report
+from wardround.runs import RunFolder, RunSummary, score_run, summarise_run, write_report
+from wardround.scoring import render_table
 
 EXAMPLES = """
   wardround report run
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = RunFolder.open(arguments.run)
     progress = TerminalProgress()
     results = score_run(folder, report=progress)
-    summary = summarise(results, seed=folder.settings.seed, baseline=arguments.baseline)
+    summary = summarise_run(results, seed=folder.settings.seed, baseline=arguments.baseline)
     page = write_report(folder, results, summary, episodes=not arguments.no_episodes, report=progress)
     progress.close()
     if arguments.json:
@@ -45,20 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(folder: RunFolder, summary: RunSummary) -> None:
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}\n")
-    header = ("agent · model", "task", "stratum", "n", "F1", "95 % interval", "precision", "recall", "turns", "failed")
-    rows = [
-        (
-            row.contender,
-            row.task,
-            row.stratum,
-            str(row.f1.n),
-            f"{row.f1.estimate:.3f}",
-            "one patient" if row.f1.low is None else f"{row.f1.low:.3f} - {row.f1.high:.3f}",
-            f"{row.precision:.3f}",
-            f"{row.recall:.3f}",
-            f"{row.turns:.0f}",
-            str(row.failed),
-        )
-        for row in summary.rows
-    ]
-    print_rows(header, rows)
+    print(render_table(summary.rows))
+    for row in summary.comparisons:
+        test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
+        print(f"{row.contender} against {row.baseline}, {row.task}: {test.difference.estimate:+.3f} F1, p (Holm) {p}")

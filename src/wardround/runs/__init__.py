@@ -4,25 +4,25 @@ from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_report
-from wardround.runs.results import EpisodeResult, read_results, score_run
+from wardround.runs.results import read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.runs.summary import Comparison, RunSummary, compare_contenders, summarise
+from wardround.runs.summary import Comparison, RunSummary, by_contender, compare, summarise_run
 
 __all__ = [
     "Comparison",
     "Counts",
     "EpisodeKey",
-    "EpisodeResult",
     "RunFolder",
     "RunSettings",
     "RunSummary",
     "WorkQueue",
-    "compare_contenders",
+    "by_contender",
+    "compare",
     "episode_keys",
     "execute",
     "read_results",
     "score_run",
     "start",
-    "summarise",
+    "summarise_run",
     "write_report",
 ]

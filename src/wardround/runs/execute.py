@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import get_agent
+from wardround.agents import AgentSpec, get_agent
 from wardround.benchmarks import Benchmark, Sample
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records import Store
@@ -27,8 +27,11 @@ from wardround.runs.worker import drain, open_models
 _POLL_SECONDS = 0.2
 
 
-def start(path: Path, settings: RunSettings) -> RunFolder:
-    """Make a run folder: check every setting against what exists, write the manifest, fill the queue."""
+def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFolder:
+    """Make a run folder: check every setting against what exists, write the manifest, fill the queue.
+
+    ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
+    """
     settings = settings.resolved()
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
@@ -37,8 +40,10 @@ def start(path: Path, settings: RunSettings) -> RunFolder:
     keys = [str(key) for key in episode_keys(settings, benchmark)]
     if not keys:
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
-    asyncio.run(_check(settings, store))
-    folder = RunFolder.create(path, settings, _facts(settings, store, benchmark, len(keys)))
+    if not outside:
+        asyncio.run(_check(settings, store))
+    agents = () if outside else tuple(get_agent(name) for name in settings.agents)
+    folder = RunFolder.create(path, settings, _facts(settings, store, benchmark, agents, len(keys)))
     queue = WorkQueue(folder.queue)
     queue.add(keys)
     queue.close()
@@ -96,7 +101,9 @@ async def _check(settings: RunSettings, store: Store) -> None:
             await model.close()
 
 
-def _facts(settings: RunSettings, store: Store, benchmark: Benchmark, episodes: int) -> Mapping[str, Any]:
+def _facts(
+    settings: RunSettings, store: Store, benchmark: Benchmark, agents: Sequence[AgentSpec], episodes: int
+) -> Mapping[str, Any]:
     return {
         "policy": benchmark.policy,
         "episodes": episodes,
@@ -106,12 +113,13 @@ def _facts(settings: RunSettings, store: Store, benchmark: Benchmark, episodes: 
         "benchmark": benchmark.name,
         "benchmark_digest": benchmark.digest,
         "permitted_endpoints": list(settings.permitted_endpoints),
-        "prompts": _prompt_hashes(settings, benchmark),
+        "agents": [agent.manifest() for agent in agents],
+        "prompts": _prompt_hashes(agents, benchmark),
     }
 
 
-def _prompt_hashes(settings: RunSettings, benchmark: Benchmark) -> dict[str, str]:
-    files = [file for name in settings.agents for file in get_agent(name).prompt_files()]
+def _prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark) -> dict[str, str]:
+    files = [file for agent in agents for file in agent.prompt_files()]
     files += [task.prompt for task in benchmark.tasks]
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 

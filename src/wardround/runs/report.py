@@ -15,13 +15,13 @@ from typing import Any
 
 import jinja2
 
+from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.log import LogReader
 from wardround.runs import charts
 from wardround.runs.folder import RunFolder, write_atomically
-from wardround.runs.results import EpisodeResult
-from wardround.runs.summary import Row, RunSummary
-from wardround.scoring import ErrorClass
+from wardround.runs.summary import RunSummary, contender
+from wardround.scoring import EpisodeScore, ErrorClass, SummaryRow
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
 
@@ -37,7 +37,7 @@ class Section:
 
 def write_report(
     folder: RunFolder,
-    results: Sequence[EpisodeResult],
+    results: Sequence[EpisodeScore],
     summary: RunSummary,
     *,
     episodes: bool = True,
@@ -56,6 +56,7 @@ def write_report(
         sections=list(_sections(results, summary)),
         results=results,
         page=episode_page,
+        contender=contender,
         has_pages=episodes,
     )
     write_atomically(target / "index.html", page)
@@ -64,23 +65,30 @@ def write_report(
     return target / "index.html"
 
 
-def episode_page(result: EpisodeResult) -> str:
+def episode_page(result: EpisodeScore) -> str:
     """File name of an episode's page, relative to the report."""
-    return f"episodes/{content_hash(str(result.key))[:16]}.html"
+    return f"episodes/{content_hash(result.episode)[:16]}.html"
 
 
 def _write_episodes(
     folder: RunFolder,
     target: Path,
-    results: Sequence[EpisodeResult],
+    results: Sequence[EpisodeScore],
     environment: jinja2.Environment,
     report: Reporter,
 ) -> None:
     template = environment.get_template("episode.html.jinja")
+    samples = {sample.id: sample for sample in Benchmark.open(Path(folder.settings.benchmark)).all_samples}
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
-            trajectory = reader.trajectory(str(result.key))
-            html = template.render(result=result, trajectory=trajectory, manifest=folder.manifest)
+            trajectory = reader.trajectory(result.episode)
+            html = template.render(
+                result=result,
+                sample=samples[result.sample],
+                trajectory=trajectory,
+                manifest=folder.manifest,
+                contender=contender(result),
+            )
             write_atomically(target / episode_page(result), html)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
 
@@ -96,20 +104,24 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _totals(results: Sequence[EpisodeResult]) -> Mapping[str, Any]:
-    costs = [result.cost for result in results]
-    tokens = [result.input_tokens for result in results]
+def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
+    costs = [result.use.cost for result in results]
+    tokens = [None if result.use.usage is None else result.use.usage.input_tokens for result in results]
     return {
         "episodes": len(results),
         "subjects": len({result.subject_id for result in results}),
         "failed": sum(result.finish == "error" for result in results),
-        "seconds": median([result.seconds for result in results]) if results else None,
+        "seconds": median(_seconds(result) for result in results) if results else None,
         "cost": sum(cost for cost in costs if cost is not None) if costs and None not in costs else None,
         "input_tokens": sum(t for t in tokens if t is not None) if tokens and None not in tokens else None,
     }
 
 
-def _sections(results: Sequence[EpisodeResult], summary: RunSummary) -> Iterable[Section]:
+def _seconds(result: EpisodeScore) -> float:
+    return result.use.model_seconds + result.use.tool_seconds
+
+
+def _sections(results: Sequence[EpisodeScore], summary: RunSummary) -> Iterable[Section]:
     if not results:
         return
     yield _score_section(summary.rows)
@@ -119,12 +131,12 @@ def _sections(results: Sequence[EpisodeResult], summary: RunSummary) -> Iterable
     yield _table_section(results)
 
 
-def _score_section(rows: Sequence[Row]) -> Section:
-    several = len({row.contender for row in rows}) > 1
+def _score_section(rows: Sequence[SummaryRow]) -> Section:
+    several = len({contender(row) for row in rows}) > 1
+    whole = {(contender(row), row.task): row for row in rows}  # the row over all strata comes last
     points = [
-        (f"{row.task} · {row.contender}" if several else row.task, row.f1.estimate, row.f1.low, row.f1.high)
-        for row in rows
-        if row.stratum == "all"
+        (f"{task} · {name}" if several else task, row.f1.estimate, row.f1.low, row.f1.high)
+        for (name, task), row in whole.items()
     ]
     return Section(
         title="Score by task",
@@ -133,9 +145,9 @@ def _score_section(rows: Sequence[Row]) -> Section:
     )
 
 
-def _error_section(results: Sequence[EpisodeResult]) -> Section:
+def _error_section(results: Sequence[EpisodeScore]) -> Section:
     counts = Counter(name for result in results for name in result.errors)
-    rows = [(name.replace("_", " "), float(counts[name]), f"{counts[name]:,}") for name in map(str, ErrorClass)]
+    rows = [(name.replace("_", " "), float(counts[name]), f"{counts[name]:,}") for name in ErrorClass]
     return Section(
         title="Errors",
         text="Episodes in which each error class of AgentEHR (appendix E) holds; several may hold at once.",
@@ -143,11 +155,11 @@ def _error_section(results: Sequence[EpisodeResult]) -> Section:
     )
 
 
-def _turn_section(results: Sequence[EpisodeResult]) -> Section:
+def _turn_section(results: Sequence[EpisodeScore]) -> Section:
     columns = [f"≤ {edge}" for edge in _TURN_EDGES] + [f"> {_TURN_EDGES[-1]}"]
     rows = {}
     for name, group in _by_task(results).items():
-        bins = Counter(_turn_bin(result.turns) for result in group)
+        bins = Counter(_turn_bin(result.use.turns) for result in group)
         rows[name] = {column: bins[n] / len(group) for n, column in enumerate(columns)}
     return Section(
         title="Turns per episode",
@@ -160,10 +172,10 @@ def _turn_bin(turns: int) -> int:
     return next((n for n, edge in enumerate(_TURN_EDGES) if turns <= edge), len(_TURN_EDGES))
 
 
-def _tool_section(results: Sequence[EpisodeResult]) -> Section:
+def _tool_section(results: Sequence[EpisodeScore]) -> Section:
     counts: Counter[str] = Counter()
     for result in results:
-        counts.update(result.tools)
+        counts.update(result.use.tool_calls)
     total = counts.total() or 1
     rows = [(name, float(count), f"{count:,} ({count / total:.0%})") for name, count in counts.most_common()]
     return Section(
@@ -171,11 +183,13 @@ def _tool_section(results: Sequence[EpisodeResult]) -> Section:
     )
 
 
-def _table_section(results: Sequence[EpisodeResult]) -> Section:
+def _table_section(results: Sequence[EpisodeScore]) -> Section:
     groups = _by_task(results)
-    names = Counter(table for result in results for table in result.tables).most_common(14)
+    names = Counter(table for result in results for table in result.use.tables).most_common(14)
     rows = {
-        table: {task: sum(table in result.tables for result in group) / len(group) for task, group in groups.items()}
+        table: {
+            task: sum(table in result.use.tables for result in group) / len(group) for task, group in groups.items()
+        }
         for table, _ in names
     }
     return Section(
@@ -185,6 +199,6 @@ def _table_section(results: Sequence[EpisodeResult]) -> Section:
     )
 
 
-def _by_task(results: Sequence[EpisodeResult]) -> dict[str, list[EpisodeResult]]:
+def _by_task(results: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
     ordered = sorted(results, key=lambda result: result.task)
     return {name: list(group) for name, group in groupby(ordered, key=lambda result: result.task)}

@@ -1,33 +1,22 @@
-"""A run in figures: per contender, task and stratum, with intervals, and paired tests against a baseline."""
+"""A run in figures: the table's rows, Best@K where there are epochs, and paired tests against a baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 from wardround.core import UserError
-from wardround.runs.results import EpisodeResult
-from wardround.scoring import Interval, PairedTest, best_at_k, holm, paired_test_by_key, patient_bootstrap
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table. ``best_at`` maps K to Best@K F1, only where there are several epochs."""
-
-    contender: str
-    task: str
-    stratum: str
-    f1: Interval
-    precision: float
-    recall: float
-    turns: float
-    input_tokens: float | None
-    cost: float | None
-    grounding: float | None
-    unwinnable: float
-    failed: int
-    best_at: Mapping[int, float]
+from wardround.scoring import (
+    EpisodeScore,
+    PairedTest,
+    SummaryRow,
+    best_at_k,
+    holm,
+    paired_test_by_key,
+    per_sample,
+    summarise,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,38 +31,61 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BestRow:
+    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has."""
+
+    contender: str
+    task: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """Everything the report's tables show."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SummaryRow, ...]
+    best: tuple[BestRow, ...]
     comparisons: tuple[Comparison, ...]
 
 
-def summarise(results: Sequence[EpisodeResult], *, seed: int, baseline: str | None = None) -> RunSummary:
+def contender(score: EpisodeScore | SummaryRow) -> str:
+    """Who answered: agent and model."""
+    return f"{score.agent} · {score.model}"
+
+
+def summarise_run(scores: Sequence[EpisodeScore], *, seed: int, baseline: str | None = None) -> RunSummary:
     """Aggregate; the baseline of the paired tests is the first contender unless one is named."""
-    contenders = list(dict.fromkeys(result.contender for result in results))
-    if baseline is not None and baseline not in contenders:
-        raise UserError(f"no contender {baseline!r}; there are {', '.join(contenders)}")
-    rows = [row for contender in contenders for row in _rows_of(contender, results, seed)]
-    first = baseline or (contenders[0] if contenders else "")
+    groups = by_contender(scores)
+    if baseline is not None and baseline not in groups:
+        raise UserError(f"no contender {baseline!r}; there are {', '.join(groups)}")
+    first = baseline or next(iter(groups), "")
     comparisons = [
         row
-        for contender in contenders
-        if contender != first
-        for row in compare_contenders(_of(results, first), _of(results, contender), names=(first, contender), seed=seed)
+        for name, group in groups.items()
+        if name != first
+        for row in compare(groups[first], group, names=(first, name), seed=seed)
     ]
-    return RunSummary(rows=tuple(rows), comparisons=tuple(comparisons))
+    best = [row for name, group in groups.items() for row in _best_rows(name, group)]
+    return RunSummary(rows=summarise(scores, seed=seed), best=tuple(best), comparisons=tuple(comparisons))
 
 
-def compare_contenders(
-    first: Sequence[EpisodeResult], second: Sequence[EpisodeResult], *, names: tuple[str, str], seed: int
+def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
+    """Group scores by who answered, in order of first appearance."""
+    groups: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        groups.setdefault(contender(score), []).append(score)
+    return groups
+
+
+def compare(
+    first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, names: tuple[str, str], seed: int
 ) -> list[Comparison]:
     """Compare two contenders task by task on the samples both have; epochs of a sample are averaged."""
     tests: dict[str, PairedTest] = {}
-    for task in sorted({result.task for result in first} & {result.task for result in second}):
-        a, b = (_mean_by_sample(group, task) for group in (first, second))
+    subjects = {score.sample: score.subject_id for score in (*first, *second)}
+    for task in sorted({score.task for score in first} & {score.task for score in second}):
+        a, b = (per_sample([score for score in group if score.task == task]) for group in (first, second))
         if a.keys() & b.keys():
-            subjects = {result.sample: result.subject_id for result in (*first, *second)}
             tests[task] = paired_test_by_key(a, b, subjects, seed=seed)
     adjusted = holm({task: test.p_value for task, test in tests.items() if test.p_value is not None})
     return [
@@ -82,66 +94,19 @@ def compare_contenders(
     ]
 
 
-def _of(results: Sequence[EpisodeResult], contender: str) -> list[EpisodeResult]:
-    return [result for result in results if result.contender == contender]
-
-
-def _mean_by_sample(results: Sequence[EpisodeResult], task: str) -> dict[str, float]:
-    scores: dict[str, list[float]] = {}
-    for result in results:
-        if result.task == task:
-            scores.setdefault(result.sample, []).append(result.f1)
-    return {sample: fmean(values) for sample, values in scores.items()}
-
-
-def _rows_of(contender: str, results: Sequence[EpisodeResult], seed: int) -> list[Row]:
-    own = _of(results, contender)
-    tasks = sorted({result.task for result in own})
+def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:
     rows = []
-    for task in tasks:
-        of_task = [result for result in own if result.task == task]
-        rows.append(_row(contender, task, "all", of_task, seed))
-        for stratum in sorted({result.stratum for result in of_task}):
-            rows.append(_row(contender, task, stratum, [r for r in of_task if r.stratum == stratum], seed))
-    if len(tasks) > 1:
-        rows.append(_row(contender, "all tasks", "all", own, seed))
+    for task in sorted({score.task for score in scores}):
+        epochs = _epochs([score for score in scores if score.task == task])
+        depth = min(map(len, epochs.values()))
+        if depth > 1:
+            values = [fmean(best_at_k(f1, k) for f1 in epochs.values()) for k in range(1, depth + 1)]
+            rows.append(BestRow(contender=name, task=task, values=tuple(values)))
     return rows
 
 
-def _row(contender: str, task: str, stratum: str, results: Sequence[EpisodeResult], seed: int) -> Row:
-    subjects = [result.subject_id for result in results]
-    grounded = [result.grounding for result in results if result.grounding is not None]
-    return Row(
-        contender=contender,
-        task=task,
-        stratum=stratum,
-        f1=patient_bootstrap([result.f1 for result in results], subjects, seed=seed),
-        precision=fmean(result.precision for result in results),
-        recall=fmean(result.recall for result in results),
-        turns=median(result.turns for result in results),
-        input_tokens=_median([result.input_tokens for result in results]),
-        cost=_mean([result.cost for result in results]),
-        grounding=fmean(grounded) if grounded else None,
-        unwinnable=sum(len(r.unwinnable) for r in results) / sum(len(r.target) for r in results),
-        failed=sum(result.finish == "error" for result in results),
-        best_at=_best_at(results),
-    )
-
-
-def _best_at(results: Sequence[EpisodeResult]) -> dict[int, float]:
-    """Best@K over the samples, for every K up to the epochs that each of them has."""
-    scores: dict[str, list[float]] = {}
-    for result in results:
-        scores.setdefault(result.sample, []).append(result.f1)
-    depth = min(map(len, scores.values()), default=0)
-    return {k: fmean(best_at_k(values, k) for values in scores.values()) for k in range(1, depth + 1) if depth > 1}
-
-
-def _median(values: Sequence[int | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if len(known) == len(values) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for score in scores:
+        found.setdefault(score.sample, []).append(score.score.f1)
+    return found

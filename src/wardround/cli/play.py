@@ -1,0 +1,81 @@
+"""``wardround play``: outside agents play episodes over MCP, recorded and scored like ours."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from wardround.cli.extras import needs_extra
+from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError
+from wardround.runs import RunFolder, RunSettings, start
+
+with needs_extra("mcp"):
+    from wardround.serve import Game, PlaySettings, SessionLimits
+
+EXAMPLES = """
+  wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
+      writes played/handout.jsonl: prompt, address and token of each episode; ends when all are finished
+  wardround play --benchmark bench --store store --stdio --limit 1 --name my-agent --out played
+      serves one episode on standard input and output (the MCP prompt `task` holds the question)
+  wardround play --resume played
+  wardround report played
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--benchmark", type=Path, help="folder of a built benchmark")
+    parser.add_argument("--store", type=Path, help="folder of the store it was built from")
+    parser.add_argument("--out", type=Path, help="folder of the new run")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was played")
+    parser.add_argument("--name", default="outside", help="what to call the agent in tables")
+    parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
+    parser.add_argument("--split", default="test", choices=["train", "dev", "test"], help="which samples")
+    parser.add_argument("--limit", type=int, help="at most this many samples per task")
+    parser.add_argument("--stdio", action="store_true", help="serve one episode on standard input and output")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
+    parser.add_argument("--together", type=int, default=100, help="episodes open at once")
+    parser.add_argument("--calls", type=int, default=200, help="tool calls an episode may use")
+    parser.add_argument("--minutes", type=float, help="wall time an episode may use from its first call")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Hand out, wait, say how it went."""
+    folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
+    progress = TerminalProgress()
+    seconds = arguments.minutes * 60 if arguments.minutes else None
+    settings = PlaySettings(
+        host=arguments.host,
+        port=arguments.port,
+        together=arguments.together,
+        limits=SessionLimits(calls=arguments.calls, seconds=seconds),
+    )
+    game = Game(folder, settings, progress)
+    if arguments.stdio:
+        asyncio.run(game.over_stdio())
+        return 0
+    print(f"handout: {folder.path / 'handout.jsonl'}  (tokens open charts: keep it private)", file=sys.stderr)
+    asyncio.run(game.over_http())
+    progress.close()
+    print(f"all episodes finished; see them with: wardround report {folder.path}")
+    return 0
+
+
+def _new_run(arguments: argparse.Namespace) -> RunFolder:
+    missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
+    if missing:
+        raise UserError(f"a new game needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
+    settings = RunSettings(
+        benchmark=str(arguments.benchmark),
+        store=str(arguments.store),
+        tasks=tuple(arguments.task),
+        split=arguments.split,
+        limit=arguments.limit,
+        agents=(arguments.name,),
+        models=("outside",),
+    )
+    return start(arguments.out, settings, outside=True)

@@ -1,0 +1,81 @@
+"""The MCP server: the same toolset our own agents use, offered to outside agents over stdio or streamable HTTP.
+
+Who is asking decides whose chart is shown: the access token over HTTP, the process over stdio. No argument does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
+
+from wardround import __version__
+from wardround.core import ToolSchema
+from wardround.serve.access import SCOPE, SessionTokens
+from wardround.serve.session import Session
+
+_INSTRUCTIONS = "Tools over one patient's record as of one moment. The prompt `task` says what is asked."
+_PROMPT = "task"
+
+
+def build_server(session_of_caller: Callable[[], Session]) -> Server[Any]:
+    """Return a server whose every answer comes from the session of whoever is calling."""
+
+    async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
+        schemas = session_of_caller().environment.toolset.schemas
+        return types.ListToolsResult(tools=[_as_mcp(schema) for schema in schemas])
+
+    async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
+        result = await session_of_caller().call(parameters.name, parameters.arguments or {})
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
+        return types.CallToolResult(content=content, is_error=result.is_error)
+
+    async def list_prompts(context: Any, parameters: Any) -> types.ListPromptsResult:
+        has_task = bool(session_of_caller().instructions)
+        prompt = types.Prompt(name=_PROMPT, description="What is asked of you, about whom, as of when.")
+        return types.ListPromptsResult(prompts=[prompt] if has_task else [])
+
+    async def get_prompt(context: Any, parameters: types.GetPromptRequestParams) -> types.GetPromptResult:
+        session = session_of_caller()
+        if parameters.name != _PROMPT or not session.instructions:
+            raise ValueError(f"no prompt {parameters.name!r}")
+        content = types.TextContent(type="text", text=session.instructions)
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
+
+    return Server(
+        "wardround",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+async def serve_stdio(session: Session) -> None:
+    """Serve one session over standard input and output until the client goes away."""
+    server = build_server(lambda: session)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def http_app(tokens: SessionTokens, *, host: str, port: int) -> Starlette:
+    """Return the streamable-HTTP application; every request needs a bearer token that ``tokens`` issued."""
+    address = f"http://{host}:{port}"
+    auth = AuthSettings.model_validate(
+        {"issuer_url": address, "resource_server_url": f"{address}/mcp", "required_scopes": [SCOPE]}
+    )
+    server = build_server(tokens.current)
+    return server.streamable_http_app(
+        host=host, auth=auth, token_verifier=tokens, stateless_http=True, json_response=True
+    )
+
+
+def _as_mcp(schema: ToolSchema) -> types.Tool:
+    return types.Tool(name=schema.name, description=schema.description, input_schema=dict(schema.parameters))

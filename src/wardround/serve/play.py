@@ -1,0 +1,168 @@
+"""Play: outside agents play a benchmark's episodes over MCP; each is recorded and scored like one of our own.
+
+The handout, one JSON line per episode, holds the prompt, the address and the token. It opens patient charts, so only
+the owner of the file may read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from wardround.benchmarks import Benchmark, get_task, render_prompt
+from wardround.core import Progress, Reporter, UserError, silent
+from wardround.log import EpisodeLog
+from wardround.records import Store
+from wardround.runs import EpisodeKey, RunFolder, WorkQueue
+from wardround.serve.access import SessionTokens
+from wardround.serve.mcp_server import http_app, serve_stdio
+from wardround.serve.session import Session, SessionLimits
+from wardround.tools import Environment
+
+HANDOUT = "handout.jsonl"
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaySettings:
+    """``together`` episodes are open at once; ``seconds`` bound one from its first call."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    together: int = 100
+    limits: SessionLimits = field(default_factory=SessionLimits)
+
+
+class Game:
+    """One run being played by outside agents."""
+
+    def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:
+        run = folder.settings
+        self.folder = folder
+        self.settings = settings
+        self.store = Store.open(Path(run.store))
+        self.benchmark = Benchmark.open(Path(run.benchmark))
+        self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
+        self.queue = WorkQueue(folder.queue)
+        self.queue.reclaim()
+        self.log = EpisodeLog(folder.new_log())
+        self.tokens = SessionTokens(most=max(1_000, settings.together))
+        self._report = report
+
+    def open_session(self, key: str) -> Session:
+        """Bind an episode's subject and clock to a new session that is recorded under its key."""
+        episode = EpisodeKey.parse(key)
+        sample = self.samples[episode.sample]
+        task = get_task(sample.task)
+        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
+        spaces = self.benchmark.spaces
+        environment = Environment(chart, candidates=spaces, max_result_tokens=self.folder.settings.result_tokens)
+        facts = {
+            "agent": episode.agent,
+            "model": episode.model,
+            "task": episode.task,
+            "sample": episode.sample,
+            "epoch": episode.epoch,
+            "subject_id": sample.subject_id,
+            "prediction_time": sample.prediction_time.isoformat(sep=" "),
+            "policy": self.benchmark.policy,
+            "resumed_turns": 0,
+        }
+        return Session(
+            environment,
+            name=episode.model,
+            instructions=render_prompt(task, sample, self.benchmark.space(task)),
+            recorder=self.log.begin(key, facts),
+            limits=self.settings.limits,
+        )
+
+    async def over_http(self) -> None:
+        """Serve until every episode of the run is finished."""
+        app = http_app(self.tokens, host=self.settings.host, port=self.settings.port)
+        config = uvicorn.Config(
+            app, host=self.settings.host, port=self.settings.port, log_level="warning", lifespan="on"
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        try:
+            while not server.started:
+                if serving.done():
+                    raise UserError(f"cannot listen on {self.settings.host}:{self.settings.port}; try another --port")
+                await asyncio.sleep(0.01)
+            await self._hand_out()
+        finally:
+            server.should_exit = True
+            with contextlib.suppress(asyncio.CancelledError, SystemExit):
+                await serving
+            self.log.close()
+            self.queue.close()
+
+    async def over_stdio(self) -> None:
+        """Serve the run's next episode to the client at the other end of standard input and output."""
+        leased = self.queue.lease(1)
+        if not leased:
+            raise UserError("every episode of this run is finished")
+        session = self.open_session(leased[0])
+        try:
+            await serve_stdio(session)
+            await session.close()
+            self.queue.done(leased[0])
+        finally:
+            self.log.close()
+            self.queue.close()
+
+    async def _hand_out(self) -> None:
+        """Keep up to ``together`` episodes open, write their handout lines, close the ones that are over."""
+        handout = self.folder.path / HANDOUT
+        handout.unlink(missing_ok=True)
+        open_sessions: dict[str, tuple[str, Session]] = {}
+        try:
+            while True:
+                for key in self.queue.lease(self.settings.together - len(open_sessions)):
+                    session = self.open_session(key)
+                    token = self.tokens.issue(session)
+                    open_sessions[key] = (token, session)
+                    self._write(handout, key, token, session)
+                if not open_sessions:
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+                await self._close_finished(open_sessions)
+                self.queue.renew()
+                counts = self.queue.counts()
+                self._report(Progress(label="played", done=counts.done, total=counts.total, unit="episodes"))
+        finally:
+            for key in open_sessions:
+                self.queue.give_back(key)
+
+    async def _close_finished(self, open_sessions: dict[str, tuple[str, Session]]) -> None:
+        for key, (token, session) in list(open_sessions.items()):
+            if session.overdue():
+                await session.close()
+            if session.finished.is_set():
+                self.tokens.revoke(token)
+                self.queue.done(key)
+                del open_sessions[key]
+
+    def _write(self, handout: Path, key: str, token: str, session: Session) -> None:
+        line = {
+            "episode": key,
+            "url": f"http://{self.settings.host}:{self.settings.port}/mcp",
+            "token": token,
+            "prompt": session.instructions,
+        }
+        descriptor = os.open(handout, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def read_handout(folder: RunFolder) -> Iterable[dict[str, str]]:
+    """Read the lines handed out so far."""
+    for line in (folder.path / HANDOUT).read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)

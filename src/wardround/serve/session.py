@@ -1,0 +1,140 @@
+"""One outside agent on one chart: its calls are bounded, run one after another, and recorded like our own agents'.
+
+The subject and the clock are in the environment, set before the session exists; nothing a caller sends can move them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.agents import Outcome
+from wardround.agents.outcome import Finish
+from wardround.core import Message, ToolCall, Usage
+from wardround.log import EpisodeRecorder, ToolRecord
+from wardround.models import USAGE_FIELDS, Reply, Request
+from wardround.tools import Environment, ToolResult
+
+_FINISHED = "this episode is finished; no more calls are answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """``calls`` tool calls; ``seconds`` of wall time from the first call on, unlimited if None."""
+
+    calls: int = 200
+    seconds: float | None = None
+
+
+class Session:
+    """Calls of one outside agent. ``recorder`` is None where nothing is to be scored (a plain tool server)."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        name: str,
+        instructions: str = "",
+        recorder: EpisodeRecorder | None = None,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        self.environment = environment
+        self.name = name
+        self.instructions = instructions
+        self.finished = asyncio.Event()
+        self.outcome: Outcome | None = None
+        self._recorder = recorder
+        self._limits = limits or SessionLimits()
+        self._lock = asyncio.Lock()
+        self._messages = [Message(role="user", content=instructions)]
+        self._calls = 0
+        self._started: float | None = None
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Answer one call. Past a limit or after ``finish`` the answer is an error that says so."""
+        async with self._lock:
+            if self.finished.is_set():
+                return ToolResult(text=f"Error: {_FINISHED}", is_error=True)
+            started = time.monotonic()
+            self._started = self._started or started
+            result = await self.environment.call_async(name, arguments)
+            self._calls += 1
+            self._record(name, arguments, result, time.monotonic() - started)
+            if result.answer is not None:
+                self._end("finish", result)
+            elif self._spent():
+                self._end("turn_limit")
+            return result
+
+    async def close(self) -> None:
+        """End the session without an answer, if it has not ended, and free what it held."""
+        async with self._lock:
+            if not self.finished.is_set():
+                self._end("error", error="the outside agent never finished")
+
+    def overdue(self) -> bool:
+        """Whether the wall-time limit has passed."""
+        limit = self._limits.seconds
+        return limit is not None and self._started is not None and time.monotonic() - self._started > limit
+
+    def _spent(self) -> bool:
+        return self._calls >= self._limits.calls or self.overdue()
+
+    def _end(self, finish: Finish, result: ToolResult | None = None, *, error: str | None = None) -> None:
+        answer = result.answer if result else None
+        evidence = result.evidence if result else {}
+        self.outcome = Outcome(
+            answer=answer,
+            evidence=evidence,
+            citations=tuple(self.environment.check_evidence(answer, evidence)) if answer else (),
+            finish=finish,
+            turns=self._calls,
+            model_calls=self._calls,
+            usage=Usage(),
+            cost=None,
+            seconds=time.monotonic() - self._started if self._started else 0.0,
+            error=error,
+        )
+        if self._recorder is not None:
+            self._recorder.finish(self.outcome.to_json())
+        self.environment.close()
+        self.finished.set()
+
+    def _record(self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float) -> None:
+        """Write the call as a turn: what an outside model was thinking is not ours to see, what it did is."""
+        if self._recorder is None:
+            return
+        text = json.dumps(dict(arguments), ensure_ascii=False)
+        call = ToolCall(id=f"outside_{self._calls}", name=name, arguments=text)
+        message = Message(role="assistant", tool_calls=(call,))
+        request = Request(
+            messages=tuple(self._messages),
+            tools=self.environment.toolset.schemas,
+            episode=self._recorder.episode,
+            ordinal=self._calls - 1,
+        )
+        reply = Reply(
+            message=message,
+            usage=Usage(),
+            finish_reason="tool_calls",
+            model=self.name,
+            identity=self.name,
+            unreported=USAGE_FIELDS,
+        )
+        record = ToolRecord(
+            call=call,
+            result_text=result.text,
+            is_error=result.is_error,
+            seconds=seconds,
+            table=result.table,
+            rows_total=result.rows_total,
+            rows_shown=result.rows_shown,
+            row_ids=result.row_ids,
+            cursor=result.cursor,
+        )
+        self._recorder.turn(request, reply, [record])
+        self._messages += [message, Message(role="tool", content=result.text, tool_call_id=call.id)]
