@@ -115,7 +115,7 @@ def _fitting_rows(
     environment: Environment, view: TableView, columns: Sequence[Column], rows: IntArray, budget: int, focus: str
 ) -> tuple[list[str], int]:
     """Return the lines of as many rows as the budget holds, at least one."""
-    cell = max(_SMALLEST_CELL, int(0.7 * budget * _CHARACTERS_PER_TOKEN / max(1, len(rows))))
+    cell = cell_limit(budget, len(rows))
     lines: list[str] = []
     spent = 0
     for start in range(0, len(rows), _CHUNK_ROWS):
@@ -187,19 +187,41 @@ def text_page(environment: Environment, view: TableView, row: int, column: str, 
     """Show a long text cell from a character on, as it was written."""
     prepared = view.column(column)
     text = prepared.texts[prepared.codes[row]]
-    end = _text_end(text, offset, environment.max_result_tokens - _CAPTION_TOKENS)
-    cursor = environment.text_cursor(view.name, row, column, end) if end < len(text) else None
     row_id = view.row_ids[row]
+
+    def cursor_at(end: int) -> str:
+        return environment.text_cursor(view.name, row, column, end)
+
+    shown, cursor = long_text(environment, f"{view.name}.{column} of {row_id}", text, offset, cursor_at)
+    return ToolResult(text=shown, table=view.name, row_ids=(row_id,), rows_total=1, rows_shown=1, cursor=cursor)
+
+
+def long_text(
+    environment: Environment, name: str, text: str, offset: int, cursor_at: Callable[[int], str]
+) -> tuple[str, str | None]:
+    """Return a caption and the part of a text from ``offset`` that fits, and the cursor of the next part."""
+    end = _text_end(text, offset, environment.max_result_tokens - _CAPTION_TOKENS)
+    cursor = cursor_at(end) if end < len(text) else None
     rest = f", cursor={cursor} for the next" if cursor else ""
-    caption = f"{view.name}.{column} of {row_id}: characters {offset + 1:,}-{end:,} of {len(text):,}{rest}"
-    return ToolResult(
-        text=f"{caption}\n{text[offset:end]}",
-        table=view.name,
-        row_ids=(row_id,),
-        rows_total=1,
-        rows_shown=1,
-        cursor=cursor,
-    )
+    return f"{name}: characters {offset + 1:,}-{end:,} of {len(text):,}{rest}\n{text[offset:end]}", cursor
+
+
+def cell_limit(budget: int, rows: int) -> int:
+    """Return how many characters a long cell may show when ``rows`` rows share a token budget."""
+    return max(_SMALLEST_CELL, int(0.7 * budget * _CHARACTERS_PER_TOKEN / max(1, rows)))
+
+
+def _narrow_cells(cells: Sequence[str], budget: int) -> str:
+    """Cut the cells of one row until the row fits, saying how much of each is missing."""
+    size = max(map(len, cells))
+    line = ""
+    while size >= 8:
+        size = size * 2 // 3
+        kept = (cell if len(cell) <= size else f"{cell[:size]}[+{len(cell) - size:,}]" for cell in cells)
+        line = SEPARATOR.join(kept)
+        if estimate_tokens(line) <= budget:
+            break
+    return line
 
 
 def _text_end(text: str, start: int, budget: int) -> int:
@@ -226,20 +248,26 @@ def table_page(
     offset: int = 0,
     cursor_at: Callable[[int], str],
     note: str = "",
-    total: int | None = None,
+    whole: Callable[[int], Sequence[str]] | None = None,
 ) -> tuple[str, int, str | None]:
-    """Show any table of cells; return the text, how many rows are in it and the cursor of the next page."""
+    """Show any table of cells; return the text, how many rows are in it and the cursor of the next page.
+
+    ``whole`` gives a row with its cells uncut, for a row that has to be cut narrower still.
+    """
     head = SEPARATOR.join(header)
     budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(head)
     lines: list[str] = []
     spent = 0
-    for row in rows[offset:]:
-        line = SEPARATOR.join(row)
+    for index in range(offset, len(rows)):
+        line = SEPARATOR.join(rows[index])
         spent += estimate_tokens(line) + 1
         if lines and spent > budget:
             break
         lines.append(line)
-    shown, count = len(lines), len(rows) if total is None else total
+        if spent > budget:  # only the first row can be too wide on its own
+            lines = [_narrow_cells(whole(index) if whole else rows[index], budget)]
+            break
+    shown, count = len(lines), len(rows)
     cursor = cursor_at(offset + shown) if offset + shown < len(rows) else None
     caption = _caption(name, offset, shown, count, "", note, cursor)
     return "\n".join((caption, head, *lines)), shown, cursor

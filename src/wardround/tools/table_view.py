@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from wardround.records.rules import ALWAYS_TIME
+
 if TYPE_CHECKING:
     from wardround.records import ChartTable
 
@@ -156,7 +158,7 @@ def time_texts(values: pa.Array) -> list[str]:
     micros = np.asarray(values.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0))
     whole = not (micros % 1_000_000).any()
     texts: list[str] = values.cast(pa.timestamp("s" if whole else "us")).cast(pa.string()).to_pylist()
-    return texts if whole else [text.removesuffix(".000000") for text in texts]
+    return texts if whole else [text and text.removesuffix(".000000") for text in texts]
 
 
 class TableView:
@@ -168,7 +170,8 @@ class TableView:
         self.name: str = table.name
         self.num_rows: int = table.num_rows
         self.row_ids: Sequence[str] = _LazyTexts(table.batch.column(0))
-        self.times = np.asarray(table.event_time).astype("datetime64[us]").view(np.int64)
+        times = np.asarray(table.event_time).astype("datetime64[us]").view(np.int64)
+        self.times = np.where(times <= ALWAYS_TIME, _NAT, times)
         names = [name for name in table.batch.schema.names if name != "row_id"]
         self.columns: tuple[str, ...] = tuple(names)
         self._position = {name: table.batch.schema.get_field_index(name) for name in names}
