@@ -3,10 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from model_doubles import ask, serving
 
 from fake_server import FakeServer, text
-from wardround.core import UserError
-from wardround.models import ChatModel, DataUseGuard, list_models, open_model
+from wardround.core import Price, UserError
+from wardround.models import ChatModel, DataUseGuard, list_models, open_model, parse_price
 
 REMOTE = "https://api.example.org/v1"
 
@@ -85,8 +86,6 @@ def test_the_manifest_records_the_declaration() -> None:
 
 
 def test_loopback_ignores_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from model_doubles import ask, serving
-
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
@@ -125,3 +124,11 @@ def test_every_listed_kind_can_be_opened_by_name() -> None:
         "relay",
     ]
     assert all(entry.description for entry in list_models())
+
+
+def test_a_price_is_what_the_person_says() -> None:
+    assert parse_price("2,10") == Price(input=2.0, output=10.0)
+    assert parse_price("2, 10, 0.5") == Price(input=2.0, output=10.0, cached=0.5)
+    for text_given in ("", "2", "a,b", "1,2,3,4", "-1,2", "nan,1", "inf,1"):
+        with pytest.raises(UserError, match="dollars per million tokens"):
+            parse_price(text_given)

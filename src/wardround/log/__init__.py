@@ -13,7 +13,7 @@ from wardround.log.export import (
 )
 from wardround.log.path import PromptPath
 from wardround.log.reader import LogReader
-from wardround.log.rows import AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
+from wardround.log.rows import USAGE_FIELDS, AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
 from wardround.log.writer import EpisodeLog, EpisodeRecorder
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "LOG_SUFFIX",
     "SCHEMA_VERSION",
     "TRAJECTORY_SCHEMA",
+    "USAGE_FIELDS",
     "AskedRequest",
     "EpisodeEntry",
     "EpisodeLog",

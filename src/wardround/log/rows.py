@@ -10,7 +10,7 @@ from wardround.core import Message, ToolCall, ToolSchema, Usage
 
 EpisodeState = Literal["open", "finished"]
 USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-"""The fields of Usage, in the order of the turn table's columns."""
+"""The fields of Usage, in the order of the turn table's columns; ``unreported`` names some of them."""
 
 
 class AskedRequest(Protocol):

@@ -1,7 +1,8 @@
 """Writing a log: an episode hands over its turns, the file takes them in groups.
 
 Rows wait in memory and go in one transaction when an episode finishes, when a group is full, or when the last commit
-is older than ``group_seconds``. A killed process loses at most the group that was waiting; the file stays whole.
+is older than ``group_seconds``. A killed process loses at most the group that was waiting; the file stays whole. (A
+power cut may take the last commits too, never the file: SQLite's WAL with ``synchronous=NORMAL``.)
 """
 
 from __future__ import annotations

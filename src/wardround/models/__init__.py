@@ -6,7 +6,9 @@ Nothing here knows records, tools or agents.
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
+from wardround.models.offline import OfflineModel
 from wardround.models.opening import ModelEntry, list_models, open_model
+from wardround.models.pricing import parse_price
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.recording import recorded_replies, reply_of
 from wardround.models.relay import RelayModel
@@ -24,6 +26,7 @@ __all__ = [
     "Model",
     "ModelEntry",
     "ModelSettings",
+    "OfflineModel",
     "RecordedModel",
     "RelayModel",
     "ReplayModel",
@@ -37,6 +40,7 @@ __all__ = [
     "complete_structured",
     "list_models",
     "open_model",
+    "parse_price",
     "read_value",
     "recorded_replies",
     "reply_of",

@@ -91,7 +91,7 @@ class Endpoint:
             raise ProviderError(
                 f"cannot reach {self.base_url} ({_reason(error)}); is the server running, and is the URL right?"
             ) from error
-        if response.status_code in (401, 403) or response.is_redirect:
+        if response.status_code in (401, 403, 502, 503, 504) or response.is_redirect:
             raise ProviderError(f"{self.base_url}: {self._said(response)}", status=response.status_code)
         try:
             listed = response.json()["data"] if response.is_success else None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from wardround.core import Price, UserError
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
+from wardround.models.offline import OfflineModel
 from wardround.models.protocol import Model
 from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
@@ -85,15 +84,8 @@ def open_model(
     if kind == "relay" and place:
         return RelayModel(Path(place), timeout_seconds=relay_timeout_seconds)
     if name == "offline":
-        return _open_offline()
+        return OfflineModel()
     known = [entry.name for entry in _ENTRIES]
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise UserError(f"unknown model {name!r}; {hint}known are {', '.join(known)}")
-
-
-def _open_offline() -> Model:
-    if find_spec("wardround.models.offline") is None:
-        raise UserError("this build has no offline model")
-    model: Model = import_module("wardround.models.offline").OfflineModel()
-    return model

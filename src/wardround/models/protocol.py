@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Literal, Protocol
 
 from wardround.core import Message, ToolSchema, Usage, canonical_json, chain_hash
+from wardround.log import USAGE_FIELDS
+
+__all__ = ["USAGE_FIELDS", "FinishReason", "Model", "ModelSettings", "Reply", "Request"]
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "other"]
-
-USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-"""The fields of Usage, in the order the log keeps them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class ModelSettings:
     token_logprobs: bool = False
 
 
+@lru_cache(maxsize=256)
 def _settings_json(settings: ModelSettings) -> bytes:
     """Canonical JSON of the settings; ``temperature=1`` and ``1.0`` ask for the same thing and read the same."""
     plain = asdict(settings)

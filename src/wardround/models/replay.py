@@ -96,6 +96,8 @@ class ReplayModel:
         path.follow(request.messages)
         if request.digest(turn.identity, path=path.tip) != turn.request_digest:
             raise self._miss(request, _difference(request, trajectory, places[request.ordinal]))
+        if turn is trajectory.turns[-1]:
+            del self._open[request.episode]
         return reply_of(turn)
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ RETRIED_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """At most ``attempts`` tries of one request. Waits are uniform between 0 and ``base_seconds`` doubled per try
-    (full jitter), capped; a Retry-After is honoured as given. One fault ``same_fault_attempts`` times in a row of tries
+    (full jitter), capped; a Retry-After is honoured as given. One fault ``same_fault_attempts`` times on one request
     (a 5xx, a timeout, a malformed body) is the end, never a loop; 429 and refused connections have all attempts."""
 
     attempts: int = 6

@@ -159,7 +159,7 @@ def read_usage(raw: Any) -> tuple[Usage, tuple[str, ...]]:
     }
     if found["cached_tokens"] is None:
         found["cached_tokens"] = raw.get("prompt_cache_hit_tokens")
-    counted = {name: value for name, value in found.items() if type(value) is int and value >= 0}
+    counted = {name: value for name, value in found.items() if type(value) is int and 0 <= value < 2**53}
     return Usage(**counted), tuple(name for name in found if name not in counted)
 
 
