@@ -3,8 +3,11 @@
 An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.
 """
 
+from wardround.records.audit import LeakReport, TableLeaks, audit_leaks
 from wardround.records.chart import Chart, ChartTable, Event, Policy
+from wardround.records.deletion import delete_future
 from wardround.records.ingest import ingest
+from wardround.records.sections import admission_sections
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import SourceSpec, TableSpec
 from wardround.records.spec_file import list_sources, load_source_spec
@@ -16,10 +19,15 @@ __all__ = [
     "Event",
     "IngestReport",
     "IngestSettings",
+    "LeakReport",
     "Policy",
     "SourceSpec",
     "Store",
+    "TableLeaks",
     "TableSpec",
+    "admission_sections",
+    "audit_leaks",
+    "delete_future",
     "ingest",
     "list_sources",
     "load_source_spec",

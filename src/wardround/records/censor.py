@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.arrow_types import ARROW_TYPES, microseconds
+from wardround.records.arrow_types import microseconds
 from wardround.records.identity import fingerprints, row_numbers
 from wardround.records.layout import AVAILABLE, EVENT, PENDING, PUBLISHED
 from wardround.records.row_ids import numbered_ids, row_ids
@@ -49,7 +49,7 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
 
 
 def _empty(layout: TableLayout, hide: tuple[str, ...]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=layout.schema(hide=hide))
+    return pa.RecordBatch.from_pylist([], schema=layout.schema(hide))
 
 
 def _clock(stored: pa.RecordBatch, name: str) -> Times:
@@ -86,29 +86,23 @@ def _hand_out(
     hide: tuple[str, ...],
 ) -> pa.RecordBatch:
     """Build the batch that leaves the store: ids, then public columns, cells under ``hidden`` nulled."""
-    arrays, fields = [ids], [pa.field("row_id", pa.string())]
-    places = {name: place for place, name in enumerate(stored.schema.names)}
-    for name, kind in layout.columns.items():
+    arrays = [ids]
+    place = stored.schema.get_field_index
+    for name in layout.columns:
         if name in hide:
             continue
         join = layout.joined.get(name)
         if join is not None:
-            array = join.source.take(stored.column(places[join.places]))
-        elif name in places:
-            array = stored.column(places[name])
+            array = join.source.take(stored.column(place(join.places)))
+        elif name == "age" and layout.spec.age is not None:
+            array = age_in_years(layout.spec.age, stored, as_of)
         else:
-            array = age_in_years(_age(layout), stored, as_of)
+            array = stored.column(place(name))
         mask = hidden.get(name)
         if mask is not None:
             array = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
         arrays.append(array)
-        fields.append(pa.field(name, ARROW_TYPES[kind]))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _age(layout: TableLayout) -> AgeColumns:
-    assert layout.spec.age is not None
-    return layout.spec.age
+    return pa.RecordBatch.from_arrays(arrays, schema=layout.schema(hide))
 
 
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:
@@ -148,8 +142,7 @@ def _with_pending(
         for name in layout.columns:
             if name not in pending.columns:
                 hidden[name] = hidden.get(name, np.zeros(len(rows), dtype=bool)) | is_pending
-    opaque = np.zeros(len(rows), dtype=np.int64)
-    opaque[is_pending] = numbers
+    opaque = np.r_[np.zeros(len(known), dtype=np.int64), numbers][order]
     ids = pc.if_else(pa.array(is_pending), numbered_ids(layout.spec.name, opaque), row_ids(layout.spec, stored))
     return _hand_out(layout, stored, ids, as_of, hidden, ()), times
 
@@ -157,7 +150,7 @@ def _with_pending(
 def _pending_heads(
     layout: TableLayout, pending: PendingRows, stored: pa.RecordBatch, visible: Mask, now: int
 ) -> tuple[npt.NDArray[np.int64], Times, npt.NDArray[np.int64]]:
-    """Return, per pending group in the order of its row ids, its first row, its time and its number."""
+    """Return, per pending group, its first row, its time and its number."""
     words = fingerprints(stored, pending.group, f"{layout.spec.name} pending")
     groups, group = np.unique(words, return_inverse=True)
     starts = np.full(len(groups), np.iinfo(np.int64).max)

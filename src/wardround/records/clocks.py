@@ -14,8 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.arrow_types import integers, microseconds
-from wardround.records.rules import NO_TIME, Column, Known, MedianDelay, Reference, Rule, Times, evaluate, walk
+from wardround.records.arrow_types import integers, microseconds, valid
+from wardround.records.rules import (
+    NO_TIME,
+    Choice,
+    Column,
+    Known,
+    LateCell,
+    MedianDelay,
+    Reference,
+    Rule,
+    Times,
+    evaluate,
+    walk,
+)
 from wardround.records.spec import SourceSpec, TableSpec
 
 Load = Callable[[str, tuple[str, ...]], "pa.RecordBatch | None"]
@@ -75,8 +87,10 @@ def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     for other in spec.tables.values():
         for _, rule in other.rules():
             for part in walk(rule):
-                if isinstance(part, Reference) and part.table == table.name:
+                if isinstance(part, Reference | LateCell) and part.table == table.name:
                     needed.add(part.column)
+                    if isinstance(part, LateCell):
+                        needed |= rule_columns(table.late[part.column])
     return needed
 
 
@@ -87,7 +101,7 @@ def rule_columns(rule: Rule) -> set[str]:
         match part:
             case Column(name):
                 names.add(name)
-            case Known(key, _) | Reference(key, _, _):
+            case Known(key, _) | Reference(key, _, _) | LateCell(key, _, _) | Choice(key, _, _, _):
                 names.add(key)
             case MedianDelay(start, end):
                 names.update((start, end))
@@ -127,6 +141,23 @@ class TableFrame:
         if parent is None or column not in parent.batch.schema.names:
             return self._look_up(key, table, None)
         return self._look_up(key, table, microseconds(parent.batch.column(column)))
+
+    def late_cell(self, key: str, table: str, column: str) -> Times:
+        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        parent = self.clocks.parent(table)
+        if parent is None or column not in parent.batch.schema.names:
+            return self._look_up(key, table, None)
+        owner = self.clocks.spec.tables[table]
+        late = self.clocks.evaluate(owner.late[column], owner, parent.batch)
+        known = valid(parent.batch.column(column)) & (late != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
+
+    def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which rows hold one of ``values`` in a text column."""
+        if column not in self.batch.schema.names:
+            return np.zeros(self.num_rows, dtype=bool)
+        found = pc.is_in(self.batch.column(column), pa.array(values, pa.string()))
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def lag(self, setting: str) -> int:
         """A setting in microseconds."""

@@ -6,6 +6,8 @@
     first(r, ..)            the first part that is not null
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
     ref(KEY, TABLE, COLUMN) a time cell of that row
+    cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
+    when(COLUMN, 'A', .., r, s) r where the row's text COLUMN is one of the quoted values, else s
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r
@@ -34,7 +36,7 @@ NO_TIME = int(np.iinfo(np.int64).min)
 ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
 
-_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|[(),])")
+_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|'[^']*'|[(),])")
 _MINUTE = 60_000_000
 _DAY = 24 * 60 * _MINUTE
 _LAST_SECOND = _DAY - 1_000_000
@@ -95,6 +97,32 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class LateCell:
+    """When the cell ``column`` of the row that ``key`` names in ``table`` became known."""
+
+    key: str
+    table: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"cell({self.key}, {self.table}, {self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One rule for rows whose text column holds one of some values, another for the others."""
+
+    column: str
+    values: tuple[str, ...]
+    chosen: Rule
+    other: Rule
+
+    def __str__(self) -> str:
+        values = ", ".join(f"'{value}'" for value in self.values)
+        return f"when({self.column}, {values}, {self.chosen}, {self.other})"
+
+
+@dataclass(frozen=True, slots=True)
 class Lag:
     """A rule delayed by a named setting."""
 
@@ -137,7 +165,7 @@ class MedianDelay:
         return f"median_delay({self.start}, {self.end})"
 
 
-Rule = Column | Constant | Combined | Known | Reference | Lag | Shift | EndOfDay | MedianDelay
+Rule = Column | Constant | Combined | Known | Reference | LateCell | Choice | Lag | Shift | EndOfDay | MedianDelay
 
 ALWAYS = Constant("always")
 NEVER = Constant("never")
@@ -158,6 +186,9 @@ def walk(rule: Rule) -> Iterator[Rule]:
     if isinstance(rule, Combined):
         for part in rule.parts:
             yield from walk(part)
+    elif isinstance(rule, Choice):
+        yield from walk(rule.chosen)
+        yield from walk(rule.other)
     elif isinstance(rule, Lag | Shift | EndOfDay):
         yield from walk(rule.part)
 
@@ -220,6 +251,18 @@ def _reference(head: str, arguments: list[Rule], text: str) -> Rule:
     return Reference(key, table, column)
 
 
+def _late_cell(head: str, arguments: list[Rule], text: str) -> Rule:
+    key, table, column = _names(head, arguments, 3, text)
+    return LateCell(key, table, column)
+
+
+def _choice(head: str, arguments: list[Rule], text: str) -> Rule:
+    quoted = [part.name for part in arguments[1:-2] if isinstance(part, Column) and part.name.startswith("'")]
+    if len(arguments) < 4 or not isinstance(arguments[0], Column) or len(quoted) != len(arguments) - 3:
+        raise UserError(f"time rule {text!r}: when takes a column, quoted values and two rules")
+    return Choice(arguments[0].name, tuple(value[1:-1] for value in quoted), arguments[-2], arguments[-1])
+
+
 def _lag(head: str, arguments: list[Rule], text: str) -> Rule:
     if len(arguments) != 2 or not isinstance(arguments[1], Column):
         raise UserError(f"time rule {text!r}: lag takes a rule and the name of a setting")
@@ -250,6 +293,8 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "first": _combined,
     "known": _known,
     "ref": _reference,
+    "cell": _late_cell,
+    "when": _choice,
     "lag": _lag,
     "shift": _shift,
     "end_of_day": _end_of_day,
@@ -277,6 +322,14 @@ class Frame(Protocol):
         """Time cells of the rows that ``key`` names in ``table``."""
         ...
 
+    def late_cell(self, key: str, table: str, column: str) -> Times:
+        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        ...
+
+    def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which rows hold one of ``values`` in a text column."""
+        ...
+
     def lag(self, setting: str) -> int:
         """A setting in microseconds."""
         ...
@@ -301,6 +354,10 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return frame.known(key, table)
         case Reference(key, table, column):
             return frame.reference(key, table, column)
+        case LateCell(key, table, column):
+            return frame.late_cell(key, table, column)
+        case Choice(column, values, chosen, other):
+            return np.where(frame.holds(column, values), evaluate(chosen, frame), evaluate(other, frame))
         case Lag(part, setting):
             return _add(evaluate(part, frame), frame.lag(setting))
         case Shift(part, minutes):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 
 from wardround.core import UserError
-from wardround.records.rules import Column, Known, Lag, MedianDelay, Reference, Rule, walk
+from wardround.records.rules import Choice, Column, Known, Lag, LateCell, MedianDelay, Reference, Rule, walk
 from wardround.records.spec import LAG_SETTINGS, DictionarySpec, TableSpec
 
 
@@ -28,7 +28,7 @@ def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, Dic
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
     """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
     needs = {
-        name: sorted({rule.table for rule in walk(table.available_at) if isinstance(rule, Known)})
+        name: sorted({rule.table for rule in walk(table.available_at) if isinstance(rule, Known | LateCell)})
         for name, table in tables.items()
     }
     order: list[str] = []
@@ -147,12 +147,18 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
             case MedianDelay(start, end):
                 _check_time(place, start, table)
                 _check_time(place, end, table)
-            case Known(key, parent) | Reference(key, parent, _):
+            case Choice(column, _, _, _):
+                _known_names(place, (column,), table.columns)
+                if table.columns[column] != "text":
+                    raise UserError(f"{place}: when() needs a text column, {table.name}.{column} is not")
+            case Known(key, parent) | Reference(key, parent, _) | LateCell(key, parent, _):
                 _known_names(place, (key,), table.columns)
                 _check_parent(place, parent, tables)
                 _check_key_types(place, table, key, tables[parent])
                 if isinstance(part, Reference):
                     _check_time(place, part.column, tables[parent])
+                if isinstance(part, LateCell):
+                    _known_names(place, (part.column,), tables[parent].late)
             case Lag(_, setting):
                 if setting not in LAG_SETTINGS:
                     raise UserError(f"{place}: no setting {setting!r}; known are {', '.join(LAG_SETTINGS)}")

@@ -1,0 +1,287 @@
+"""The leak audit: does a chart show anything that was not known yet?
+
+Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned
+columns apart). Deletion audit: the chart again, from a copy of the raw files without anything not yet available; any
+difference is something the chart knew of what was deleted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from wardround.core import Progress, Reporter, parse_time, silent
+from wardround.records.chart import Chart, ChartTable, Policy
+from wardround.records.deletion import RawSubjects, write_deleted
+from wardround.records.ingest import ingest
+from wardround.records.layout import AVAILABLE, EVENT, PENDING
+from wardround.records.settings import IngestSettings
+from wardround.records.spec import TableSpec
+from wardround.records.store import Store
+
+Sample = tuple[int, datetime]
+_MAX_EXAMPLES = 20
+
+
+@dataclass(slots=True)
+class TableLeaks:
+    """Counts of one table over all samples.
+
+    ``differing`` cells, ``missing`` and ``extra`` rows are of the deletion audit; an ``extra`` row is on the chart but
+    not on that of the deleted copy.
+    """
+
+    rows: int = 0
+    cells: int = 0
+    planned: int = 0
+    differing: int = 0
+    missing: int = 0
+    extra: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing leaks; planned cells are no leak."""
+        return not (self.rows or self.cells or self.differing or self.missing or self.extra)
+
+
+@dataclass(slots=True, kw_only=True)
+class LeakReport:
+    """What an audit found. ``deletion_samples`` is 0 when no raw files were given."""
+
+    policy: Policy
+    samples: int = 0
+    deletion_samples: int = 0
+    tables: dict[str, TableLeaks] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+    unmatched_rows: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether no sample leaks anything."""
+        return all(leaks.clean for leaks in self.tables.values())
+
+    @property
+    def rows(self) -> int:
+        """Rows from the future, over all samples."""
+        return sum(leaks.rows for leaks in self.tables.values())
+
+    @property
+    def cells(self) -> int:
+        """Cells that read as a time in the future, over all samples, planned columns apart."""
+        return sum(leaks.cells for leaks in self.tables.values())
+
+    @property
+    def differences(self) -> int:
+        """Rows and cells in which a chart differs from that of its deleted copy."""
+        return sum(leaks.differing + leaks.missing + leaks.extra for leaks in self.tables.values())
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        planned = sum(leaks.planned for leaks in self.tables.values())
+        lines = [
+            f"leak audit, policy {self.policy}: {self.samples} samples",
+            f"time audit: {self.rows} rows and {self.cells} cells from the future ({planned} planned cells apart)",
+        ]
+        if self.deletion_samples:
+            lines.append(f"deletion audit: {self.differences} differences in {self.deletion_samples} samples")
+            if self.unmatched_rows:
+                lines.append(f"{self.unmatched_rows} raw rows are not in the store (quarantined at ingest)")
+        else:
+            lines.append("deletion audit: not run, it needs the raw files")
+        leaking = {name: leaks for name, leaks in self.tables.items() if not leaks.clean}
+        if leaking:
+            lines += ["", f"{'table':<22}{'rows':>8}{'cells':>8}{'differing':>11}{'missing':>9}{'extra':>7}"]
+            for name, leaks in sorted(leaking.items()):
+                counts = f"{leaks.rows:>8}{leaks.cells:>8}{leaks.differing:>11}{leaks.missing:>9}{leaks.extra:>7}"
+                lines.append(f"{name:<22}{counts}")
+            lines += ["", *self.examples]
+        lines.append("clean" if self.clean else "LEAKS")
+        return "\n".join(lines)
+
+    def of(self, table: str) -> TableLeaks:
+        """Return the counts of a table, made on first use."""
+        return self.tables.setdefault(table, TableLeaks())
+
+    def example(self, text: str) -> None:
+        """Keep the first few findings in words."""
+        if len(self.examples) < _MAX_EXAMPLES:
+            self.examples.append(text)
+
+
+def audit_leaks(
+    store: Store,
+    samples: Iterable[Sample],
+    *,
+    raw_folder: Path | Sequence[Path] | None = None,
+    policy: Policy = "known_at",
+    user_codes: Path | None = None,
+    report: Reporter = silent,
+) -> LeakReport:
+    """Audit charts at some (subject, as-of time); both audits if ``raw_folder``, the store's own source, is given.
+
+    ``user_codes`` must be those of the store's ingest, or labels that come from them count as differences.
+    """
+    wanted = sorted(set(samples))
+    found = LeakReport(policy=policy, samples=len(wanted))
+    for done, (subject_id, as_of) in enumerate(wanted):
+        report(Progress(label="time audit", done=done, total=len(wanted), unit="samples"))
+        _audit_time(found, store, store.chart(subject_id, as_of, policy=policy))
+    if raw_folder is not None and wanted:
+        raw = RawSubjects.read(store, raw_folder, {subject for subject, _ in wanted})
+        rounds = list(_rounds(wanted))
+        for done, moments in enumerate(rounds):
+            report(Progress(label="deletion audit", done=done, total=len(rounds), unit="copies"))
+            _audit_deletion(found, store, raw, moments, user_codes)
+    return found
+
+
+def _rounds(samples: Sequence[Sample]) -> Iterator[dict[int, datetime]]:
+    """Deal samples into rounds with each subject at most once: one copy serves many subjects."""
+    left = list(samples)
+    while left:
+        moments: dict[int, datetime] = {}
+        later = []
+        for subject, as_of in left:
+            if moments.setdefault(subject, as_of) != as_of:
+                later.append((subject, as_of))
+        yield moments
+        left = later
+
+
+def _audit_time(found: LeakReport, store: Store, chart: Chart) -> None:
+    for name in chart.table_names:
+        table = chart.table(name)
+        leaks = found.of(name)
+        late = _late_rows(store, chart, table)
+        leaks.rows += len(late)
+        if late:
+            found.example(f"{chart.subject_id} as of {chart.as_of}: {late[0]} was not available yet")
+        for column in table.columns:
+            future = _future_cells(table.batch.column(column), chart.as_of)
+            if column in table.spec.planned:
+                leaks.planned += len(future)
+            elif future:
+                leaks.cells += len(future)
+                found.example(f"{chart.subject_id} as of {chart.as_of}: {name}.{column} reads {future[0]!r}")
+
+
+def _late_rows(store: Store, chart: Chart, table: ChartTable) -> list[str]:
+    """Return the ids of visible rows that the store's clocks say were not there yet."""
+    if table.num_rows == 0:
+        return []
+    stored = store.rows(chart.subject_id, table.name).to_pylist()
+    clocks = {row["row_id"]: row for row in stored}
+    late = []
+    for row in table.batch.to_pylist():
+        clock = clocks.get(row["row_id"])
+        if clock is None:
+            late += [] if _is_order(row, table.spec, stored, chart.as_of) else [row["row_id"]]
+        elif not (clock[AVAILABLE] <= chart.as_of and clock[EVENT] <= chart.as_of):
+            late.append(row["row_id"])
+    return late
+
+
+def _is_order(row: Mapping[str, Any], spec: TableSpec, stored: Sequence[Mapping[str, Any]], as_of: datetime) -> bool:
+    """Say whether a visible row that is no stored one is a collapsed group: an order known by now, and nothing more."""
+    pending = spec.pending
+    if pending is None or any(row[name] is not None for name in row if name not in ("row_id", *pending.columns)):
+        return False
+    shown = [name for name in pending.columns if name in row and name not in spec.late]
+    return any(other[PENDING] <= as_of and all(other[name] == row[name] for name in shown) for other in stored)
+
+
+def _future_cells(column: pa.Array, as_of: datetime) -> list[object]:
+    """Return the cells that read as a time after ``as_of``. A day is in the future when it is a later day."""
+    if pa.types.is_date(column.type):
+        return [cell for cell in column.to_pylist() if cell is not None and cell > as_of.date()]
+    if pa.types.is_timestamp(column.type):
+        return [cell for cell in column.to_pylist() if cell is not None and cell > as_of]
+    if pa.types.is_string(column.type):
+        return [cell for cell in column.unique().to_pylist() if cell is not None and _reads_later(cell, as_of)]
+    return []
+
+
+def _reads_later(text: str, as_of: datetime) -> bool:
+    text = text.strip()
+    if not (10 <= len(text) <= 26 and text[4] == "-" and text[7] == "-"):
+        return False
+    try:
+        if len(text) == 10:
+            return date.fromisoformat(text) > as_of.date()
+        return parse_time(text) > as_of
+    except ValueError:
+        return False
+
+
+def _audit_deletion(
+    found: LeakReport, store: Store, raw: RawSubjects, moments: Mapping[int, datetime], user_codes: Path | None
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="wardround-audit-") as folder:
+        copy = Path(folder) / "raw"
+        counts = write_deleted(raw, copy, store, moments)
+        found.unmatched_rows += counts.unmatched
+        ingest(store.spec, copy, Path(folder) / "store", settings=_same_settings(store, user_codes))
+        deleted = Store.open(Path(folder) / "store")
+        for subject_id, as_of in moments.items():
+            found.deletion_samples += 1
+            shown = store.chart(subject_id, as_of, policy=found.policy)
+            expected = deleted.chart(subject_id, as_of, policy=found.policy)
+            _compare_charts(found, shown, expected)
+
+
+def _same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
+    """Return the settings of the store's ingest, its medians fixed."""
+    facts = store.manifest["settings"]
+    medians = store.manifest["median_delay_seconds"]
+    return IngestSettings(
+        coding_lag=timedelta(seconds=facts["coding_lag_seconds"]),
+        result_lag=timedelta(seconds=facts["result_lag_seconds"]),
+        median_delays={name: timedelta(seconds=seconds) for name, seconds in medians.items()},
+        user_codes=user_codes,
+    )
+
+
+def _compare_charts(found: LeakReport, shown: Chart, expected: Chart) -> None:
+    place = f"{shown.subject_id} as of {shown.as_of}"
+    if shown.age != expected.age:
+        found.of("patients").differing += 1
+        found.example(f"{place}: age {shown.age!r}, after deletion {expected.age!r}")
+    for name in shown.table_names:
+        there = expected.table(name) if name in expected.table_names else None
+        _compare_tables(found, place, shown.table(name), there)
+
+
+def _compare_tables(found: LeakReport, place: str, shown: ChartTable, expected: ChartTable | None) -> None:
+    leaks = found.of(shown.name)
+    if expected is not None and shown.batch.equals(expected.batch):
+        return
+    ours = shown.batch.to_pylist()
+    theirs = [] if expected is None else expected.batch.to_pylist()
+    ids, others = [row["row_id"] for row in ours], [row["row_id"] for row in theirs]
+    extra, missing = sorted(set(ids) - set(others)), sorted(set(others) - set(ids))
+    leaks.extra += len(extra)
+    leaks.missing += len(missing)
+    for word, names in (("extra", extra), ("missing", missing)):
+        if names:
+            found.example(f"{place}: {len(names)} {word} rows in {shown.name}, for example {names[0]}")
+    if not extra and not missing and ids != others:
+        leaks.differing += sum(a != b for a, b in zip(ids, others, strict=True))
+        found.example(f"{place}: rows of {shown.name} stand in another order")
+    after = {row["row_id"]: row for row in theirs}
+    for row in ours:
+        other = after.get(row["row_id"], row)
+        columns = [column for column in row if column not in other or not _equal(row[column], other[column])]
+        leaks.differing += len(columns)
+        if columns:
+            cell, after_deletion = row[columns[0]], other.get(columns[0])
+            found.example(f"{place}: {row['row_id']}.{columns[0]} is {cell!r}, after deletion {after_deletion!r}")
+
+
+def _equal(first: object, second: object) -> bool:
+    return first == second or (first != first and second != second)

@@ -1,0 +1,326 @@
+"""Deleting the future from raw files: what a chart must equal.
+
+Works from the raw rows and the clock columns of the store, not from the chart's own masking, so that a fault in one
+shows against the other. Raw rows and stored rows are matched by content; equal rows have equal clocks.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from wardround.core import end_of_day, parse_time
+from wardround.records.finalise import late_rules
+from wardround.records.layout import AVAILABLE, EVENT, LATE, PENDING
+from wardround.records.rules import Column, walk
+from wardround.records.sources import SourceFiles, find_files
+from wardround.records.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec
+from wardround.records.store import Store
+
+Folders = Path | Sequence[Path]
+_EMPTY_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N", "___"})
+_BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """The raw rows of some subjects: ``header`` in lower case as in the file, text cells."""
+
+    header: tuple[str, ...]
+    rows: Mapping[int, Sequence[tuple[str, ...]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class RawSubjects:
+    """The raw files of a source, cut down to some subjects and read once."""
+
+    spec: SourceSpec
+    files: SourceFiles
+    tables: dict[str, RawTable] = field(default_factory=dict)
+    dictionaries: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, store: Store, folder: Folders, subjects: Collection[int]) -> RawSubjects:
+        """Read what concerns ``subjects``, and of the dictionaries what their rows may name."""
+        spec = store.spec
+        raw = cls(spec=spec, files=find_files(spec, folder if isinstance(folder, Path) else tuple(folder)))
+        for name, path in raw.files.tables.items():
+            raw.tables[name] = _read_table(spec, spec.tables[name], path, store, subjects)
+        for name, path in raw.files.dictionaries.items():
+            used = raw._codes(name)
+            if used:
+                raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], path, used)
+        return raw
+
+    def _codes(self, dictionary: str) -> set[str]:
+        """Return every text by which a row of the subjects may name an entry of a dictionary."""
+        codes: set[str] = set()
+        for name, raw in self.tables.items():
+            for join in self.spec.tables[name].dictionaries:
+                if join.table == dictionary and join.on[0] in raw.header:
+                    place = raw.header.index(join.on[0])
+                    codes.update(row[place].strip() for rows in raw.rows.values() for row in rows)
+        return codes
+
+
+@dataclass(slots=True)
+class DeletionCounts:
+    """What one deletion did. ``unmatched`` raw rows are in no store: they were quarantined."""
+
+    kept: int = 0
+    deleted: int = 0
+    collapsed: int = 0
+    blanked_cells: int = 0
+    unmatched: int = 0
+
+
+def delete_future(raw_folder: Folders, target_folder: Path, store: Store, subject_id: int, as_of: datetime) -> None:
+    """Write raw files of one subject that hold only what was available at ``as_of``."""
+    raw = RawSubjects.read(store, raw_folder, {subject_id})
+    write_deleted(raw, target_folder, store, {subject_id: as_of})
+
+
+def write_deleted(
+    raw: RawSubjects, target_folder: Path, store: Store, moments: Mapping[int, datetime]
+) -> DeletionCounts:
+    """Write raw files of several subjects, each as of its own moment."""
+    counts = DeletionCounts()
+    for name, table in store.spec.tables.items():
+        if name in raw.tables:
+            header = raw.tables[name].header
+            rows = (
+                row for subject, as_of in moments.items() for row in _left(raw, store, table, subject, as_of, counts)
+            )
+            _write(target_folder / f"{table.path}.csv", header, rows)
+        elif table.derive is not None and table.derive.source in raw.tables:
+            _write(target_folder / f"{table.path}.csv", tuple(table.columns), _derived(store, table, moments))
+    for name, (header, entries) in raw.dictionaries.items():
+        _write(target_folder / f"{store.spec.dictionaries[name].path}.csv", header, entries)
+    return counts
+
+
+def _left(
+    raw: RawSubjects, store: Store, table: TableSpec, subject: int, as_of: datetime, counts: DeletionCounts
+) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of one subject that are left, late cells blanked, unknown groups collapsed."""
+    source = raw.tables[table.name]
+    stored = _StoredRows(table, source.header, store.rows(subject, table.name))
+    matched = []
+    for row in source.rows.get(subject, ()):
+        clocks = stored.take(row)
+        counts.unmatched += clocks is None
+        if clocks is not None:
+            matched.append((row, clocks))
+    known_groups = {stored.group(row) for row, clocks in matched if _visible(clocks, as_of)}
+    collapsed: set[tuple[str, ...]] = set()
+    for row, clocks in matched:
+        if _visible(clocks, as_of):
+            counts.kept += 1
+            yield stored.blank(row, clocks, as_of, counts)
+        elif table.pending is not None and _is_ordered(stored, row, clocks, as_of, known_groups | collapsed):
+            collapsed.add(stored.group(row))
+            counts.collapsed += 1
+            yield stored.blank(row, clocks, as_of, counts, only=(*table.pending.columns, *table.pending.group))
+        else:
+            counts.deleted += 1
+
+
+def _visible(clocks: Mapping[str, Any], as_of: datetime) -> bool:
+    return bool(clocks[AVAILABLE] <= as_of and clocks[EVENT] <= as_of)
+
+
+def _is_ordered(
+    stored: _StoredRows, row: tuple[str, ...], clocks: Mapping[str, Any], as_of: datetime, shown: set[tuple[str, ...]]
+) -> bool:
+    """Say whether a row stands for its group: ordered by now, nothing of the group shown yet, and no reflex test."""
+    pending = stored.table.pending
+    assert pending is not None
+    if clocks[PENDING] > as_of or stored.group(row) in shown:
+        return False
+    text = stored.cell(row, pending.reflex_column) if pending.reflex_column else ""
+    return not any(pattern.casefold() in text.casefold() for pattern in pending.reflex_patterns)
+
+
+def _derived(store: Store, table: TableSpec, moments: Mapping[int, datetime]) -> Iterator[tuple[str, ...]]:
+    for subject, as_of in moments.items():
+        for row in store.rows(subject, table.name).to_pylist():
+            if _visible(row, as_of):
+                yield tuple("" if row[name] is None else str(row[name]) for name in table.columns)
+
+
+class _StoredRows:
+    """The clocks of one subject's stored rows, found by the content of the raw row."""
+
+    def __init__(self, table: TableSpec, header: tuple[str, ...], batch: pa.RecordBatch) -> None:
+        self.table = table
+        self.header = header
+        self._places = {name: place for place, name in enumerate(header)}
+        self._read = {name: kind for name, kind in table.columns.items() if name in self._places}
+        self._late = {
+            column: rule.name if isinstance(rule, Column) else f"{LATE}{columns[0]}"
+            for rule, columns in late_rules(table, batch.schema.names).items()
+            for column in columns
+            if column in self._places
+        }
+        rules = {name for _, rule in table.rules() for part in walk(rule) for name in _names(part)}
+        identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
+        self._unused = [name for name in table.withhold if name in self._places and name not in rules | identity]
+        self._clocks: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
+        wanted = [name for name in batch.schema.names if name.startswith("_") or name in self._read]
+        for row in batch.select(wanted).to_pylist():
+            content = tuple(_same(row.get(name)) for name in self._read)
+            self._clocks[content].append(row)
+
+    def take(self, row: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return the stored row of a raw one, each stored row once; None if there is none."""
+        content = tuple(_value(kind, row[self._places[name]]) for name, kind in self._read.items())
+        rows = self._clocks.get(content)
+        return rows.pop(0) if rows else None
+
+    def cell(self, row: tuple[str, ...], column: str) -> str:
+        """Return a raw cell, empty when the file lacks the column."""
+        return row[self._places[column]] if column in self._places else ""
+
+    def group(self, row: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the group that collapses with the row."""
+        return tuple(self.cell(row, name) for name in self.table.pending.group) if self.table.pending else row
+
+    def blank(
+        self,
+        row: tuple[str, ...],
+        clocks: Mapping[str, Any],
+        as_of: datetime,
+        counts: DeletionCounts,
+        only: Collection[str] | None = None,
+    ) -> tuple[str, ...]:
+        """Return the raw row without its late cells; with ``only``, without every other column too."""
+        cells = list(row)
+        out = set(self._unused) if only is None else {name for name in self._read if name not in only}
+        out |= {name for name, clock in self._late.items() if not _passed(clocks.get(clock), as_of)}
+        for name in out:
+            counts.blanked_cells += cells[self._places[name]] != ""
+            cells[self._places[name]] = ""
+        return tuple(cells)
+
+
+def _names(part: object) -> Iterator[str]:
+    for attribute in ("name", "key", "start", "end"):
+        value = getattr(part, attribute, None)
+        if isinstance(value, str):
+            yield value
+
+
+def _passed(moment: datetime | date | None, as_of: datetime) -> bool:
+    if moment is None:
+        return False
+    return (moment if isinstance(moment, datetime) else end_of_day(moment)) <= as_of
+
+
+def _same(value: object) -> object:
+    return None if isinstance(value, float) and value != value else value
+
+
+def _value(kind: ColumnType, text: str) -> object:
+    """Return a raw cell as the store holds it; the text itself where it cannot be read."""
+    if kind == "text":
+        return text or None
+    text = text.strip()
+    if text in _EMPTY_WORDS:
+        return None
+    try:
+        if kind == "int":
+            return int(text.partition(".")[0])
+        if kind == "float":
+            return _same(float(text))
+        moment = parse_time(text)
+    except ValueError:
+        return text
+    return moment.date() if kind == "date" else moment
+
+
+def _read_table(spec: SourceSpec, table: TableSpec, path: Path, store: Store, subjects: Collection[int]) -> RawTable:
+    column = table.subject or (table.subject_from or ("",))[0]
+    owners = _owners(spec, table, store, subjects)
+    header: tuple[str, ...] = ()
+    rows: dict[int, list[tuple[str, ...]]] = defaultdict(list)
+    for header, block in _blocks(path):
+        place = header.index(column)
+        wanted = block.filter(
+            pc.is_in(pc.utf8_trim_whitespace(block.column(place)), pa.array(list(owners), pa.string()))
+        )
+        for row in zip(*(part.to_pylist() for part in wanted.columns), strict=True):
+            rows[owners[row[place].strip()]].append(row)
+    return RawTable(header, rows)
+
+
+def _owners(spec: SourceSpec, table: TableSpec, store: Store, subjects: Collection[int]) -> dict[str, int]:
+    """Return the text in the table's subject (or parent key) column -> subject; whole numbers also as ``12.0``."""
+    pairs: Iterable[tuple[object, int]] = ((subject, subject) for subject in subjects)
+    if table.subject is None and table.subject_from is not None:
+        parent = spec.tables[table.subject_from[1]]
+        pairs = ((key, s) for s in subjects for key in store.rows(s, parent.name).column(parent.key[0]).to_pylist())
+    return {text: subject for key, subject in pairs for text in (str(key), f"{key}.0")}
+
+
+def _read_dictionary(
+    dictionary: DictionarySpec, path: Path, codes: set[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    header: tuple[str, ...] = ()
+    rows: list[tuple[str, ...]] = []
+    wanted = pa.array([*codes], pa.string())
+    for header, block in _blocks(path):
+        place = header.index(dictionary.key[0])
+        kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(place)), wanted))
+        rows += zip(*(part.to_pylist() for part in kept.columns), strict=True)
+    return header, rows
+
+
+def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+    """Yield (lower-case header, block of text cells); broken lines are left out, as ingest quarantines them."""
+    if path.name.endswith(".parquet"):
+        with pa_parquet.ParquetFile(path) as file:
+            header = tuple(name.lower() for name in file.schema_arrow.names)
+            yield header, pa.table({name: pa.array([], pa.string()) for name in header})
+            for batch in file.iter_batches():
+                texts = [pc.fill_null(column.cast(pa.string()), "") for column in batch.columns]
+                yield header, pa.table(dict(zip(header, texts, strict=True)))
+        return
+    with (gzip.open if path.name.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        names = next(csv.reader(lines), [])
+    header = tuple(name.strip().lower() for name in names)
+    yield header, pa.table({name: pa.array([], pa.string()) for name in header})
+    options = {
+        "read_options": pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(header), skip_rows=1),
+        "parse_options": pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+        "convert_options": pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False, check_utf8=False
+        ),
+    }
+    with pa.input_stream(str(path), compression="gzip" if path.name.endswith(".gz") else None) as stream:
+        try:
+            reader = pa_csv.open_csv(stream, **options)
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                return
+            raise
+        for batch in reader:
+            yield header, pa.Table.from_batches([batch])
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as target:
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
