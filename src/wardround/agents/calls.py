@@ -36,21 +36,24 @@ class Surroundings(Protocol):
 
 def unique_ids(message: Message, used: set[str]) -> Message:
     """Return the message with call ids that occur nowhere else in the episode, and note them as used."""
-    calls = []
-    for call in message.tool_calls:
-        wanted, number = call.id or "call", 1
-        fresh = wanted if call.id else f"{wanted}_{len(used)}"
-        while fresh in used:
-            number += 1
-            fresh = f"{wanted}_{number}"
-        used.add(fresh)
-        calls.append(call if fresh == call.id else replace(call, id=fresh))
-    return replace(message, tool_calls=tuple(calls))
+    calls = tuple(_unique(call, used) for call in message.tool_calls)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+
+def _unique(call: ToolCall, used: set[str]) -> ToolCall:
+    wanted = call.id or f"call_{len(used)}"
+    fresh, number = wanted, 1
+    while fresh in used:
+        number += 1
+        fresh = f"{wanted}_{number}"
+    used.add(fresh)
+    return call if fresh == call.id else replace(call, id=fresh)
 
 
 def as_sent_back(message: Message) -> Message:
     """Return the message as later prompts carry it: servers refuse a history whose arguments are no JSON object."""
-    return replace(message, tool_calls=tuple(_sendable(call) for call in message.tool_calls))
+    calls = tuple(map(_sendable, message.tool_calls))
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
 
 def _sendable(call: ToolCall) -> ToolCall:

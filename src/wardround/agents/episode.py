@@ -87,7 +87,7 @@ class Episode:
         self.used_ids: set[str] = set()
         self.prompt_tokens = 0
         self.shared_tokens = 0
-        self._schema_tokens: dict[tuple[str, ...], int] = {}
+        self._all_schema_tokens = count_schemas(counter, self.schemas)
         self._last_schemas: Sequence[ToolSchema] | None = None
         self._rendered = Rendered(messages=(), tokens=0, shared_tokens=0)
 
@@ -98,14 +98,13 @@ class Episode:
 
     def schema_tokens(self, schemas: Sequence[ToolSchema]) -> int:
         """Return what a set of tool schemas takes of every prompt."""
-        names = tuple(schema.name for schema in schemas)
-        if names not in self._schema_tokens:
-            self._schema_tokens[names] = count_schemas(self.counter, schemas)
-        return self._schema_tokens[names]
+        if schemas is self.schemas:
+            return self._all_schema_tokens
+        return count_schemas(self.counter, schemas)
 
     def render(self, schemas: Sequence[ToolSchema] | None = None) -> tuple[Message, ...]:
         """Return the next prompt of the actor and note what the budget took out of it."""
-        offered = self.schemas if schemas is None else tuple(schemas)
+        offered = self.schemas if schemas is None else schemas
         rendered = self._rendered = self.context.render(self.history, self.room(offered))
         for decision in rendered.decisions:
             self.recorder.note("context", {"step": decision.step, "turn": self.turn, **decision.detail})
@@ -115,7 +114,7 @@ class Episode:
     def _count_prefix(self, rendered: Rendered, offered: Sequence[ToolSchema]) -> None:
         schemas = self.schema_tokens(offered)
         self.prompt_tokens += schemas + rendered.tokens
-        if offered == self._last_schemas:
+        if offered is self._last_schemas:
             self.shared_tokens += schemas + rendered.shared_tokens
         self._last_schemas = offered
 
@@ -129,7 +128,7 @@ class Episode:
         """Ask the model. The caller records what it asked, except the action, which the loop records."""
         request = Request(
             messages=messages if isinstance(messages, tuple) else tuple(messages),
-            tools=self.schemas if schemas is None else tuple(schemas),
+            tools=self.schemas if schemas is None else schemas,
             settings=settings or self.settings,
             episode=self.id,
             ordinal=self.model_calls,

@@ -130,7 +130,7 @@ class _Loop:
         observations = await self.runner.run(message.tool_calls, offered)
         self._record(asked, message, observations)
         sent_back = as_sent_back(message)
-        if sent_back.tool_calls != message.tool_calls:
+        if sent_back is not message:
             state.recorder.note("arguments", {"turn": state.turn, "what": "rewritten as valid JSON for later prompts"})
         results = [Message(role="tool", content=seen.result.text, tool_call_id=seen.call.id) for seen in observations]
         state.history.add(sent_back, *results, turn=state.turn, kind="turn", observations=observations)
@@ -156,7 +156,7 @@ class _Loop:
         return None
 
     def _record(self, asked: Asked, message: Message, observations: Sequence[Observation]) -> None:
-        reply = replace(asked.reply, message=message)
+        reply = asked.reply if message is asked.reply.message else replace(asked.reply, message=message)
         self.state.recorder.turn(asked.request, reply, [_tool_record(seen) for seen in observations], purpose="act")
 
     async def _close(self, finish: Finish) -> Ending:

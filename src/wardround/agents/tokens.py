@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from wardround.core import Message, ToolSchema, UserError, canonical_json, estimate_tokens
+from wardround.core import Message, ToolSchema, UserError, estimate_tokens
 
 MESSAGE_OVERHEAD_TOKENS = 5
 """Role marks and separators that a chat template puts round every message."""
@@ -81,4 +81,4 @@ def count_message(counter: TokenCounter, message: Message) -> int:
 
 def count_schemas(counter: TokenCounter, schemas: Sequence[ToolSchema]) -> int:
     """Return the tokens the tool schemas take in every prompt."""
-    return sum(counter.count(canonical_json(schema.to_wire()).decode()) for schema in schemas)
+    return sum(counter.count(schema.wire.decode()) for schema in schemas)
