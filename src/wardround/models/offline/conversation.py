@@ -66,7 +66,7 @@ def _newest_results(messages: tuple[Message, ...]) -> tuple[Result, ...]:
 def read_result(call: ToolCall, text: str) -> Result:
     """Read the text of a tool result: caption, perhaps a line of constant columns, header, rows."""
     lines = text.split("\n")
-    if text.startswith("Error") or text.startswith("["):
+    if text.startswith(("Error", "[")):
         return Result(call=call, error=text)
     constants: dict[str, str] = {}
     body = lines[1:]

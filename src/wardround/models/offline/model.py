@@ -7,11 +7,13 @@ import random
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from wardround.core import Message, ToolCall, Usage, derive_seed, estimate_tokens
+from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, read_conversation
 from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.plan import Ask, Step
-from wardround.models.offline.tasks import Plan, plan_for
+from wardround.models.offline.plan import Step
+from wardround.models.offline.queries import Ask
+from wardround.models.offline.steps import Plan
+from wardround.models.offline.tasks import plan_for
 from wardround.models.protocol import Reply, Request
 
 _COUNTS_KEPT = 4096
@@ -21,8 +23,8 @@ _SHIFT = 0.04
 class OfflineModel:
     """A rule-based policy behind the model protocol. The same request, with the same seed, gives the same reply.
 
-    A seed shifts the threshold of the answer a little; without one there is no chance in it at all. Its token counts are
-    those of the offline estimator, which is the only tokenizer it has.
+    A seed shifts the threshold of the answer a little; without one there is no chance in it at all. Its token counts
+    are those of the offline estimator, the only tokenizer it has.
     """
 
     name = "offline"
@@ -51,10 +53,10 @@ class OfflineModel:
         reason = "tool_calls" if message.tool_calls else "stop"
         return Reply(message=message, usage=usage, finish_reason=reason, model=self.name, identity=self.identity)  # type: ignore[arg-type]
 
-    def _count(self, message: Message) -> int:
-        known = self._counts.get(message.digest)
+    def _count(self, part: Message | ToolSchema) -> int:
+        known = self._counts.get(part.wire)
         if known is None:
-            known = self._counts[message.digest] = estimate_tokens(message.wire.decode())
+            known = self._counts[part.wire] = estimate_tokens(part.wire.decode())
             if len(self._counts) > _COUNTS_KEPT:
                 self._counts.popitem(last=False)
         return known

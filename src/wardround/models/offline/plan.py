@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from wardround.core import format_time, parse_time
+from wardround.models.offline import queries
 from wardround.models.offline.conversation import Result
 from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.rules import rules_for
@@ -17,15 +17,7 @@ _MOST_SEARCHES = 3
 _LEAST_SIMILARITY = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One tool call to make."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-
-Asking = Callable[[Known], Sequence[Ask]]
+Asking = Callable[[Known], Sequence[queries.Ask]]
 Reading = Callable[[Known, Sequence[Result]], list[Note]]
 
 
@@ -38,15 +30,9 @@ class Step:
     read: Reading
     otherwise: Asking | None = None
 
-
-def sql(query: str) -> Ask:
-    """A SQL call."""
-    return Ask(tool="run_sql_query", arguments={"sql_query": " ".join(query.split())})
-
-
-def by_time(table: str, start: str = "") -> Ask:
-    """A call for the rows of a table from a time on."""
-    return Ask(tool="get_records_by_time", arguments={"table_name": table, "start_time": start})
+    def reading(self, read: Reading) -> Step:
+        """Return the same step with another way to read its results."""
+        return replace(self, read=read)
 
 
 def since(known: Known, *, hours_before: float = 24) -> str:
@@ -90,6 +76,11 @@ def number(row: Mapping[str, str], name: str, default: float = 0.0) -> float:
         return default
 
 
+def row_ids(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a row's id, or nothing."""
+    return tuple(filter(None, [row.get("row_id")]))
+
+
 def tally(kind: str, column: str, *, place: int = 0, most: int = 40) -> Reading:
     """Read a column of a result: one finding per value, with ``n`` (or how often it occurs) as its amount."""
 
@@ -100,7 +91,7 @@ def tally(kind: str, column: str, *, place: int = 0, most: int = 40) -> Reading:
             value = row.get(column, "").strip()
             if value:
                 amounts[value] = amounts.get(value, 0.0) + number(row, "n", 1.0)
-                rows.setdefault(value, []).extend(filter(None, [row.get("row_id", "")]))
+                rows.setdefault(value, []).extend(row_ids(row))
         return [
             Note(kind=kind, value=value, amount=amount, rows=tuple(rows[value][:3]))
             for value, amount in list(amounts.items())[:most]
@@ -150,7 +141,7 @@ def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
 
 TABLES = Step(
     name="which tables are there",
-    ask=lambda known: [Ask(tool="get_table_names", arguments={})],
+    ask=lambda known: [queries.Ask(tool="get_table_names", arguments={})],
     read=_tables,
 )
 
@@ -160,7 +151,7 @@ def _stay(known: Known, results: Sequence[Result]) -> list[Note]:
     for row in list(rows_of(results))[-1:]:
         kind = " / ".join(filter(None, [row.get("admission_type"), row.get("admission_location")]))
         found += [
-            Note(kind="admitted", value=row.get("admittime", ""), rows=(row.get("row_id", ""),)),
+            Note(kind="admitted", value=row.get("admittime", ""), rows=row_ids(row)),
             Note(kind="admission", value=kind or "unknown"),
         ]
     for row in rows_of(results, 1):
@@ -170,38 +161,32 @@ def _stay(known: Known, results: Sequence[Result]) -> list[Note]:
 
 STAY = Step(
     name="the current stay",
-    ask=lambda known: [
-        sql(
-            "SELECT row_id, hadm_id, admittime, admission_type, admission_location FROM admissions "
-            "ORDER BY admittime DESC LIMIT 1"
-        ),
-        Ask(tool="get_latest_records", arguments={"table_name": "patients"}),
-    ],
+    ask=lambda known: [queries.last_admission(), queries.latest("patients")],
     read=_stay,
-    otherwise=lambda known: [
-        Ask(tool="get_latest_records", arguments={"table_name": "admissions"}),
-        Ask(tool="get_latest_records", arguments={"table_name": "patients"}),
-    ],
+    otherwise=lambda known: [queries.latest("admissions"), queries.latest("patients")],
 )
+
+
+def _places(known: Known, results: Sequence[Result]) -> list[Note]:
+    """Units and services since two days before the admission, the latest first."""
+    start = since(known, hours_before=48)
+    return [
+        Note(kind="service" if row.get("eventtype") == "service" else "unit", value=row["careunit"], rows=row_ids(row))
+        for result in results
+        for row in result.rows
+        if row.get("careunit") and row.get("intime", start) >= start
+    ]
+
 
 PLACE = Step(
     name="where the patient is, and under which service",
     ask=lambda known: [
-        *([sql("SELECT row_id, careunit, eventtype, intime FROM transfers ORDER BY intime DESC LIMIT 8")]
-          if known.table("transfers") else []),
-        *([sql("SELECT row_id, curr_service AS careunit, 'service' AS eventtype, transfertime AS intime FROM services "
-               "ORDER BY transfertime DESC LIMIT 3")]
-          if known.table("services") else []),
+        *([queries.last_units()] if known.table("transfers") else []),
+        *([queries.last_services()] if known.table("services") else []),
     ],
-    read=lambda known, results: [
-        Note(kind="service" if row.get("eventtype") == "service" else "unit", value=row["careunit"],
-             rows=(row.get("row_id", ""),))
-        for result in results
-        for row in result.rows
-        if row.get("careunit") and row.get("intime", "9") >= since(known, hours_before=48)
-    ],
-    otherwise=lambda known: [by_time("transfers", since(known, hours_before=48))],
-)  # fmt: skip
+    read=_places,
+    otherwise=lambda known: [queries.by_time("transfers", since(known, hours_before=48))],
+)
 
 
 def search_step(task: str, *, always: Callable[[Known], Sequence[str]] = lambda known: ()) -> Step:
@@ -214,10 +199,10 @@ def search_step(task: str, *, always: Callable[[Known], Sequence[str]] = lambda 
         ranked = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
         return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
 
-    def ask(known: Known, tool: str, argument: str) -> list[Ask]:
+    def ask(known: Known, tool: str, argument: str) -> list[queries.Ask]:
         wanted = phrases(known)
         chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
-        return [Ask(tool=tool, arguments={"table_name": known.space, argument: chunk}) for chunk in chunks]
+        return [queries.Ask(tool=tool, arguments={"table_name": known.space, argument: chunk}) for chunk in chunks]
 
     return Step(
         name="the official names",
@@ -246,3 +231,19 @@ def names_found(known: Known) -> dict[str, str]:
     """Return phrase -> official name for every search that succeeded."""
     pairs = (note.value.partition(" => ") for note in known.of("name"))
     return {phrase: label for phrase, _, label in pairs if label}
+
+
+def share_of(kind: str, *columns: str) -> Reading:
+    """Read ``queries.shares``: a value with the share of moments it occurs in; those at this time of day count double."""
+
+    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+        found = []
+        for row in rows_of(results):
+            share = number(row, "n", 1) / max(number(row, "draws"), 1)
+            if (near := number(row, "near_draws")) >= 2:
+                share = (share + 2 * number(row, "near") / near) / 3
+            value = next((row[column] for column in columns if row.get(column)), "")
+            found.append(Note(kind=kind, value=value, amount=round(share, 3), rows=row_ids(row)))
+        return [note for note in found if note.value and note.amount > 0]
+
+    return read
