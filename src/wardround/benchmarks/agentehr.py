@@ -16,15 +16,15 @@ from typing import Any
 from wardround import __version__
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.drawing import Recipe, choose_events, draw, make_samples, read_encounters, weigh
-from wardround.benchmarks.facts import CLOCKS, pool_facts, source_facts, space_facts
-from wardround.benchmarks.label_events import EventFinder, LabelSource, Policy
+from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
+from wardround.benchmarks.label_events import EventFinder, LabelSource
 from wardround.benchmarks.label_sources import label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import Fractions, check_fractions, split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
-from wardround.codes import LabelSet, load_drugs, normalise_label
+from wardround.codes import LabelSet, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.records import Store
+from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
@@ -48,8 +48,7 @@ def build_agentehr(
     recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
     report(Progress(label="candidate spaces", done=0, total=1))
     spaces = build_candidate_spaces(store, training, user_codes)
-    drugs = load_drugs(user_codes)
-    sources = label_sources(policy, drugs, store.spec.tables.get("microbiologyevents"))
+    sources = label_sources(policy, user_codes, store.spec.tables.get("microbiologyevents"))
     built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
     samples = tuple(sample for made, _ in built.values() for sample in made)
     if not samples:
@@ -63,7 +62,7 @@ def build_agentehr(
         "seed": seed,
         "fractions": list(fractions),
         "per_task": per_task,
-        "drug_labels": drugs.kind,
+        "label_maps": label_map_facts(user_codes),
         "source": source_facts(store),
         "subjects": _count_splits(recipe),
         "tasks": {name: said for name, (_, said) in built.items()},
@@ -145,5 +144,5 @@ def _used(spaces: Mapping[str, CandidateSpace], tasks: Sequence[Task]) -> dict[s
 
 
 def _count_splits(recipe: Recipe) -> dict[str, int]:
-    counts = {split: sum(one == split for one in recipe.splits.values()) for split in SPLITS}
-    return {"total": len(recipe.splits), **counts}
+    taken = list(recipe.splits.values())
+    return {"total": len(taken)} | {str(split): taken.count(split) for split in SPLITS}

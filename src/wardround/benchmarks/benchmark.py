@@ -13,6 +13,7 @@ from typing import Any
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
 from wardround.core import RecordError, UserError, canonical_json, content_hash
+from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
 SCHEMA = 1
@@ -35,9 +36,9 @@ class Benchmark:
         return str(self.manifest["name"])
 
     @property
-    def policy(self) -> str:
-        """The clock policy its prediction times belong to: ``known_at`` or ``published``."""
-        return str(self.manifest["policy"])
+    def policy(self) -> Policy:
+        """The clock policy its prediction times belong to."""
+        return "published" if self.manifest["policy"] == "published" else "known_at"
 
     @property
     def digest(self) -> str:

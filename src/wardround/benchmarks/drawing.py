@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, Policy
+from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
 from wardround.codes import LabelSet
 from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
-from wardround.records import Store
+from wardround.records import Policy, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def make_samples(
 
 
 def _scan(recipe: Recipe, finder: EventFinder) -> Iterator[tuple[int, pa.RecordBatch]]:
-    return recipe.store.scan(finder.source.table, list(finder.source.needed_columns))
+    return recipe.store.scan(finder.source.table, list(finder.source.needed_columns(recipe.policy)))
 
 
 def _row_ids(recipe: Recipe, finder: EventFinder, event: LabelEvent) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample
 from wardround.benchmarks.task import Task
+from wardround.codes import load_ccs, load_drugs
 from wardround.records import Store
 from wardround.tools.candidates import CandidateSpace
 
@@ -25,6 +27,14 @@ def source_facts(store: Store) -> dict[str, Any]:
         "store_digest": store.digest,
         "spec_sha256": store.spec.sha256,
         "settings": store.manifest.get("settings"),
+    }
+
+
+def label_map_facts(user_codes: Path | None) -> dict[str, Any]:
+    """Say which user-supplied code tables the labels come from: without them some labels are coarser or missing."""
+    return {
+        "prescriptions": load_drugs(user_codes).kind,
+        "icd9_procedures": 9 in load_ccs("procedures", user_codes).codes,
     }
 
 

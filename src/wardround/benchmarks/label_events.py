@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import RecordError
+from wardround.records import Policy
 
 Ints = npt.NDArray[np.int64]
-Policy = Literal["known_at", "published"]
 NO_TIME = np.iinfo(np.int64).min
 MINUTE = 60_000_000
 DAY = 86_400_000_000
@@ -41,11 +41,11 @@ class LabelSource:
     by_encounter: bool = False
     from_day_start: bool = False
 
-    @property
-    def needed_columns(self) -> tuple[str, ...]:
+    def needed_columns(self, policy: Policy) -> tuple[str, ...]:
         """Every column of the table that finding events reads."""
         kept = (self.keep_column,) if self.keep_column else ()
-        return tuple(dict.fromkeys((*self.columns, *kept, "hadm_id", EVENT, AVAILABLE, PUBLISHED)))
+        clocks = (EVENT, AVAILABLE) if policy == "known_at" else (PUBLISHED,)
+        return tuple(dict.fromkeys((*self.columns, *kept, "hadm_id", *clocks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

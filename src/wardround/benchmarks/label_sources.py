@@ -7,16 +7,17 @@ added) for prescriptions, ``d_labitems`` labels, microbiology test names, care u
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from wardround.benchmarks.label_events import LabelSource, Policy
-from wardround.codes import CodeGrouper, DrugGrouper, load_ccs
-from wardround.records import TableSpec
+from wardround.benchmarks.label_events import LabelSource
+from wardround.codes import CodeGrouper, load_ccs, load_drugs
+from wardround.records import Policy, TableSpec
 
 _MOVES = frozenset({"admit", "transfer"})
 _NO_UNIT = frozenset({"", "UNKNOWN"})
 
 
-def label_sources(policy: Policy, drugs: DrugGrouper, microbiology: TableSpec | None) -> dict[str, LabelSource]:
+def label_sources(policy: Policy, user_codes: Path | None, microbiology: TableSpec | None) -> dict[str, LabelSource]:
     """Return the source of every task.
 
     Under ``known_at`` a reflex test (one the laboratory adds because of a result) is no part of what was asked for: the
@@ -38,11 +39,13 @@ def label_sources(policy: Policy, drugs: DrugGrouper, microbiology: TableSpec | 
             keep_column="test_name",
             keep=_not_any(reflex) if policy == "known_at" else None,
         ),
-        "prescriptions": LabelSource(table="prescriptions", columns=("drug", "ndc"), label=drugs.label),
+        "prescriptions": LabelSource(
+            table="prescriptions", columns=("drug", "ndc"), label=load_drugs(user_codes).label
+        ),
         "procedures": LabelSource(
             table="procedures_icd",
             columns=("icd_code", "icd_version"),
-            label=_ccs_label(load_ccs("procedures")),
+            label=_ccs_label(load_ccs("procedures", user_codes)),
             by_encounter=True,
             from_day_start=True,
         ),

@@ -1,0 +1,158 @@
+"""Label events from hand-made rows: grouping, the moment asked, and every reason to drop."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
+from wardround.core import from_microseconds
+from wardround.records import Policy
+
+TIME = pa.timestamp("us")
+
+
+def at(day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
+    return datetime(2150, 3, day, hour, minute, second)
+
+
+STAYS = Encounters.read(
+    pa.record_batch(
+        {
+            "hadm_id": pa.array([20, 10], pa.int64()),
+            "admittime": pa.array([at(10, 8), at(1, 9, 30)], TIME),
+            "dischtime": pa.array([at(12, 12), at(5, 15)], TIME),
+        }
+    )
+)
+Row = tuple[str | None, int | None, datetime | None, datetime | None]
+
+
+def table(*rows: Row, published: datetime | None = None) -> pa.RecordBatch:
+    """Rows of (name, hadm_id, event, available)."""
+    events = [row[2] for row in rows]
+    return pa.record_batch(
+        {
+            "name": pa.array([row[0] for row in rows], pa.string()),
+            "hadm_id": pa.array([row[1] for row in rows], pa.int64()),
+            "_event": pa.array(events, TIME),
+            "_available": pa.array([row[3] for row in rows], TIME),
+            "_published": pa.array([published or event for event in events], TIME),
+        }
+    )
+
+
+def finder(policy: Policy = "known_at", *, by_encounter: bool = False, from_day_start: bool = False) -> EventFinder:
+    source = LabelSource(
+        table="t", columns=("name",), label=lambda name: name, by_encounter=by_encounter, from_day_start=from_day_start
+    )
+    return EventFinder(source=source, policy=policy)
+
+
+def find(batch: pa.RecordBatch, found: EventFinder | None = None) -> tuple[list[LabelEvent], dict[str, int]]:
+    found = found or finder()
+    events = found.events(7, batch, STAYS)
+    return events, {reason: count for reason, count in found.dropped.items() if count}
+
+
+def test_labels_of_one_moment_are_one_question_asked_a_minute_before() -> None:
+    moment, later = at(2, 6), at(2, 8)
+    rows = [("Sodium", 10, moment, later), ("Glucose", 10, moment, later), ("Glucose", 10, moment, later)]
+    events, dropped = find(table(*rows, (None, 10, moment, later), ("Urea", 10, at(2, 7), later)))
+    assert dropped == {}
+    assert [event.target for event in events] == [("Glucose", "Sodium"), ("Urea",)]
+    assert events[0].unmapped == 1
+    assert events[0].encounter == 10
+    assert from_microseconds(events[0].prediction_us) == moment - timedelta(minutes=1)
+
+
+def test_a_row_without_an_encounter_belongs_to_the_stay_that_covers_it() -> None:
+    events, _ = find(table(("Sodium", None, at(11), at(11, 1))))
+    assert events[0].encounter == 20
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (("Sodium", None, at(7), at(7, 1)), "no_admission"),
+        (("Sodium", 99, at(2), at(2, 1)), "no_admission"),
+        (("Sodium", 10, at(1, 9), at(1, 10)), "before_admission"),
+        (("Sodium", 10, at(1, 9, 30), at(1, 10)), "before_admission"),
+        (("Sodium", 10, at(5, 15, 1), at(5, 16)), "after_discharge"),
+        (("Sodium", 10, at(2, 6), None), None),
+        ((None, 10, at(2, 6), at(2, 7)), "no_label"),
+        (("Sodium", 10, None, at(2, 7)), "row_without_time"),
+    ],
+)
+def test_what_cannot_be_asked_is_dropped_with_its_reason(row: Row, reason: str | None) -> None:
+    events, dropped = find(table(row))
+    assert dropped == ({} if reason is None else {reason: 1})
+    assert len(events) == (reason is None)
+
+
+def test_the_first_minute_after_admission_can_be_asked() -> None:
+    events, dropped = find(table(("Sodium", 10, at(1, 9, 31), at(1, 10))))
+    assert dropped == {}
+    assert from_microseconds(events[0].prediction_us) == at(1, 9, 30)
+
+
+def test_procedures_are_asked_at_the_start_of_their_day_or_at_admission() -> None:
+    day_end = (at(1, 23, 59, 59), at(3, 23, 59, 59))
+    rows = [("Biopsy", 10, day_end[0], at(5, 15)), ("Repair", 10, day_end[1], at(5, 15))]
+    events, _ = find(table(*rows), finder(by_encounter=True, from_day_start=True))
+    assert [from_microseconds(event.prediction_us) for event in events] == [at(1, 9, 30), at(3)]
+    published, _ = find(table(*rows), finder("published", by_encounter=True, from_day_start=True))
+    assert [from_microseconds(event.prediction_us) for event in published] == [at(1, 23, 58, 59), at(3, 23, 58, 59)]
+
+
+def test_two_stays_with_the_same_moment_are_two_questions_where_encounters_count() -> None:
+    rows = [("Biopsy", 10, at(4), at(5, 15)), ("Repair", 20, at(4), at(12, 12))]
+    apart, dropped = find(table(*rows), finder(by_encounter=True))
+    assert [(event.encounter, event.target) for event in apart] == [(10, ("Biopsy",))]
+    assert dropped == {"before_admission": 1}
+
+
+def test_the_published_policy_uses_the_published_clock() -> None:
+    discharge = at(5, 15)
+    batch = table(("Sepsis", 10, discharge, discharge), published=discharge - timedelta(minutes=1))
+    known, _ = find(batch, finder(by_encounter=True))
+    published, _ = find(batch, finder("published", by_encounter=True))
+    assert from_microseconds(known[0].prediction_us) == discharge - timedelta(minutes=1)
+    assert from_microseconds(published[0].prediction_us) == discharge - timedelta(minutes=2)
+
+
+def test_a_label_already_on_the_chart_is_not_asked() -> None:
+    day = at(3, 23, 59, 59)
+    early = table(("Biopsy", 10, at(2), at(2)))
+    source = finder(from_day_start=True)
+    events, dropped = find(early, source)
+    assert dropped == {"already_known": 1}
+    assert events == []
+    assert find(table(("Biopsy", 10, day, day)), finder(from_day_start=True))[1] == {}
+
+
+def test_rows_that_do_not_count_are_left_out_before_anything_is_counted() -> None:
+    source = LabelSource(
+        table="t", columns=("name",), label=lambda name: name, keep_column="name", keep=lambda name: name == "Ward A"
+    )
+    rows = [("Ward A", 10, at(2), at(2)), ("Discharge lounge", 10, at(2), at(2)), ("ED", None, None, None)]
+    events, dropped = find(table(*rows), EventFinder(source=source, policy="known_at"))
+    assert [event.target for event in events] == [("Ward A",)]
+    assert dropped == {}
+
+
+def test_a_label_is_mapped_once_per_code() -> None:
+    asked: list[str | None] = []
+    source = LabelSource(table="t", columns=("name",), label=lambda name: asked.append(name) or name)
+    one = EventFinder(source=source, policy="known_at")
+    one.events(1, table(*[("Sodium", 10, at(2, hour), at(3)) for hour in range(9)]), STAYS)
+    assert asked == ["Sodium"]
+
+
+def test_a_subject_without_admissions_has_no_questions() -> None:
+    one = finder()
+    assert one.events(1, table(("Sodium", 10, at(2), at(3))), Encounters.none()) == []
+    assert one.dropped["no_admission"] == 1
+    assert one.events(1, table(), STAYS) == []
