@@ -156,3 +156,25 @@ def test_a_reply_to_a_different_episode_with_the_same_words_is_served_in_order(r
         replies = recorded_replies(reader, "e")
     request: Request = ask(tools=TOOLS, episode="renamed")
     assert asyncio.run(resumed(ScriptedModel([]), replies).complete(request)) == replies[0][1]
+
+
+def test_keys_that_name_their_model_find_the_recorded_one(tmp_path: Path) -> None:
+    """As runs do: the same episode under ``agent|model|...`` keys, recorded with another model in the key."""
+    with EpisodeLog(tmp_path / f"w{LOG_SUFFIX}") as log:
+        for key in ("react|openai/m|t|s1|0", "react|openai/m|t|s2|0", "react|offline|t|s2|0"):
+            asyncio.run(play(ScriptedModel(SCRIPT), log.begin(key, {}), turns=2))
+    name = f"replay:{tmp_path}"
+
+    async def main() -> list[Any]:
+        cassette = open_model(name)
+        asked = (
+            cassette.complete(ask(tools=TOOLS, episode=f"react|{name}|t|{sample}|0")) for sample in ("s1", "s2", "s3")
+        )
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        await cassette.close()
+        return outcomes
+
+    found, ambiguous, missing = asyncio.run(main())
+    assert found.message.tool_calls[0].name == "get_latest_records"
+    assert "several recorded episodes could be meant: react|offline|t|s2|0, react|openai/m|t|s2|0" in str(ambiguous)
+    assert "no such episode is recorded" in str(missing)

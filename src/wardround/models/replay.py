@@ -71,7 +71,8 @@ def resumed(model: Model, replies: Sequence[tuple[str, Reply]], *, note: Noter |
 class ReplayModel:
     """A cassette: the recorded replies of a log file or run folder, by episode, ordinal and request digest.
 
-    It never calls anything. A request that was not recorded is a ProviderError that says what differs.
+    It never calls anything. A request that was not recorded is a ProviderError that says what differs. An episode key
+    that names its model finds the recorded key that names another one in its place, if there is just one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,6 +81,7 @@ class ReplayModel:
         self.name = f"replay:{path}"
         self.identity = self.name
         self._reader = LogReader(path)
+        self._keys: tuple[str, ...] | None = None
         self._open: dict[str, tuple[Trajectory, dict[int, int], PromptPath]] = {}
 
     async def check(self) -> None:
@@ -107,15 +109,27 @@ class ReplayModel:
     def _episode(self, request: Request) -> tuple[Trajectory, dict[int, int], PromptPath]:
         key = request.episode
         if key not in self._open:
-            if not self._reader.has(key):
-                named = ", ".join(entry.key for entry in self._reader.episodes()[:3])
-                raise self._miss(request, f"no such episode is recorded; there are {named or 'none'}")
-            trajectory = self._reader.trajectory(key)
+            trajectory = self._reader.trajectory(self._recorded_key(request))
             places = {turn.ordinal: place for place, turn in enumerate(trajectory.turns)}
             while len(self._open) >= 1024:
                 self._open.pop(next(iter(self._open)))
             self._open[key] = (trajectory, places, PromptPath())
         return self._open[key]
+
+    def _recorded_key(self, request: Request) -> str:
+        if self._keys is None:
+            self._keys = tuple(entry.key for entry in self._reader.episodes())
+        if request.episode in self._keys:
+            return request.episode
+        before, found, after = request.episode.partition(self.name)
+        size = len(before) + len(after)
+        alike = [k for k in self._keys if found and k.startswith(before) and k.endswith(after) and len(k) >= size]
+        if len(alike) == 1:
+            return alike[0]
+        if alike:
+            raise self._miss(request, f"several recorded episodes could be meant: {', '.join(alike[:3])}")
+        named = ", ".join(self._keys[:3])
+        raise self._miss(request, f"no such episode is recorded; there are {named or 'none'}")
 
     def _miss(self, request: Request, why: str) -> ProviderError:
         return ProviderError(f"{self.name}: episode {request.episode!r} turn {request.ordinal}: {why}")

@@ -103,7 +103,7 @@ class Breaker:
     it and the others wait. An outage longer than ``outage_seconds`` fails them at once instead."""
 
     def __init__(
-        self, *, threshold: int = 8, cool_seconds: float = 5.0, cap_seconds: float = 60.0, outage_seconds: float = 120.0
+        self, *, threshold: int = 8, cool_seconds: float = 5.0, cap_seconds: float = 60.0, outage_seconds: float = 900.0
     ) -> None:
         self._threshold = threshold
         self._first_cool_seconds = self._cool_seconds = cool_seconds
