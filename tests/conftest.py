@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from wardround.records import Store, ingest
+from wardround.synth import synthesize
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -27,3 +30,35 @@ def mimic_demo() -> Path:
     if not folder.is_dir():
         pytest.skip("the MIMIC-IV demo is not here (set WARDROUND_MIMIC_DEMO)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def synthetic_hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Raw files of 120 invented patients."""
+    folder = tmp_path_factory.mktemp("synthetic") / "hospital"
+    synthesize(folder, patients=120, seed=3)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def synthetic_store_path(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Their store."""
+    path = tmp_path_factory.mktemp("synthetic") / "store"
+    ingest("mimiciv", synthetic_hospital, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def synthetic_store(synthetic_store_path: Path) -> Store:
+    """Their store, open."""
+    return Store.open(synthetic_store_path)
+
+
+@pytest.fixture(scope="session")
+def synthetic_benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The six AgentEHR tasks on them, a few samples each."""
+    from wardround.benchmarks.agentehr import build_agentehr
+
+    path = tmp_path_factory.mktemp("synthetic") / "benchmark"
+    build_agentehr(synthetic_store, path, seed=3, per_task=6)
+    return path

@@ -22,7 +22,8 @@ from wardround.records import Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import LEASE_SECONDS, WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.tools import CandidateSpace, Environment
+from wardround.tools import Environment
+from wardround.tools.candidates import CandidateSpace
 
 _PARENT_POLL_SECONDS = 1.0
 

@@ -69,7 +69,12 @@ def http_app(tokens: SessionTokens, *, host: str, port: int) -> Starlette:
     """Return the streamable-HTTP application; every request needs a bearer token that ``tokens`` issued."""
     address = f"http://{host}:{port}"
     auth = AuthSettings.model_validate(
-        {"issuer_url": address, "resource_server_url": f"{address}/mcp", "required_scopes": [SCOPE]}
+        {
+            "issuer_url": address,
+            "resource_server_url": f"{address}/mcp",
+            "required_scopes": [SCOPE],
+            "validate_token_resource": False,  # tokens are this server's own: no other resource could have issued one
+        }
     )
     server = build_server(tokens.current)
     return server.streamable_http_app(
