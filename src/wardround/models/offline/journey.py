@@ -90,9 +90,7 @@ TRANSFERS = Plan(
         ),
         Step(
             name="units of earlier stays",
-            ask=lambda known: (
-                [queries.counts("transfers", "careunit", "intime", "")] if known.table("transfers") else []
-            ),
+            ask=lambda known: [queries.counts("transfers", "careunit", "intime")] if known.table("transfers") else [],
             read=tally("before", "careunit", most=12),
         ),
         care("transfers"),

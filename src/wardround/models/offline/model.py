@@ -54,9 +54,10 @@ class OfflineModel:
         return Reply(message=message, usage=usage, finish_reason=reason, model=self.name, identity=self.identity)  # type: ignore[arg-type]
 
     def _count(self, part: Message | ToolSchema) -> int:
-        known = self._counts.get(part.wire)
+        key = part.digest if isinstance(part, Message) else part.wire
+        known = self._counts.get(key)
         if known is None:
-            known = self._counts[part.wire] = estimate_tokens(part.wire.decode())
+            known = self._counts[key] = estimate_tokens(part.wire.decode())
             if len(self._counts) > _COUNTS_KEPT:
                 self._counts.popitem(last=False)
         return known

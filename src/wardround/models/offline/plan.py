@@ -234,7 +234,7 @@ def names_found(known: Known) -> dict[str, str]:
 
 
 def share_of(kind: str, *columns: str) -> Reading:
-    """Read ``queries.shares``: a value with the share of moments it occurs in; those at this time of day count double."""
+    """Read ``queries.shares``: a value with its share of moments, in which those at this time of day count double."""
 
     def read(known: Known, results: Sequence[Result]) -> list[Note]:
         found = []

@@ -1,4 +1,4 @@
-"""The SQL of the plans, one function per question. Every statement gives ``row_id``, so that what it found can be cited."""
+"""The SQL of the plans, one function per question. Every statement gives ``row_id``: what it found can be cited."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def past_groups(table: str, amount: str) -> Ask:
     )
 
 
-def counts(table: str, column: str, time: str, start: str) -> Ask:
+def counts(table: str, column: str, time: str, start: str = "") -> Ask:
     """How often each value of a column occurs from a time on."""
     return sql(
         f"""SELECT {column}, COUNT(*) AS n, MAX(row_id) AS row_id FROM {table}

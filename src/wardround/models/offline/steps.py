@@ -35,8 +35,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A task: its steps, and its answer. ``answer`` takes a small shift of its threshold, so that repeated episodes with
-    other seeds differ."""
+    """A task: its steps, and its answer. ``answer`` takes a small shift of its threshold, so that episodes with other
+    seeds differ."""
 
     task: str
     steps: tuple[Step, ...]
