@@ -217,7 +217,7 @@ def _narrow_cells(cells: Sequence[str], budget: int) -> str:
     line = ""
     while size >= 8:
         size = size * 2 // 3
-        kept = (cell if len(cell) <= size else f"{cell[:size]}[+{len(cell) - size:,}]" for cell in cells)
+        kept = (as_cell(cell[:size]) + (f"[+{len(cell) - size:,}]" if len(cell) > size else "") for cell in cells)
         line = SEPARATOR.join(kept)
         if estimate_tokens(line) <= budget:
             break
