@@ -3,9 +3,12 @@
 Nothing here runs an agent or scores an answer.
 """
 
+from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.leaks import Leak, leak_check
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
+from wardround.benchmarks.split import split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task, list_tasks
 
 __all__ = [
@@ -13,11 +16,15 @@ __all__ = [
     "SPLITS",
     "STRATA",
     "Benchmark",
+    "Leak",
     "Sample",
     "Split",
     "Stratum",
     "Task",
+    "build_agentehr",
     "get_task",
+    "leak_check",
     "list_tasks",
     "render_prompt",
+    "split_of",
 ]
