@@ -29,7 +29,7 @@ class DataUseGuard:
         """Raise UserError unless record text may be sent to an endpoint."""
         if self.allows(endpoint):
             return
-        kind = {"open": "openly licensed", "credentialed": "credentialed (access-controlled)"}[self.sensitivity]
+        kind = "openly licensed" if self.sensitivity == "open" else "credentialed (access-controlled)"
         raise UserError(
             f"the records are {kind} and {endpoint} is not on this machine: their text is not sent there; if your "
             f"data-use agreement allows it, declare it with --permit-endpoint {endpoint}"
