@@ -38,15 +38,17 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     counts = ReadCounts()
     delays: dict[str, dict[int, int]] = {f"{start}.{end}": {} for start, end in medians_of(table)}
     columns: list[str] = []
+    kept = 0
     for rows, broken in _rows(plan, table, counts):
         write_quarantine(quarantine, broken) if broken else None
-        columns = rows.column_names
+        columns, kept = rows.column_names, kept + rows.num_rows
         for start, end in medians_of(table):
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
         writer.add(rows)
         report(Progress(label=f"read {name}", done=counts.rows, unit="rows"))
     writer.flush()
-    note = {"counts": as_json(counts), "columns": [c for c in columns if c != "_subject"]}
+    _PARENTS.clear()
+    note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c != "_subject"]}
     plan.note(f"table-{name}", {**note, "delays": {key: list(each.items()) for key, each in delays.items()}})
 
 

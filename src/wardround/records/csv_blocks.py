@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ class CsvFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._rest = b""
+        self._bytes_read = 0
         self._stream = _open(path)
         head = self._header()
         self.columns = tuple(name.strip().lower() for name in head)
@@ -69,10 +69,12 @@ class CsvFile:
 
     def _read(self, size: int) -> bytes:
         try:
-            return bytes(self._stream.read(size))
-        except (OSError, EOFError, zlib.error) as error:
-            where = f"after {self._stream.tell():,} bytes of content" if not self._stream.closed else "somewhere"
+            data = bytes(self._stream.read(size))
+        except OSError as error:
+            where = f"after {self._bytes_read:,} bytes of content"
             raise RecordError(f"{self.path}: the file is truncated or damaged {where} ({error})") from None
+        self._bytes_read += len(data)
+        return data
 
     def close(self) -> None:
         """Close the file."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from wardround.core import Progress, Reporter, UserError, content_hash, silent
+from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.bucket_table import bucket_table, medians_of
 from wardround.records.clocks import median_of_counts
@@ -60,9 +60,7 @@ def ingest(
     started = time.monotonic()
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
     files = find_files(spec, folder)
-    plan = Plan(
-        spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings.memory_bytes)
-    )
+    plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
     with _disk_errors(store):
         if is_finished(store):
             return _report_of(store, plan, started)
@@ -84,6 +82,7 @@ def _run(plan: Plan, report: Reporter) -> None:
     _each(plan, bucket_table, [name for name in tables if name not in parents], report)
     medians = _medians(plan, tables)
     _each(plan, partial(finish_shard, medians=medians), list(range(plan.shards)), report)
+    _FINISHING.clear()
     _write_manifest(plan, tables, medians)
 
 
@@ -154,18 +153,19 @@ def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, float], report
     report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
-_FINISHING: dict[str, Finishing] = {}
+_FINISHING: dict[tuple[Path, str], Finishing] = {}
 
 
 def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
     """Return what shards share, made once per process."""
-    if plan.digest not in _FINISHING:
+    key = (plan.store, plan.digest)
+    if key not in _FINISHING:
         dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries}
         indexes = {
             name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
         }
         _FINISHING.clear()
-        _FINISHING[plan.digest] = Finishing(
+        _FINISHING[key] = Finishing(
             spec=plan.spec,
             buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if _has_rows(plan, name)},
             settings=plan.clock_settings(medians),
@@ -173,7 +173,7 @@ def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
             indexes=indexes,
             groups=GroupLabels(plan.settings.user_codes),
         )
-    return _FINISHING[plan.digest]
+    return _FINISHING[key]
 
 
 def read_dictionary(store: Path, name: str) -> pa.Table:
@@ -192,7 +192,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
     settings = plan.settings.to_json()
     content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
-    manifest = {
+    manifest: dict[str, Any] = {
         "version": STORE_VERSION,
         "source": plan.spec.name,
         "spec_sha256": plan.spec.sha256,
@@ -220,6 +220,11 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
         "missing_tables": list(plan.files.missing),
         "unknown_files": list(plan.files.unknown),
     }
+    for name, note in notes.items():
+        if manifest["tables"][name]["rows"] != note["kept"] and plan.spec.tables[name].derive is None:
+            raise RecordError(
+                f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
+            )
     unfinished = plan.store / f"{MANIFEST}.tmp"
     unfinished.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     os.replace(unfinished, plan.store / MANIFEST)

@@ -71,12 +71,14 @@ class Plan:
         )
 
 
-def shard_count(files: SourceFiles, memory_bytes: int) -> int:
+def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
     """Return how many shards keep one shard's rows, with the copies that finishing makes, well inside the memory."""
+    if settings.shards is not None:
+        return settings.shards
     total = 0.0
     for path in files.tables.values():
         total += path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
-    return min(_MOST_SHARDS, 1 + int(total / (memory_bytes / 12)))
+    return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / 12)))
 
 
 def prepare(plan: Plan) -> bool:

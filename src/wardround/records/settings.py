@@ -16,7 +16,8 @@ class IngestSettings:
     """Everything that decides a store's content besides the source files, and the bounds of the work.
 
     ``median_delays`` fixes the table-wide medians (key ``table.from.to``) instead of taking them from the data: the
-    deletion audit needs the same median on both sides. ``memory_bytes`` bounds the work, not the result.
+    deletion audit needs the same median on both sides. ``memory_bytes`` bounds the work, not the result. ``shards``:
+    into how many files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
@@ -25,6 +26,7 @@ class IngestSettings:
     user_codes: Path | None = None
     memory_bytes: int = 1 << 30
     workers: int = 1
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         if self.memory_bytes < 1 << 26:

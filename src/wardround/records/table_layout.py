@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -40,11 +40,15 @@ class TableLayout:
     joined: Mapping[str, JoinedColumn]
     late: tuple[LateGroup, ...]
     all_columns: Mapping[str, ColumnType]
+    _schemas: dict[tuple[str, ...], Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def schema(self, *, hide: Sequence[str] = ()) -> Any:
+    def schema(self, hide: tuple[str, ...] = ()) -> Any:
         """Return the schema that a chart hands out."""
-        fields = [(name, ARROW_TYPES[kind]) for name, kind in self.columns.items() if name not in hide]
-        return pa.schema([("row_id", pa.string()), *fields])
+        schema = self._schemas.get(hide)
+        if schema is None:
+            fields = [(name, ARROW_TYPES[kind]) for name, kind in self.columns.items() if name not in hide]
+            schema = self._schemas[hide] = pa.schema([("row_id", pa.string()), *fields])
+        return schema
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:
