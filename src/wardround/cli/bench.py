@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark, build_agentehr
+from wardround.benchmarks import Benchmark
+from wardround.benchmarks.agentehr import build_agentehr
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows

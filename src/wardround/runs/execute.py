@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, get_agent
-from wardround.benchmarks import Benchmark, Sample
+from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records import Store
 from wardround.runs.folder import RunFolder
@@ -77,7 +77,7 @@ def execute(
 
 def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
     """List the episodes of a run; samples outermost, so that an unfinished run compares agents on the same samples."""
-    names = settings.tasks or tuple(task.name for task in benchmark.tasks)
+    names = [get_task(name).name for name in settings.tasks] or [task.name for task in benchmark.tasks]
     for name in names:
         samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
         for sample in samples[: settings.limit]:

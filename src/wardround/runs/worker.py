@@ -68,7 +68,7 @@ class Worker:
         model = resumed(self.models[key.model], replies, note=recorder.note)
         environment = self._environment(sample)
         try:
-            await run_episode(
+            outcome = await run_episode(
                 self.agents[key.agent],
                 model=model,
                 environment=environment,
@@ -80,6 +80,7 @@ class Worker:
             )
         finally:
             environment.close()
+        recorder.finish(outcome.to_json())
 
     def _earlier_replies(self, text: str) -> list[tuple[str, Reply]] | None:
         """Replies that killed workers recorded for this episode; None when one had finished it without an error."""

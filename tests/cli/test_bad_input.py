@@ -1,0 +1,136 @@
+"""Bad input answers with one clear line and a non-zero exit, through the real command in its own process."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def wardround(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wardround", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def refused(*words: object) -> str:
+    """Run a command that must fail; return its one line."""
+    done = wardround(*words)
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("wardround: ")
+    return lines[0]
+
+
+@pytest.fixture
+def hospital(synthetic_hospital: Path, tmp_path: Path) -> Path:
+    """A small copy of the synthetic hospital to spoil."""
+    folder = tmp_path / "hospital"
+    (folder / "hosp").mkdir(parents=True)
+    for name in ("patients", "admissions", "labevents", "d_labitems"):
+        shutil.copy(synthetic_hospital / "hosp" / f"{name}.csv.gz", folder / "hosp")
+    return folder
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    assert "nowhere" in refused("ingest", "mimiciv", tmp_path / "nowhere", "--store", tmp_path / "store")
+
+
+def test_a_folder_without_any_known_table(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "table" in refused("ingest", "mimiciv", tmp_path / "empty", "--store", tmp_path / "store")
+
+
+def test_an_unknown_source(tmp_path: Path) -> None:
+    assert "mimiciv" in refused("ingest", "mimicv", tmp_path, "--store", tmp_path / "store")
+
+
+def test_a_wrong_schema_names_the_columns(hospital: Path, tmp_path: Path) -> None:
+    (hospital / "hosp" / "labevents.csv.gz").unlink()
+    (hospital / "hosp" / "labevents.csv").write_text("who,what\n1,2\n")
+    line = refused("ingest", "mimiciv", hospital, "--store", tmp_path / "store")
+    assert "labevents" in line
+    assert "subject_id" in line
+
+
+def test_a_truncated_gzip_names_the_file(hospital: Path, tmp_path: Path) -> None:
+    file = hospital / "hosp" / "labevents.csv.gz"
+    file.write_bytes(file.read_bytes()[:-2000])
+    assert "labevents.csv.gz" in refused("ingest", "mimiciv", hospital, "--store", tmp_path / "store")
+
+
+def test_broken_rows_are_set_aside_and_counted(hospital: Path, tmp_path: Path) -> None:
+    file = hospital / "hosp" / "labevents.csv.gz"
+    lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+    lines[10] = lines[10].replace(lines[10].split(",")[0], "no-number", 1)
+    lines[20] += ",one,too,many"
+    file.write_bytes(gzip.compress("\n".join(lines).encode()))
+    done = wardround("ingest", "mimiciv", hospital, "--store", tmp_path / "store")
+    assert done.returncode == 1, done.stderr
+    assert "set aside 2 broken rows (labevents 2)" in done.stdout
+    kept = (tmp_path / "store" / "quarantine" / "labevents.jsonl").read_text()
+    assert "no-number" in kept
+    assert "one,too,many" in kept
+
+
+def test_a_store_that_is_none(tmp_path: Path) -> None:
+    assert "ingest" in refused("bench", "build", "agentehr", "--store", tmp_path, "--out", tmp_path / "bench")
+
+
+def test_an_unknown_model_and_agent(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
+    assert "offlin" in refused(*new, "--model", "offlin")
+    assert "react" in refused(*new, "--agent", "raect")
+    assert "diagnoses" in refused(*new, "--task", "diagnosis")
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_an_unreachable_endpoint(synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path) -> None:
+    new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
+    line = refused(*new, "--model", "openai/any", "--base-url", "http://127.0.0.1:9/v1")
+    assert "127.0.0.1:9" in line
+
+
+def test_an_endpoint_elsewhere_needs_to_be_permitted(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
+    line = refused(*new, "--model", "openai/any", "--base-url", "https://models.example/v1")
+    assert "--permit-endpoint" in line
+
+
+def test_a_run_that_is_none(tmp_path: Path) -> None:
+    assert "no run" in refused("report", tmp_path)
+    assert "no run" in refused("run", "--resume", tmp_path)
+    assert "no run" in refused("compare", tmp_path, tmp_path)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB, where this machine lets us mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_is_one_line_and_the_next_try_goes_on(synthetic_hospital: Path, small_disk: Path) -> None:
+    assert "disk is full" in refused("ingest", "mimiciv", synthetic_hospital, "--store", small_disk / "store")
+    subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
+    done = wardround("ingest", "mimiciv", synthetic_hospital, "--store", small_disk / "store")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("nonsense",), ("run",), ("play",), ("audit", "leaks", "--store", "x")])
+def test_wrong_use_exits_with_2(words: tuple[str, ...]) -> None:
+    assert wardround(*words).returncode == 2
