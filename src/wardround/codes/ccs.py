@@ -7,7 +7,7 @@ Source: HCUP CCS, Agency for Healthcare Research and Quality; ICD-9-CM to 2015, 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -39,13 +39,17 @@ class Category:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeGrouper:
-    """Codes of one kind to categories; ``sources`` says where each table came from."""
+    """Codes of one kind to categories; ``sources`` says where each table came from.
+
+    Every answer for a version in ``guessed_versions`` is ``inferred``.
+    """
 
     kind: Kind
     categories: Mapping[int, Category]
     codes: Mapping[int, Mapping[str, int]]
     explicit: Mapping[str, int]
     sources: tuple[str, ...]
+    guessed_versions: frozenset[int] = frozenset()
     _prefixes: dict[int, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def category(self, code: str, version: int | str) -> Category | None:
@@ -59,7 +63,8 @@ class CodeGrouper:
         if known is None or not plain:
             return None
         if plain in known:
-            return self.categories[known[plain]]
+            found = self.categories[known[plain]]
+            return replace(found, inferred=True) if number in self.guessed_versions else found
         if number == 10 and plain in self.explicit:
             return replace(self.categories[self.explicit[plain]], inferred=True)
         guessed = self._by_prefix(plain, number)
@@ -91,14 +96,31 @@ def plain_code(code: str) -> str:
 def load_ccs(kind: Kind, user_codes: Path | None = None) -> CodeGrouper:
     """The packaged grouper of diagnoses (ICD-9-CM, ICD-10-CM) or procedures (ICD-10-PCS).
 
-    ICD-9-CM procedures are only in it if the user added HCUP's file under ``user_codes``.
+    ICD-9-CM procedures are only in it if the user added HCUP's file under ``user_codes``, or else CMS's mapping to
+    ICD-10-PCS: then a code gets the category all its targets share, marked ``inferred``.
     """
     packaged = _packaged(kind)
-    rows = read_user_codes("icd9-procedures", user_codes) if kind == "procedures" else None
-    if not rows:
+    if kind != "procedures" or user_codes is None:
         return packaged
-    icd9 = {code: int(number) for code, number, _ in rows if int(number) in packaged.categories}
-    return replace(packaged, codes={9: icd9, **packaged.codes})
+    official = read_user_codes("icd9-procedures", user_codes)
+    if official:
+        icd9 = {code: int(number) for code, number, _ in official if int(number) in packaged.categories}
+        return replace(packaged, codes={9: icd9, **packaged.codes})
+    mapping = read_user_codes("icd9-procedure-gem", user_codes)
+    if mapping:
+        return replace(
+            packaged, codes={9: _through_icd10(mapping, packaged), **packaged.codes}, guessed_versions=frozenset({9})
+        )
+    return packaged
+
+
+def _through_icd10(mapping: Iterable[tuple[str, ...]], packaged: CodeGrouper) -> dict[str, int]:
+    """ICD-9 codes whose ICD-10-PCS targets all lie in one category."""
+    reached: dict[str, set[int]] = {}
+    for icd9, icd10 in mapping:
+        if icd10 in packaged.codes[10]:
+            reached.setdefault(icd9, set()).add(packaged.codes[10][icd10])
+    return {icd9: next(iter(numbers)) for icd9, numbers in reached.items() if len(numbers) == 1}
 
 
 @cache

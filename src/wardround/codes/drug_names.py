@@ -1,7 +1,7 @@
 """Drug names as a pharmacy system prints them, brought to the substance: doses, salts, routes, forms and brands go.
 
-Rules and short tables of our own (`data/drug_words.tsv`, `drug_synonyms.tsv`); no licensed vocabulary. Combinations keep all
-their substances, sorted. Containers alone ("Bag", "Syringe") are no drug.
+Rules and short tables of our own (`data/drug_words.tsv`, `drug_synonyms.tsv`); no licensed vocabulary. Combinations
+keep all their substances, sorted. Containers alone ("Bag", "Syringe") are no drug.
 """
 
 from __future__ import annotations

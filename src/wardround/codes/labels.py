@@ -27,6 +27,8 @@ def normalise_label(text: str) -> str:
     >>> normalise_label("  Parkinson\u2019s   Disease \u2013 late ")
     "parkinson's disease - late"
     """
+    if text.isascii():
+        return " ".join(text.replace("`", "'").lower().split())
     folded = unicodedata.normalize("NFKC", text.translate(_MARKS)).casefold().translate(_MARKS)
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 

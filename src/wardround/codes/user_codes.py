@@ -90,6 +90,19 @@ KINDS: Mapping[str, CodeKind] = MappingProxyType(
             ),
             hint="HCUP offers it as Single_Level_CCS_2015.zip ($prref 2015.csv) on hcup-us.ahrq.gov, CCS for ICD-9-CM",
         ),
+        "icd9-procedure-gem": CodeKind(
+            name="icd9-procedure-gem",
+            title="ICD-9-CM procedures to ICD-10-PCS (CMS general equivalence mapping)",
+            columns=("icd9", "icd10"),
+            formats=(
+                CodeFormat(
+                    name="gem-csv",
+                    header=("icd_9", "icd_10"),
+                    row=lambda line: _filled(line["icd_9"], line["icd_10"]),
+                ),
+            ),
+            hint="a csv with the columns icd_9, icd_10, from CMS's gem_i9pcs.txt; only if HCUP's file is not to be had",
+        ),
         "drug-atc": CodeKind(
             name="drug-atc",
             title="drug names to ATC codes",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +25,14 @@ class SpaceIndex:
     trigrams: TrigramIndex
     meanings: WordIndex
     _text: str = field(init=False, repr=False, compare=False)
-    _starts: list[int] = field(init=False, repr=False, compare=False)
+    _lengths: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    _starts: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", "\n".join(("", *self.names, "")))
-        lengths = np.fromiter((len(name) + 1 for name in self.names), dtype=np.int64, count=len(self.names))
-        object.__setattr__(self, "_starts", (np.cumsum(lengths) - lengths + 1).tolist())
+        lengths = np.fromiter(map(len, self.names), dtype=np.int64, count=len(self.names))
+        object.__setattr__(self, "_text", "\n".join(self.names))
+        object.__setattr__(self, "_lengths", lengths)
+        object.__setattr__(self, "_starts", np.cumsum(lengths + 1) - lengths - 1)
 
     @classmethod
     def build(cls, labels: LabelSet, descriptions: Mapping[str, Iterable[str]]) -> SpaceIndex:
@@ -50,14 +51,17 @@ class SpaceIndex:
             meanings=WordIndex.build((*described, *own), len(labels)),
         )
 
-    def containing(self, wanted: str) -> Iterator[int]:
-        """Rows of names that hold the normalised text, by one scan of all names in one string."""
-        place = self._text.find(wanted, 1) if wanted else -1
-        while 0 <= place < len(self._text) - 1:
-            row = bisect_right(self._starts, place) - 1
-            yield row
-            after = self._starts[row + 1] if row + 1 < len(self._starts) else len(self._text)
-            place = self._text.find(wanted, after)
+    def containing(self, wanted: str) -> NDArray[np.int64]:
+        """Rows of names that hold the normalised text, shortest first, one per label; one scan of one string."""
+        places: list[int] = []
+        place = self._text.find(wanted) if wanted else -1
+        while place >= 0:
+            places.append(place)
+            place = self._text.find(wanted, place + len(wanted))
+        rows = np.unique(np.searchsorted(self._starts, np.array(places, dtype=np.int64), side="right") - 1)
+        rows = rows[np.lexsort((rows, self._lengths[rows]))]
+        _, first = np.unique(self.owners[rows], return_index=True)
+        return rows[np.sort(first)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, ready for a block file."""
@@ -68,21 +72,23 @@ class SpaceIndex:
             "word_owners": self.meanings.owners,
             **_as_arrays("trigram", self.trigrams.postings),
             **_as_arrays("word", self.meanings.postings),
+            **_as_arrays("spelling", self.meanings.spellings.postings),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], label_count: int) -> SpaceIndex:
         """The reverse of ``arrays``."""
-        names = unpack_texts(arrays["names"])
+        names, vocabulary = unpack_texts(arrays["names"]), unpack_texts(arrays["vocabulary"])
         return cls(
             names=names,
             owners=arrays["owners"],
             trigrams=TrigramIndex(postings=_postings("trigram", arrays, len(names))),
             meanings=WordIndex(
-                vocabulary=unpack_texts(arrays["vocabulary"]),
+                vocabulary=vocabulary,
                 postings=_postings("word", arrays, len(arrays["word_owners"])),
                 owners=arrays["word_owners"],
                 label_count=label_count,
+                spellings=TrigramIndex(postings=_postings("spelling", arrays, len(vocabulary))),
             ),
         )
 

@@ -69,7 +69,7 @@ class CandidateSpace:
 
     def by_keyword(self, keyword: Query, limit: int | None = None) -> list[Match]:
         """Labels that contain the literal text (case, quotes and spacing aside) in their name or an alias."""
-        return _joined([self._containing(text)[:limit] for text in _each(keyword)])
+        return _joined([self._containing(text, limit) for text in _each(keyword)])
 
     def by_fuzzy(self, text: Query, limit: int = 5) -> list[Match]:
         """Labels spelled most like the text: its trigram neighbours, re-scored by rapidfuzz."""
@@ -79,16 +79,10 @@ class CandidateSpace:
         """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank."""
         return _joined([self._meaning(one, limit) for one in _each(text)])
 
-    def _containing(self, keyword: str) -> list[Match]:
+    def _containing(self, keyword: str, limit: int | None) -> list[Match]:
         wanted = normalise_label(keyword)
-        best: dict[int, tuple[float, str]] = {}
-        for row in self.index.containing(wanted):
-            name, label = self.index.names[row], int(self.index.owners[row])
-            share = len(wanted) / len(name)
-            if share > best.get(label, (0.0, ""))[0]:
-                best[label] = (share, name)
-        ranked = sorted(best, key=lambda label: (-best[label][0], label))
-        return [self._match(label, best[label][0], f"contains it: {best[label][1]}") for label in ranked]
+        found = [(int(self.index.owners[row]), self.index.names[row]) for row in self.index.containing(wanted)[:limit]]
+        return [self._match(label, len(wanted) / len(name), f"contains it: {name}") for label, name in found]
 
     def _spelled_like(self, text: str) -> list[Match]:
         return [self._match(label, score, f"spelled like: {name}") for label, score, name in self._near(text)]
@@ -110,8 +104,9 @@ class CandidateSpace:
 
     def _rankings(self, text: str) -> Iterator[Ranking]:
         yield from self._of_variant(text, 1.0, "")
-        for number, variant in enumerate(expansions(text, load_abbreviations()), start=1):
-            yield from self._of_variant(variant, EXPANSION_WEIGHT / number, f" of {variant!r}")
+        readings = [one for one in expansions(text, load_abbreviations()) if self.index.meanings.coverage(one) > 0]
+        for number, reading in enumerate(readings, start=1):
+            yield from self._of_variant(reading, EXPANSION_WEIGHT / number, f" of {reading!r}")
         if self.encoder is not None and self._vectors is not None:
             similarity = self._vectors @ np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
             nearest = np.argsort(-similarity, kind="stable")[:DEPTH].tolist()

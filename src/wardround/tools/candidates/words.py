@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,7 @@ def terms(text: str) -> list[str]:
     return found + [f"{word[:PREFIX_LENGTH]}~" for word in found if len(word) > PREFIX_LENGTH and word.isalpha()]
 
 
+@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Plural endings off; anything cleverer confuses drugs and organisms."""
     if len(word) > 4 and word.endswith("ies"):
@@ -102,13 +104,16 @@ def stem(word: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordIndex:
-    """BM25 over description rows. ``owners[row]`` is the label (by position) that a description belongs to."""
+    """BM25 over description rows. ``owners[row]`` is the label (by position) that a description belongs to.
+
+    ``spellings`` finds the nearest words of the vocabulary for a word nobody wrote.
+    """
 
     vocabulary: tuple[str, ...]
     postings: Postings
     owners: NDArray[np.int32]
     label_count: int
-    _spellings: list[TrigramIndex] = field(default_factory=list, init=False, repr=False, compare=False)
+    spellings: TrigramIndex
     _numbers: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +130,13 @@ class WordIndex:
         lengths = np.array([len(bag) for _, bag in bags], dtype=np.int64)
         postings = _weighted(flat, np.repeat(np.arange(len(bags), dtype=np.int32), lengths), lengths)
         owners = np.array([owner for owner, _ in bags], dtype=np.int32)
-        return cls(vocabulary=vocabulary, postings=postings, owners=owners, label_count=label_count)
+        return cls(
+            vocabulary=vocabulary,
+            postings=postings,
+            owners=owners,
+            label_count=label_count,
+            spellings=TrigramIndex.build(vocabulary),
+        )
 
     def best_labels(self, text: str, limit: int) -> list[tuple[int, float]]:
         """Label positions with scores, best first: the best description, plus the label's share of the best 200."""
@@ -142,15 +153,18 @@ class WordIndex:
         best += VOTE_SHARE * best.max() * votes / votes.sum()
         return [(int(label), float(best[label])) for label in best_rows(best, limit)]
 
+    def coverage(self, text: str) -> float:
+        """The share of the text's words that some description has."""
+        found = words(text)
+        return sum(word in self._numbers for word in found) / len(found) if found else 0.0
+
     def _known(self, word: str) -> Sequence[int]:
         """The word's number; of a word nobody wrote, those of the nearest spellings."""
         if word in self._numbers:
             return [self._numbers[word]]
         if len(word) < SHORTEST_MISSPELT or not word.isalpha():
             return []
-        if not self._spellings:
-            self._spellings.append(TrigramIndex.build(self.vocabulary))
-        near = [self.vocabulary[row] for row in self._spellings[0].nearest(word, 30) if self.vocabulary[row].isalpha()]
+        near = [self.vocabulary[row] for row in self.spellings.nearest(word, 30) if self.vocabulary[row].isalpha()]
         allowed = 1 if len(word) < 8 else 2
         found = process.extract(word, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed, limit=2)
         return [self._numbers[spelling] for spelling, _, _ in found]

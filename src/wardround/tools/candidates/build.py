@@ -1,0 +1,135 @@
+"""The candidate spaces of the six AgentEHR tasks, from a store's dictionaries and its training subjects.
+
+What is counted or collected from records comes from training subjects only; a label that only test subjects have is
+outside the space, and the benchmark flags samples that need it as unwinnable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from wardround.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, load_drugs, normalise_label
+from wardround.core import RecordError
+from wardround.records import Store
+from wardround.tools.candidates.space import CandidateSpace
+
+NO_UNIT = frozenset({"", "unknown"})
+MOVES = frozenset({"admit", "transfer"})
+Described = dict[str, set[str]]
+Cells = tuple[str | None, ...]
+
+
+def build_candidate_spaces(store: Store, subjects: Iterable[int], user_codes: Path | None) -> dict[str, CandidateSpace]:
+    """The spaces by name; one whose table or dictionary the store lacks is left out.
+
+    ``subjects`` are the training subjects. ``user_codes`` is the folder of added code tables: with an ATC map in it the
+    drugs are `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
+    """
+    training = frozenset(int(subject) for subject in subjects)
+    drugs = load_drugs(user_codes)
+    built = (
+        _ccs_space(store, "diagnoses", user_codes),
+        _ccs_space(store, "procedures", user_codes),
+        _drug_space(
+            store, training, f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates", drugs.label
+        ),
+        _lab_space(store, training),
+        _microbiology_space(store, training),
+        _transfer_space(store, training),
+    )
+    return {space.name: space for space in built if space is not None}
+
+
+def _ccs_space(store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None) -> CandidateSpace:
+    """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
+    grouper = load_ccs(kind, user_codes)
+    described = {label: set(rows) for label, rows in load_ccs_words(kind).items()}
+    for code, version, title in _dictionary(store, f"d_icd_{kind}", ("icd_code", "icd_version", "long_title")):
+        category = grouper.category(code, version) if code and version in ("9", "10") else None
+        if category and title:
+            described.setdefault(category.label, set()).add(title)
+    return CandidateSpace(name=f"{kind}_ccs_candidates", labels=grouper.label_set(), descriptions=described)
+
+
+def _drug_space(
+    store: Store, training: frozenset[int], name: str, label: Callable[[str | None, str | None], str | None]
+) -> CandidateSpace | None:
+    """The labels of training prescriptions, described by the drug names they were ordered under."""
+    described: Described = {}
+    seen: dict[Cells, str | None] = {}
+    for drug, ndc in _training_rows(store, "prescriptions", ("drug", "ndc"), training):
+        if (drug, ndc) not in seen:
+            seen[drug, ndc] = label(drug, ndc)
+        found = seen[drug, ndc]
+        if found and drug:
+            described.setdefault(found, set()).add(drug)
+    return _space(name, described)
+
+
+def _lab_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+    """The labels of the laboratory's dictionary, described by fluid and category; without one, those of training."""
+    described: Described = {}
+    for label, fluid, category in _dictionary(store, "d_labitems", ("label", "fluid", "category")):
+        described.setdefault(label or "", set()).add(f"{label} {fluid or ''} {category or ''}")
+    if not described:
+        described = {label or "": set() for (label,) in _training_rows(store, "labevents", ("label",), training)}
+    return _space("labevents_candidates", described)
+
+
+def _microbiology_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+    """The test names of training subjects, described by the specimens they were done on."""
+    described: Described = {}
+    for test, specimen in _training_rows(store, "microbiologyevents", ("test_name", "spec_type_desc"), training):
+        described.setdefault(test or "", set()).add(f"{test} {specimen or ''}")
+    return _space("microbiologyevents_candidates", described)
+
+
+def _transfer_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+    """The care units that training subjects were admitted or moved to."""
+    rows = _training_rows(store, "transfers", ("careunit", "eventtype"), training)
+    units = {unit for unit, kind in rows if unit and (kind or "").casefold() in MOVES}
+    return _space("transfers_candidates", {unit: set() for unit in units if unit.strip().casefold() not in NO_UNIT})
+
+
+def _space(name: str, described: Described) -> CandidateSpace | None:
+    """One label per spelling that compares equal, with the descriptions of all of them."""
+    labels = LabelSet(name=name, labels=distinct_labels(described))
+    if not labels.labels:
+        return None
+    merged: Described = {}
+    for spelling, rows in described.items():
+        label = labels.resolve(spelling)
+        if label is not None:
+            merged.setdefault(label, set()).update(
+                row for row in rows if normalise_label(row) != normalise_label(label)
+            )
+    return CandidateSpace(name=name, labels=labels, descriptions=merged)
+
+
+def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[Cells]:
+    """The rows of a dictionary as text; nothing if the store has none."""
+    try:
+        table = store.dictionary(name)
+    except RecordError:
+        return
+    yield from _rows(table.to_pydict(), columns)
+
+
+def _training_rows(store: Store, table: str, columns: tuple[str, ...], training: frozenset[int]) -> Iterator[Cells]:
+    """The distinct rows of each training subject as text; nothing if the store lacks the table."""
+    if table not in store.table_names:
+        return
+    for subject, batch in store.scan(table):
+        if subject in training:
+            held = [column for column in columns if column in batch.schema.names]
+            yield from dict.fromkeys(_rows(batch.select(held).to_pydict(), columns))
+
+
+def _rows(data: Mapping[str, list[object]], columns: tuple[str, ...]) -> Iterator[Cells]:
+    """Rows of the named columns; a column the data lacks is all None."""
+    length = max((len(values) for values in data.values()), default=0)
+    lists = [data.get(column, [None] * length) for column in columns]
+    for cells in zip(*lists, strict=True):
+        yield tuple(None if cell is None else str(cell) for cell in cells)
