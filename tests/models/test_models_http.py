@@ -306,3 +306,18 @@ def test_history_goes_out_byte_for_byte() -> None:
     )
     _, server = completed([text("ok")], ask(messages))
     assert b",".join(message.wire for message in messages) in server.requests[0].body
+
+
+def test_a_timed_out_or_cancelled_call_leaves_the_endpoint_usable() -> None:
+    async def use(model: Any, server: FakeServer) -> int:
+        for _ in range(5):
+            task = asyncio.create_task(model.complete(ask()))
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        replies = await asyncio.gather(*(model.complete(ask(ordinal=n)) for n in range(6)))
+        assert all(reply.message.content == "ok" for reply in replies)
+        return len(model.endpoint._lines)
+
+    assert serving([replace(text("ok"), seconds=0.1)], use, max_concurrent=3) <= 3

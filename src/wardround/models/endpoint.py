@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,25 +55,17 @@ class Endpoint:
         self.breaker = Breaker()
         self.slots = asyncio.Semaphore(max_concurrent)
         self._api_key = api_key
-        headers = {"content-type": "application/json"}
-        if api_key:
-            headers["authorization"] = f"Bearer {api_key}"
-        seconds = self.policy.attempt_seconds
-        self._client = httpx2.AsyncClient(
-            headers=headers,
-            timeout=httpx2.Timeout(seconds, connect=min(self.policy.connect_seconds, seconds), pool=None),
-            limits=httpx2.Limits(
-                max_connections=max_concurrent, max_keepalive_connections=max_concurrent, keepalive_expiry=4.0
-            ),
-            trust_env=not is_loopback(url),
-        )
+        self._trust_environment = not is_loopback(url)
+        self._tls = _tls_context(url, trust_environment=self._trust_environment)
+        self._lines: list[httpx2.AsyncClient] = []
+        self._free_lines: list[httpx2.AsyncClient] = []
 
     async def post(self, path: str, body: bytes, *, seconds: float) -> Answer:
         """Try once, for at most the given time."""
         seconds = min(seconds, self.policy.attempt_seconds)
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._client.post(self.base_url + path, content=body)
+            async with asyncio.timeout(seconds), self._line() as line:
+                response = await line.post(self.base_url + path, content=body)
         except (TimeoutError, httpx2.TimeoutException) as error:
             waited = "no connection" if isinstance(error, httpx2.ConnectTimeout) else f"no reply within {seconds:g} s"
             return self._failed(Fault(kind="timeout", message=waited))
@@ -85,8 +80,8 @@ class Endpoint:
     async def served_models(self) -> tuple[str, ...] | None:
         """Names of the models it serves, None where it does not say. Raises ProviderError when asking on is no use."""
         try:
-            async with asyncio.timeout(self.policy.connect_seconds):
-                response = await self._client.get(self.base_url + "/models")
+            async with asyncio.timeout(self.policy.connect_seconds), self._line() as line:
+                response = await line.get(self.base_url + "/models")
         except (TimeoutError, httpx2.TransportError, httpx2.DecodingError) as error:
             raise ProviderError(
                 f"cannot reach {self.base_url} ({_reason(error)}); is the server running, and is the URL right?"
@@ -101,7 +96,38 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for line in self._lines:
+            await line.aclose()
+        self._lines.clear()
+        self._free_lines.clear()
+
+    @asynccontextmanager
+    async def _line(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """Lend a client that holds one connection. A shared pool walks all its connections for every request, which at
+        256 of them costs more than the request. A line that met an error is closed, not lent again."""
+        line = self._free_lines.pop() if self._free_lines else self._new_line()
+        try:
+            yield line
+        except BaseException:
+            self._lines.remove(line)
+            await line.aclose()
+            raise
+        self._free_lines.append(line)
+
+    def _new_line(self) -> httpx2.AsyncClient:
+        headers = {"content-type": "application/json"}
+        if self._api_key:
+            headers["authorization"] = f"Bearer {self._api_key}"
+        seconds = self.policy.attempt_seconds
+        line = httpx2.AsyncClient(
+            headers=headers,
+            timeout=httpx2.Timeout(seconds, connect=min(self.policy.connect_seconds, seconds), pool=None),
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=4.0),
+            verify=self._tls,
+            trust_env=self._trust_environment,
+        )
+        self._lines.append(line)
+        return line
 
     def _judge(self, response: httpx2.Response) -> Answer:
         status = response.status_code
@@ -138,6 +164,13 @@ class Endpoint:
         if self._api_key:
             said = said.replace(self._api_key, "***")
         return f"{status} {response.reason_phrase}{': ' + said if said else ''}{_HINTS.get(status, '')}"
+
+
+def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
+    """The usual certificates for https; for plain http a context that would trust nobody, and loads nothing."""
+    if url.scheme == "https":
+        return httpx2.create_ssl_context(trust_env=trust_environment)
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _reason(error: BaseException) -> str:
