@@ -31,10 +31,10 @@ def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, 
     return _svg(body, height=14 + len(rows) * _ROW + 18, title=title)
 
 
-def bars(rows: Sequence[tuple[str, float, str]], *, title: str) -> Markup:
-    """Horizontal bars: (label, size, text beside the bar)."""
+def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | None = None) -> Markup:
+    """Horizontal bars: (label, size, text beside the bar). ``full`` is the size of a whole bar; default the largest."""
     plot = _WIDTH - _LABEL - 90
-    largest = max((size for _, size, _ in rows), default=0) or 1
+    largest = full or max((size for _, size, _ in rows), default=0) or 1
     body = []
     for n, (label, size, text) in enumerate(rows):
         y = n * _ROW

@@ -148,7 +148,7 @@ class WorkQueue:
         found = dict(self._connection.execute("SELECT state, count(*) FROM work GROUP BY state").fetchall())
         return Counts(open=found.get("open", 0), leased=found.get("leased", 0), done=found.get("done", 0))
 
-    def keys(self, state: str | None = None) -> list[str]:
+    def listed(self, state: str | None = None) -> list[str]:
         """List episode keys in order, of one state or of all."""
         query = "SELECT key FROM work WHERE state = coalesce(?, state) ORDER BY ordinal"
         return [row[0] for row in self._connection.execute(query, (state,))]

@@ -1,0 +1,154 @@
+"""A run from start to report on the synthetic hospital, with the offline policy, through the public functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wardround.core import Progress, UserError
+from wardround.log import LogReader
+from wardround.runs import (
+    EpisodeKey,
+    RunFolder,
+    RunSettings,
+    WorkQueue,
+    compare,
+    execute,
+    read_results,
+    score_run,
+    start,
+    summarise_run,
+    write_report,
+)
+
+TASKS = ("diagnoses", "labevents", "microbiology", "prescriptions", "procedures", "transfers")
+
+
+@pytest.fixture(scope="module")
+def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
+    return RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), limit=2)
+
+
+@pytest.fixture(scope="module")
+def finished(settings: RunSettings, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = start(tmp_path_factory.mktemp("runs") / "run", settings)
+    counts = execute(folder, concurrency=4)
+    assert counts.done == counts.total
+    return folder
+
+
+def test_all_six_tasks_are_played_and_scored(finished: RunFolder) -> None:
+    scores = score_run(finished)
+    assert {score.task for score in scores} == set(TASKS)
+    assert all(score.finish == "finish" for score in scores)
+    assert any(score.score.f1 > 0 for score in scores)
+    assert read_results(finished) == scores
+
+
+def test_the_manifest_says_what_decided_the_results(finished: RunFolder, settings: RunSettings) -> None:
+    manifest = json.loads((finished.path / "manifest.json").read_text())
+    assert manifest["policy"] == "known_at"
+    assert RunFolder.open(finished.path).settings == settings.resolved()
+    for name in ("store_digest", "benchmark_digest", "spec_sha256", "wardround", "settings_sha256"):
+        assert manifest[name]
+    assert any("react" in name for name in manifest["prompts"])
+    assert any("diagnoses" in name for name in manifest["prompts"])
+
+
+def test_the_same_settings_give_the_same_results(finished: RunFolder, settings: RunSettings, tmp_path: Path) -> None:
+    again = start(tmp_path / "again", settings)
+    execute(again, workers=2, concurrency=3)
+    assert without_times(again) == without_times(finished)
+
+
+def test_a_finished_episode_is_never_repeated(finished: RunFolder) -> None:
+    with LogReader(finished.logs) as reader:
+        before = [(entry.key, entry.ended) for entry in reader.episodes()]
+    execute(RunFolder.open(finished.path))
+    with LogReader(finished.logs) as reader:
+        assert [(entry.key, entry.ended) for entry in reader.episodes()] == before
+
+
+def test_no_agent_sees_its_target(finished: RunFolder) -> None:
+    scores = {score.episode: score for score in score_run(finished)}
+    with LogReader(finished.logs) as reader:
+        for trajectory in reader.trajectories():
+            assert trajectory.turns, trajectory.episode
+            text = trajectory.turns[0].prompt[1].content or ""
+            assert str(scores[trajectory.episode].subject_id) in text
+            facts = json.dumps(dict(trajectory.facts))
+            assert "target" not in facts
+
+
+def test_an_unfinished_run_reports_what_there_is(settings: RunSettings, tmp_path: Path) -> None:
+    folder = start(tmp_path / "run", settings)
+    page = write_report(folder, score_run(folder), summarise_run([], seed=0))
+    assert "are not finished" in page.read_text()
+
+
+def test_the_report_shows_every_task_and_escapes_record_text(finished: RunFolder) -> None:
+    scores = score_run(finished)
+    page = write_report(finished, scores, summarise_run(scores, seed=0))
+    text = page.read_text()
+    assert all(f"<td>{task}</td>" in text for task in TASKS)
+    assert "<script" not in text
+    pages = list((finished.path / "report" / "episodes").glob("*.html"))
+    assert len(pages) == len(scores)
+    assert all(name.name in text for name in pages)
+    assert "<script" not in pages[0].read_text()
+
+
+def test_a_run_compared_with_itself_differs_by_nothing(finished: RunFolder) -> None:
+    scores = score_run(finished)
+    rows = compare(scores, scores, names=("a", "b"), seed=0)
+    assert {row.task for row in rows} == set(TASKS)
+    assert all(row.test.difference.estimate == 0 for row in rows)
+    assert all(row.test.p_value in (None, 1.0) for row in rows)
+
+
+def test_progress_reaches_the_end(settings: RunSettings, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    execute(folder, report=seen.append)
+    assert seen[-1].done == seen[-1].total == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: replace(s, agents=("nobody",)), "nobody"),
+        (lambda s: replace(s, tasks=("astrology",)), "astrology"),
+        (lambda s: replace(s, models=("openai/x",)), "--base-url"),
+        (lambda s: replace(s, split="train", strata=("common",), limit=0), "no sample"),
+    ],
+)
+def test_a_run_that_cannot_work_is_refused_before_it_starts(
+    settings: RunSettings, tmp_path: Path, change: Callable[[RunSettings], RunSettings], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        start(tmp_path / "run", change(settings))
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(finished: RunFolder, settings: RunSettings) -> None:
+    with pytest.raises(UserError, match="--resume"):
+        start(finished.path, settings)
+
+
+def test_a_queue_lost_with_a_crash_is_filled_again(settings: RunSettings, tmp_path: Path) -> None:
+    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    folder.queue.unlink()
+    assert execute(folder).done == 2
+    queue = WorkQueue(folder.queue)
+    assert [EpisodeKey.parse(key).task for key in queue.listed()] == ["transfers"] * 2
+    queue.close()
+
+
+def without_times(folder: RunFolder) -> list[object]:
+    """Scored rows without the wall-clock figures."""
+    scores = score_run(folder)
+    return [replace(score, use=replace(score.use, model_seconds=0.0, tool_seconds=0.0)) for score in scores]
