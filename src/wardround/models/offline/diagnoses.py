@@ -20,7 +20,7 @@ from wardround.models.offline.plan import (
     tally,
     thinking,
 )
-from wardround.models.offline.rules import load_rules, names
+from wardround.models.offline.rules import names
 from wardround.models.offline.steps import (
     Answer,
     Plan,
@@ -43,15 +43,6 @@ def _organisms(known: Known, results: Sequence[Result]) -> list[Note]:
     ]
 
 
-def _by_age(known: Known) -> list[Note]:
-    age = float(known.first("age", "60").rstrip("+"))
-    return [
-        Note(kind="thought", value=thought, amount=weight)
-        for least, thought, weight in load_rules()[TASK]["age"]
-        if age >= least
-    ]
-
-
 def _lasts(label: str) -> float:
     """Return how likely a category of one earlier stay holds again."""
     if any(word in label for word in names(TASK, "acute")):
@@ -63,8 +54,7 @@ def _answer(known: Known, shift: float) -> Answer:
     beliefs = Beliefs()
     for note in known.of("past"):
         beliefs.add(note.value, min(_lasts(note.value.lower()) + 0.1 * (note.amount - 1), 0.9), note.rows)
-    known.add(_by_age(known))
-    believe_thoughts(known, beliefs)
+    believe_thoughts(TASK, known, beliefs)
     return settled(beliefs, least=0.42 + shift, most=18, fewest=3)
 
 
@@ -93,7 +83,7 @@ PLAN = Plan(
             read=thinking(_organisms, TASK),
         ),
         care(TASK),
-        search_step(TASK, always=lambda known: [note.value for note in _by_age(known)]),
+        search_step(TASK),
     ),
     answer=_answer,
 )

@@ -25,7 +25,7 @@ from wardround.models.offline.steps import (
     believe_thoughts,
     care,
     drugs,
-    place_and_habits,
+    place,
     reason_to_come,
     settled,
 )
@@ -36,7 +36,7 @@ def _procedures(known: Known, shift: float) -> Answer:
     for note in known.of("past"):
         again = any(word in note.value.lower() for word in names("procedures", "repeated"))
         beliefs.add(note.value, min((0.35 if again else 0.1) + 0.05 * (note.amount - 1), 0.7), note.rows)
-    believe_thoughts(known, beliefs)
+    believe_thoughts("procedures", known, beliefs)
     return settled(beliefs, least=0.33 + shift, most=4)
 
 
@@ -45,7 +45,7 @@ PROCEDURES = Plan(
     steps=(
         TABLES,
         STAY,
-        place_and_habits("procedures"),
+        place("procedures"),
         Step(
             name="procedures of earlier stays",
             ask=lambda known: (
@@ -73,7 +73,7 @@ def _transfers(known: Known, shift: float) -> Answer:
             beliefs.add(named.get(following, following), weight)
     if here:
         beliefs.add(here, 0.3 if stay_hours(known) > 12 else 0.05, known.of("unit")[0].rows)
-    believe_thoughts(known, beliefs)
+    believe_thoughts("transfers", known, beliefs)
     return settled(beliefs, least=1.1, most=1)
 
 
@@ -86,7 +86,7 @@ TRANSFERS = Plan(
         Step(
             name="how ill the patient came",
             ask=lambda known: [queries.complaints()] if known.table("triage") else [],
-            read=together(tally("acuity", "acuity"), thinking(tally("complaint", "chiefcomplaint"), "transfers")),
+            read=thinking(together(tally("acuity", "acuity"), tally("complaint", "chiefcomplaint")), "transfers"),
         ),
         Step(
             name="units of earlier stays",
@@ -95,7 +95,7 @@ TRANSFERS = Plan(
         ),
         care("transfers"),
         search_step(
-            "transfers", always=lambda known: sorted({unit for _, _, unit, _ in load_rules()["transfers"]["next"]})
+            "transfers", also=lambda known: sorted({unit for _, _, unit, _ in load_rules()["transfers"]["next"]})
         ),
     ),
     answer=_transfers,

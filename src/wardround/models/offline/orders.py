@@ -6,7 +6,7 @@ from wardround.models.offline import queries
 from wardround.models.offline.beliefs import Beliefs
 from wardround.models.offline.notes import Known
 from wardround.models.offline.plan import STAY, TABLES, Step, hour_of, names_found, search_step, share_of, since
-from wardround.models.offline.rules import names
+from wardround.models.offline.rules import load_rules, names
 from wardround.models.offline.steps import (
     Answer,
     Plan,
@@ -14,18 +14,21 @@ from wardround.models.offline.steps import (
     believe_thoughts,
     care,
     drugs,
-    place_and_habits,
+    place,
     settled,
 )
+
+_PANEL_DRAWS = 3.0
+
+
+def _panel() -> dict[str, float]:
+    return dict.fromkeys(names("labevents", "panel"), _PANEL_DRAWS)
 
 
 def _labevents(known: Known, shift: float) -> Answer:
     beliefs = Beliefs()
     for note in known.of("drawn"):
         beliefs.add(note.value, note.amount, note.rows)
-    if not known.of("drawn"):
-        for label in names("labevents", "panel"):
-            beliefs.add(names_found(known).get(label, label), 0.5)
     return settled(beliefs, least=0.3 + shift, most=45, fewest=4)
 
 
@@ -34,27 +37,15 @@ LABEVENTS = Plan(
     steps=(
         TABLES,
         STAY,
-        place_and_habits("labevents"),
+        place("labevents"),
         Step(
-            name="draws of this stay",
-            ask=lambda known: (
-                [queries.shares("labevents", "label", "charttime", since(known), hour=hour_of(known))]
-                if known.table("labevents")
-                else []
-            ),
-            read=share_of("drawn", "label"),
+            name="draws of this stay, as if three of the usual panel had come before",
+            ask=lambda known: [queries.shares("labevents", "label", "charttime", since(known), hour=hour_of(known))],
+            read=share_of("drawn", "label", prior=_panel, base=_PANEL_DRAWS),
             otherwise=lambda known: [queries.by_time("labevents", since(known))],
         ),
-        Step(
-            name="draws of earlier stays",
-            ask=lambda known: (
-                [queries.shares("labevents", "label", "charttime", "", hour=hour_of(known))]
-                if known.table("labevents") and not known.of("drawn")
-                else []
-            ),
-            read=share_of("drawn", "label"),
-        ),
-        search_step("labevents", always=lambda known: names("labevents", "panel")),
+        abnormal("labevents"),
+        search_step("labevents", also=lambda known: names("labevents", "panel")),
     ),
     answer=_labevents,
 )
@@ -64,7 +55,7 @@ def _microbiology(known: Known, shift: float) -> Answer:
     beliefs = Beliefs()
     for note in known.of("test"):
         beliefs.add(note.value, note.amount * 0.9, note.rows)
-    believe_thoughts(known, beliefs)
+    believe_thoughts("microbiology", known, beliefs)
     return settled(beliefs, least=0.3 + shift, most=4)
 
 
@@ -73,7 +64,7 @@ MICROBIOLOGY = Plan(
     steps=(
         TABLES,
         STAY,
-        place_and_habits("microbiology"),
+        place("microbiology"),
         Step(
             name="tests sent so far",
             ask=lambda known: (
@@ -93,17 +84,33 @@ MICROBIOLOGY = Plan(
 )
 
 
+_USUAL_ORDERS = 3.0
+
+
 def _prescriptions(known: Known, shift: float) -> Answer:
     beliefs = Beliefs()
     named = names_found(known)
     for note in known.of("ordered"):
         beliefs.add(named.get(note.value, note.value), note.amount, note.rows)
-    believe_thoughts(known, beliefs)
-    return settled(beliefs, least=0.2 + shift, most=10, fewest=2)
+    believe_thoughts("prescriptions", known, beliefs)
+    return settled(beliefs, least=0.25 + shift, most=4, fewest=2)
 
 
-def _label_column(known: Known) -> str:
-    return "atc_label" if "atc" in known.space else "drug"
+def _usual() -> dict[str, float]:
+    return {name: _USUAL_ORDERS * share for name, share in load_rules()["prescriptions"]["usual"]}
+
+
+def _orders(column: str) -> Step:
+    return Step(
+        name=f"orders so far by {column}",
+        ask=lambda known: (
+            [queries.shares("prescriptions", column, "starttime", "")]
+            if known.table("prescriptions") and ("atc" in known.space) == (column == "atc_label")
+            else []
+        ),
+        read=share_of("ordered", column, prior=_usual, base=_USUAL_ORDERS),
+        otherwise=lambda known: [queries.by_time("prescriptions", since(known))],
+    )
 
 
 PRESCRIPTIONS = Plan(
@@ -111,30 +118,11 @@ PRESCRIPTIONS = Plan(
     steps=(
         TABLES,
         STAY,
-        place_and_habits("prescriptions"),
-        Step(
-            name="orders of this stay",
-            ask=lambda known: (
-                [queries.shares("prescriptions", _label_column(known), "starttime", since(known, hours_before=12))]
-                if known.table("prescriptions")
-                else []
-            ),
-            read=share_of("ordered", "atc_label", "drug"),
-            otherwise=lambda known: [queries.by_time("prescriptions", since(known))],
-        ),
-        Step(
-            name="orders of earlier stays",
-            ask=lambda known: (
-                [queries.shares("prescriptions", _label_column(known), "starttime", "")]
-                if known.table("prescriptions") and len(known.of("ordered")) < 10
-                else []
-            ),
-            read=share_of("ordered", "atc_label", "drug"),
-        ),
+        place("prescriptions"),
+        _orders("drug"),
+        _orders("atc_label"),
         abnormal("prescriptions"),
-        search_step(
-            "prescriptions", always=lambda known: [note.value for note in known.of("ordered") if note.amount >= 0.15]
-        ),
+        search_step("prescriptions", also=lambda known: [note.value for note in known.of("ordered")[:20]]),
     ),
     answer=_prescriptions,
 )

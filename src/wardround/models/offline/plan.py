@@ -10,7 +10,7 @@ from wardround.core import format_time, parse_time
 from wardround.models.offline import queries
 from wardround.models.offline.conversation import Result
 from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.rules import rules_for
+from wardround.models.offline.rules import load_rules, rules_for
 
 _PHRASES_PER_SEARCH = 12
 _MOST_SEARCHES = 3
@@ -189,12 +189,22 @@ PLACE = Step(
 )
 
 
-def search_step(task: str, *, always: Callable[[Known], Sequence[str]] = lambda known: ()) -> Step:
+def habits(task: str, known: Known) -> list[Note]:
+    """Return what is thought of always, at the patient's age, and with this kind of admission."""
+    rules = load_rules()[task]
+    age = float(known.first("age", "60").rstrip("+"))
+    likely = [(thought, weight) for least, thought, weight in rules.get("age", ()) if age >= least]
+    likely += [(thought, weight) for thought, weight in rules.get("always", ())]
+    thoughts = [Note(kind="thought", value=thought, amount=weight) for thought, weight in likely]
+    return thoughts + thoughts_on(task, "admission", known.first("admission"))
+
+
+def search_step(task: str, *, also: Callable[[Known], Sequence[str]] = lambda known: ()) -> Step:
     """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn."""
 
     def phrases(known: Known) -> list[str]:
-        weights: dict[str, float] = dict.fromkeys(always(known), 1.0)
-        for note in known.of("thought"):
+        weights: dict[str, float] = dict.fromkeys(also(known), 1.0)
+        for note in known.of("thought") + habits(task, known):
             weights[note.value] = weights.get(note.value, 0.0) + note.amount
         ranked = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
         return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
@@ -233,17 +243,23 @@ def names_found(known: Known) -> dict[str, str]:
     return {phrase: label for phrase, _, label in pairs if label}
 
 
-def share_of(kind: str, *columns: str) -> Reading:
-    """Read ``queries.shares``: a value with its share of moments, in which those at this time of day count double."""
+def share_of(kind: str, column: str, *, prior: Callable[[], Mapping[str, float]] = dict, base: float = 0.0) -> Reading:
+    """Read ``queries.shares``: a value with its share of moments, those at this time of day counted twice.
+
+    ``prior`` are moments added for some values, out of ``base`` moments added for all.
+    """
 
     def read(known: Known, results: Sequence[Result]) -> list[Note]:
-        found = []
+        seen, moments, rows = dict(prior()), base, {}
         for row in rows_of(results):
-            share = number(row, "n", 1) / max(number(row, "draws"), 1)
-            if (near := number(row, "near_draws")) >= 2:
-                share = (share + 2 * number(row, "near") / near) / 3
-            value = next((row[column] for column in columns if row.get(column)), "")
-            found.append(Note(kind=kind, value=value, amount=round(share, 3), rows=row_ids(row)))
-        return [note for note in found if note.value and note.amount > 0]
+            value = row.get(column, "")
+            moments = base + number(row, "draws", 1) + number(row, "near_draws")
+            seen[value] = seen.get(value, 0.0) + number(row, "n", 1) + number(row, "near")
+            rows[value] = row_ids(row)
+        return [
+            Note(kind=kind, value=value, amount=round(amount / moments, 3), rows=rows.get(value, ()))
+            for value, amount in sorted(seen.items(), key=lambda item: (-item[1], item[0]))
+            if value and moments
+        ]
 
     return read

@@ -12,6 +12,7 @@ from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.plan import (
     PLACE,
     Step,
+    habits,
     names_found,
     number,
     row_ids,
@@ -20,9 +21,7 @@ from wardround.models.offline.plan import (
     tally,
     thinking,
     thoughts_on,
-    together,
 )
-from wardround.models.offline.rules import load_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +49,16 @@ def settled(beliefs: Beliefs, *, least: float, most: int, fewest: int = 1) -> An
     return Answer(labels=tuple(labels), evidence=evidence)
 
 
-def believe_thoughts(known: Known, beliefs: Beliefs) -> None:
+def believe_thoughts(task: str, known: Known, beliefs: Beliefs) -> None:
     """Add every thought under its official name."""
     named = names_found(known)
-    for note in known.of("thought"):
+    for note in known.of("thought") + habits(task, known):
         beliefs.add(named.get(note.value, note.value), note.amount, note.rows)
 
 
-def place_and_habits(task: str) -> Step:
-    """PLACE, with what units and services make one think of, and what is always thought of."""
-    habits = load_rules()[task].get("always", [])
-    always = [Note(kind="thought", value=thought, amount=weight) for thought, weight in habits]
-    return PLACE.reading(together(thinking(PLACE.read, task), lambda known, results: always))
+def place(task: str) -> Step:
+    """PLACE, with what units and services make one think of."""
+    return PLACE.reading(thinking(PLACE.read, task))
 
 
 def counted(task: str, kind: str, table: str, column: str, time: str) -> Step:
