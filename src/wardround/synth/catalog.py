@@ -1,4 +1,4 @@
-"""What the hospital knows: analytes, panels, conditions, drugs, cultures, procedures, units, read from ``data/*.toml``."""
+"""What the hospital knows: analytes, conditions, drugs, cultures, procedures, units, read from ``data/*.toml``."""
 
 from __future__ import annotations
 

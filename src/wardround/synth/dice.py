@@ -1,6 +1,6 @@
 """Seeded chance for one subject.
 
-Built on ``random.random`` alone, whose stream Python promises to keep, so that a seed means the same hospital everywhere.
+Built on ``random.random`` alone, whose stream Python promises to keep: a seed means the same hospital everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables that only name things: d_*, provider, caregiver. Derived from the catalog, so that every code used is named."""
+"""The tables that only name things: d_*, provider, caregiver. Made from the catalog, so that every code has a name."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from wardround.synth.dice import Dice
 from wardround.synth.ids import Numbers
 from wardround.synth.person import Subject
 
+_ICU_ACTS = frozenset({"intubation", "arterial_line", "ventilation_brief"})
 ICU_KINDS = frozenset({"micu", "sicu", "ccu", "cvicu", "neuro_icu"})
 
 
@@ -67,6 +68,7 @@ class Encounter:
     problems: tuple[Problem, ...]
     places: tuple[Place, ...]
     acts: tuple[Act, ...]
+    ventilation: tuple[int, int] | None
     elective: bool
     number: int
 
@@ -116,7 +118,12 @@ def _problems(dice: Dice, catalog: Catalog, subject: Subject, principal: Problem
 def _acts(dice: Dice, catalog: Catalog, problems: list[Problem], end: int) -> list[Act]:
     acts: dict[str, Act] = {}
     for problem in problems:
+        groups = problem.condition.get("one_procedure")
+        dropped = {key for group in groups for key in set(group) - {dice.pick(group)}}
         for key, share, day in problem.condition.get("procedures"):
+            if key in dropped:
+                continue
+            share = 1.0 if any(key in group for group in groups) else share
             row = catalog.procedures[key]
             at = problem.onset + int(day * DAY) + int(dice.between(1.5, 7) * HOUR)
             if row.get("surgery") and day >= 1:
@@ -211,6 +218,36 @@ def _named_events(places: list[Place], end: int) -> list[Place]:
     return named
 
 
+def _settle(
+    dice: Dice, catalog: Catalog, acts: list[Act], places: list[Place], fatal: bool
+) -> tuple[list[Act], tuple[int, int] | None]:
+    """Bring intensive care procedures into intensive care, or drop them; returns the acts and when a ventilator ran."""
+    icu = [place for place in places if place.is_icu]
+    if not icu:
+        return [act for act in acts if act.key not in _ICU_ACTS], None
+    start, end = icu[0].start, icu[-1].end
+    settled, tube = [], None
+    for act in acts:
+        moment = act.moment
+        if act.key in _ICU_ACTS or act.key == "central_line":
+            moment = at_minute(start + dice.between(0.2, 2.5) * HOUR) if not start <= moment < end else moment
+        settled.append(Act(key=act.key, row=act.row, moment=moment))
+        if act.key in ("intubation", "ventilation_brief"):
+            tube = moment if act.key == "intubation" else start + 5 * MINUTE
+    ventilation = None
+    if tube is not None and end - tube > 3 * HOUR:
+        brief = any(act.key == "ventilation_brief" for act in acts)
+        length = dice.between(4, 14) * HOUR if brief else (end - tube) * dice.between(0.5, 0.85)
+        stop = end if fatal and not brief else min(int(tube + length), end - 90 * MINUTE)
+        ventilation = (tube, at_minute(stop))
+        if not brief:
+            key = "ventilation_long" if ventilation[1] - tube > 96 * HOUR else "ventilation"
+            settled.append(Act(key=key, row=catalog.procedures[key], moment=tube))
+    else:
+        settled = [act for act in settled if act.key not in ("intubation", "ventilation_brief")]
+    return sorted(settled, key=lambda act: (act.moment, act.key)), ventilation
+
+
 def _mortality(condition: Condition, subject: Subject, age: int, level: float, burden: float) -> float:
     age_factor = 0.35 if age < 45 else 0.7 if age < 65 else 1.1 if age < 80 else 1.7
     return min(0.6, float(condition.get("mortality", 0.01)) * age_factor * level**2 * (0.75 + 0.06 * burden))
@@ -254,16 +291,21 @@ def plan_encounter(
         onset = max(start, end - int(dice.between(10, 30) * HOUR))
         problems.append(Problem(condition=terminal, severity=1.0, onset=onset, role="terminal"))
     acts = _acts(dice, catalog, problems, end)
+    if not icu and any(act.key == "intubation" for act in acts):
+        icu, icu_hours = True, min(24 * dice.skewed(2.6, 0.4), (end - start) / HOUR - 8)
+        icu = icu_hours > 8
     plan = {
         "arrival": arrival,
         "admit": admit,
         "ed_out": ed_out,
         "end": end,
-        "icu_hours": icu_hours,
+        "icu_hours": icu_hours if icu else 0.0,
         "icu_direct": dice.chance(0.78),
         "fatal": fatal,
         "dies_in_icu": fatal and icu and dice.chance(0.8),
     }
+    places = _places(dice, catalog, numbers, plan, condition, acts)
+    acts, ventilation = _settle(dice, catalog, acts, places, fatal)
     return Encounter(
         hadm_id=numbers.encounter.take(),
         version=10 if subject.real_year(admit) >= 2015.75 else 9,
@@ -275,8 +317,9 @@ def plan_encounter(
         death=end if fatal else None,
         principal=principal,
         problems=tuple(problems),
-        places=tuple(_places(dice, catalog, numbers, plan, condition, acts)),
+        places=tuple(places),
         acts=tuple(acts),
+        ventilation=ventilation,
         elective=elective,
         number=number,
     )

@@ -72,7 +72,7 @@ def write_admission(pen: Pen, stay: Encounter) -> str:
     else:
         insurance = dice.weighted({"Other": 66, "Medicaid": 20, "Medicare": 14})
     young = stay.age < 45
-    marital = subject.baseline.setdefault("_marital", dice.unit())
+    marital = subject.baseline["marital"]
     shares = pen.catalog.people["marital_young" if young else "marital_old"]
     registered = stamp(stay.arrival) if stay.ed_out is not None else ""
     left = stamp(stay.ed_out) if stay.ed_out is not None else ""

@@ -1,7 +1,7 @@
 """Numbers of the synthetic hospital: unique, a function of (subject index, running number) alone, none of them real.
 
 Every kind owns a block of numbers per subject. Kinds whose real numbers look random are scrambled by a bijection, so
-that a number says nothing about order in time; labevent_id and microevent_id run up within a subject as the real ones do.
+that a number says nothing about order in time; labevent_id and microevent_id run up within a subject, as in MIMIC.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from wardround.synth.signals import Signals
 
 Draws = dict[int, set[str]]
 Values = dict[str, float]
+Results = list[tuple[int, Values]]
+"""(moment, values) of every draw of a stay."""
 _HEMOLYZED = "HEMOLYSIS FALSELY ELEVATES THIS TEST."
 
 
@@ -240,7 +242,7 @@ class Laboratory:
         return text, number, flag, ""
 
 
-def write_labs(pen: Pen, stay: Encounter, signals: Signals) -> list[tuple[int, Values]]:
+def write_labs(pen: Pen, stay: Encounter, signals: Signals) -> Results:
     """Draw and write all laboratory results of a stay; returns (moment, values) of every draw."""
     laboratory = Laboratory(pen, signals, stay)
     results = []

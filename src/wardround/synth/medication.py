@@ -1,16 +1,16 @@
-"""Drug treatment of a stay: what is ordered, when it starts and how it ends. Rows are written by ``pharmacy`` and ``emar``.
+"""Drug treatment of a stay: what is ordered, when it starts and how it ends; ``pharmacy`` and ``emar`` write the rows.
 
 Allergies replace or drop a drug; bleeding stops blood thinners; kidney injury and shock hold what would harm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wardround.synth.catalog import Drug
 from wardround.synth.clock import DAY, HOUR
 from wardround.synth.encounter import Encounter
+from wardround.synth.labs import Results
 from wardround.synth.orders import Order, end_order, place_order
 from wardround.synth.pen import Pen
 
@@ -152,11 +152,22 @@ def _give_for_problems(pen: Pen, stay: Encounter, chart: _Chart) -> None:
             continue
         for place in stay.icu_places[:1]:
             for key, share, hours, days in condition.get("icu_drugs"):
-                if dice.chance(min(0.97, share * problem.severity)):
+                if "sedative" in pen.catalog.drugs[key].kinds:
+                    _sedate(pen, stay, chart, key)
+                elif dice.chance(min(0.97, share * problem.severity)):
                     moment = max(place.start, start) + int(hours * dice.between(0.5, 1.2) * HOUR)
                     left = (stay.icu_places[-1].end - moment) / DAY
                     if left > 0.12:
                         chart.give(key, moment, min(left - 0.05, days * dice.between(0.7, 1.4)))
+
+
+def _sedate(pen: Pen, stay: Encounter, chart: _Chart, key: str) -> None:
+    """Sedatives run while a ventilator does, and only then."""
+    if stay.ventilation is not None and pen.dice.chance(0.85):
+        start, end = stay.ventilation
+        days = (end - start) / DAY - 0.06
+        if days > 0.1:
+            chart.give(key, start + int(pen.dice.between(5, 25)) * 60, days)
 
 
 def _give_comfort(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -> None:
@@ -182,9 +193,7 @@ def _give_comfort(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -
         chart.give("influenza_vaccine", stay.discharge - 26 * HOUR, 0)
 
 
-def _give_replacements(
-    pen: Pen, stay: Encounter, chart: _Chart, results: list[tuple[int, Mapping[str, float]]]
-) -> None:
+def _give_replacements(pen: Pen, stay: Encounter, chart: _Chart, results: Results) -> None:
     """Low potassium or magnesium is replaced once somebody has seen it."""
     for moment, values in results:
         seen = moment + int(pen.dice.between(1.6, 4) * HOUR)
@@ -196,7 +205,7 @@ def _give_replacements(
             chart.give("magnesium_sulfate", seen + 600, 0)
 
 
-def plan_drugs(pen: Pen, stay: Encounter, results: list[tuple[int, Mapping[str, float]]]) -> list[Course]:
+def plan_drugs(pen: Pen, stay: Encounter, results: Results) -> list[Course]:
     """Order every drug of a stay; ``results`` are the laboratory values that may call for one."""
     chart = _Chart(pen, stay)
     present = {problem.condition.key for problem in stay.problems}

@@ -27,7 +27,9 @@ class CultureOrder(NamedTuple):
     """A culture sent, for the order list."""
 
     key: str
+    name: str
     moment: int
+    finding: str
 
 
 def draw_growth(pen: Pen, mix: str) -> Growth:
@@ -60,7 +62,7 @@ def _dilution(text: str) -> str:
 class _Bench:
     """Writes the rows of one specimen."""
 
-    def __init__(self, pen: Pen, stay: Encounter, order: Mapping[str, Any], moment: int, hadm: str) -> None:
+    def __init__(self, pen: Pen, order: Mapping[str, Any], moment: int, hadm: str) -> None:
         self.pen, self.moment = pen, moment
         subject, dice = pen.subject, pen.dice
         specimen, name = order["specimen"]
@@ -100,13 +102,11 @@ def _plain_tail(comment: str) -> str:
     return f",,,,,,,,,,{quoted(comment)}"
 
 
-def write_culture(
-    pen: Pen, stay: Encounter, key: str, moment: int, growth: Growth | None, hadm: str, *, positive: bool
-) -> None:
+def write_culture(pen: Pen, key: str, moment: int, growth: Growth | None, hadm: str, *, positive: bool) -> None:
     """Write all tests of one specimen."""
     cultures, dice = pen.catalog.cultures, pen.dice
     order = cultures["orders"][key]
-    bench = _Bench(pen, stay, order, moment, hadm)
+    bench = _Bench(pen, order, moment, hadm)
     extras = [cultures["extra"][name] for name in order.get("also", ())]
     stain = growth.organism["stain"] if growth is not None and positive else ""
 
@@ -140,6 +140,12 @@ def _culture_moment(pen: Pen, stay: Encounter, problem: Problem, number: int) ->
     return at_minute(problem.onset + (minutes + 8 * number) * 60)
 
 
+def _sent(pen: Pen, key: str, moment: int, growth: Growth | None) -> CultureOrder:
+    order = pen.catalog.cultures["orders"][key]
+    found = "" if growth is None else order["fixed"][1] if "fixed" in order else str(growth.organism["name"])
+    return CultureOrder(key=key, name=order["test"][1], moment=moment, finding=found)
+
+
 def write_microbiology(pen: Pen, stay: Encounter) -> list[CultureOrder]:
     """Send and write every culture of a stay; returns what was sent."""
     dice, sent = pen.dice, []
@@ -152,16 +158,16 @@ def write_microbiology(pen: Pen, stay: Encounter) -> list[CultureOrder]:
                 continue
             grows = dice.chance(min(0.97, positive * problem.severity**0.5))
             hadm = str(stay.hadm_id) if moment >= stay.admit or dice.chance(0.8) else ""
-            write_culture(pen, stay, key, moment, growth, hadm, positive=grows)
-            sent.append(CultureOrder(key=key, moment=moment))
+            write_culture(pen, key, moment, growth, hadm, positive=grows)
+            sent.append(_sent(pen, key, moment, growth if grows else None))
             if grows and key == "blood_culture" and dice.chance(0.8):
                 sent += _surveillance(pen, stay, moment)
     for place in stay.icu_places:
         if dice.chance(0.45):
             moment = at_minute(place.start + dice.between(1, 9) * HOUR)
             if moment < min(place.end, stay.discharge - HOUR):
-                write_culture(pen, stay, "mrsa_screen", moment, None, str(stay.hadm_id), positive=dice.chance(0.06))
-                sent.append(CultureOrder(key="mrsa_screen", moment=moment))
+                write_culture(pen, "mrsa_screen", moment, None, str(stay.hadm_id), positive=dice.chance(0.06))
+                sent.append(_sent(pen, "mrsa_screen", moment, None))
     return sent
 
 
@@ -171,6 +177,6 @@ def _surveillance(pen: Pen, stay: Encounter, moment: int) -> list[CultureOrder]:
     for day in (2, 3):
         at = at_minute(moment + day * 24 * HOUR + pen.dice.between(-3, 5) * HOUR)
         if at < stay.discharge - HOUR:
-            write_culture(pen, stay, "blood_culture", at, None, str(stay.hadm_id), positive=False)
-            sent.append(CultureOrder(key="blood_culture", moment=at))
+            write_culture(pen, "blood_culture", at, None, str(stay.hadm_id), positive=False)
+            sent.append(_sent(pen, "blood_culture", at, None))
     return sent

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from wardround.synth.catalog import Catalog
-from wardround.synth.clock import DAY, HOUR
+from wardround.synth.care_orders import order_tests, write_care_orders
+from wardround.synth.catalog import Catalog, Condition
+from wardround.synth.clinic import write_clinic_visit
+from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
 from wardround.synth.coding import write_coding
 from wardround.synth.dice import Dice
-from wardround.synth.encounter import Encounter, choose_reason, plan_encounter
-from wardround.synth.front_desk import write_admission, write_patient
-from wardround.synth.labs import write_labs
+from wardround.synth.ed import EdVisit, write_ed_visit
+from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
+from wardround.synth.encounter import Encounter, Problem, choose_reason, plan_encounter, severity
+from wardround.synth.front_desk import icu_stays, write_admission, write_patient
+from wardround.synth.icu_charting import write_charting
+from wardround.synth.icu_flows import write_flows
+from wardround.synth.icu_procedures import write_icu_procedures
+from wardround.synth.imaging import plan_imaging, write_reports
+from wardround.synth.labs import Laboratory, write_labs
 from wardround.synth.medication import Course, plan_drugs
-from wardround.synth.micro import write_microbiology
+from wardround.synth.micro import draw_growth, write_culture, write_microbiology
+from wardround.synth.notes import write_summary
 from wardround.synth.orders import number_orders, write_orders
 from wardround.synth.pen import Pen
 from wardround.synth.person import LAST_YEAR, draw_subject
@@ -21,6 +30,7 @@ from wardround.synth.sheet import Sheet
 from wardround.synth.signals import Signals
 
 _MOST_STAYS = 12
+_MOST_VISITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +42,101 @@ class Modules:
     notes: bool = True
 
 
-def _live_stay(pen: Pen, stay: Encounter, modules: Modules) -> list[Course]:
-    """Write one admission; returns its drug courses."""
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    """What has happened to the subject so far."""
+
+    courses: list[Course] = field(default_factory=list)
+    doses: list[Dose] = field(default_factory=list)
+    died: int | None = None
+
+
+def _live_stay(pen: Pen, stay: Encounter, modules: Modules, life: _Life) -> None:
+    """Write one admission."""
     fatal = stay.death is not None
     signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
-    write_admission(pen, stay)
+    where = write_admission(pen, stay)
     results = write_labs(pen, stay, signals)
-    write_microbiology(pen, stay)
+    cultures = write_microbiology(pen, stay)
+    order_tests(pen, stay, [moment for moment, _ in results], [culture.moment for culture in cultures])
+    write_care_orders(pen, stay)
+    exams = plan_imaging(pen, stay.problems, stay.arrival, stay.discharge, stay)
     courses = plan_drugs(pen, stay, results)
+    doses = administrations(pen, courses, stay.discharge)
     write_coding(pen, stay)
-    return courses
+    life.courses += courses
+    if charts_electronically(pen, stay.admit):
+        life.doses += doses
+    if stay.ed_out is not None:
+        visit = EdVisit(
+            stay_id=stay.places[0].place_id,
+            hadm_id=str(stay.hadm_id),
+            start=stay.arrival,
+            end=stay.ed_out,
+            disposition="ADMITTED" if pen.dice.chance(0.97) else "OTHER",
+            condition=stay.principal.condition,
+            severity=stay.principal.severity,
+            version=stay.version,
+        )
+        write_ed_visit(pen, visit, signals)
+    if modules.icu:
+        _live_icu(pen.aside(f"icu {stay.number}"), stay, courses, doses)
+    if modules.notes:
+        aside = pen.aside(f"notes {stay.number}")
+        write_reports(aside, exams, str(stay.hadm_id))
+        write_summary(aside, stay, results, cultures, exams, courses, where)
 
 
-def _gap(dice: Dice, stay: Encounter) -> int:
+def _live_icu(pen: Pen, stay: Encounter, courses: list[Course], doses: list[Dose]) -> None:
+    fatal = stay.death is not None
+    signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
+    for first, last in icu_stays(stay):
+        write_charting(pen, stay, first.place_id, first.start, last.end, signals)
+        write_flows(pen, stay, first.place_id, first.start, last.end, signals, courses, doses)
+        write_icu_procedures(pen, stay, first.place_id, first.start, last.end)
+
+
+def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) -> int:
+    """Write an ED visit that ends at home; returns its end."""
+    dice, subject = pen.dice, pen.subject
+    level = min(1.2, severity(dice) * 0.85)
+    start = at_minute(moment)
+    end = at_minute(start + dice.skewed(4.6, 0.4) * HOUR)
+    problems = [Problem(condition=condition, severity=level, onset=start, role="principal")]
+    problems += [
+        Problem(condition=ailment.condition, severity=ailment.severity, onset=start, role="chronic")
+        for ailment in subject.ailments_at(start)
+    ]
+    signals = Signals(dice, subject, tuple(problems), start, end, fatal=False)
+    stay_id = pen.numbers.place.take()
+    left = dice.weighted({"HOME": 90, "LEFT WITHOUT BEING SEEN": 2, "ELOPED": 1, "LEFT AGAINST MEDICAL ADVICE": 2})
+    write_ed_visit(
+        pen,
+        EdVisit(
+            stay_id=stay_id,
+            hadm_id="",
+            start=start,
+            end=end,
+            disposition=left,
+            condition=condition,
+            severity=level,
+            version=10 if subject.real_year(start) >= 2015.75 else 9,
+        ),
+        signals,
+    )
+    pen.add("transfers")(f"{subject.subject_id},,{stay_id},ED,Emergency Department,{stamp(start)},{stamp(end)}\n")
+    draw = at_minute(start + dice.between(20, 70) * MINUTE)
+    panels = {"basic", "count"} | {panel for panel, *_ in condition.get("panels")}
+    if left == "HOME" and dice.chance(0.75) and draw < end - HOUR:
+        Laboratory(pen, signals, None).draw(draw, panels, "")
+        for key, share, positive in condition.get("micro"):
+            if dice.chance(share * 0.6):
+                growth = draw_growth(pen, condition.get("organisms"))
+                write_culture(pen, key, draw, growth, "", positive=dice.chance(positive))
+    return end
+
+
+def _gap(dice: Dice) -> int:
     """Days to the next visit: one in seven comes back within a month."""
     days = dice.between(3, 30) if dice.chance(0.15) else dice.waiting(330) + 14
     return int(days * DAY)
@@ -57,31 +149,59 @@ def _died_after(dice: Dice, stay: Encounter, present: set[str]) -> int | None:
     return stay.discharge + int(dice.between(4, 360) * DAY) if dice.chance(risk) else None
 
 
+def _visits(pen: Pen, modules: Modules, life: _Life) -> int:
+    """Let the subject come back until death or the end of the years covered; returns the last moment."""
+    subject, dice, catalog = pen.subject, pen.dice, pen.catalog
+    more = min(0.74, 0.26 + 0.06 * len(subject.ailments))
+    moment, stays, end = subject.first_visit, 0, subject.first_visit
+    for number in range(_MOST_VISITS):
+        moment += int(_arrival_hour(dice) * HOUR)
+        condition = choose_reason(dice, catalog, subject, moment)
+        if dice.chance(condition.get("home", 0.0) * 0.85) and (number or dice.chance(0.4)):
+            end = _sent_home(pen, condition, moment, modules)
+            life.died = None
+        else:
+            if condition.get("elective", False):
+                moment += -moment % DAY + int(dice.between(5.6, 8) * HOUR)
+            stay = plan_encounter(dice, catalog, pen.numbers, subject, condition, moment, stays)
+            stays += 1
+            _live_stay(pen, stay, modules, life)
+            end = stay.discharge
+            present = {problem.condition.key for problem in stay.problems}
+            life.died = stay.death or _died_after(dice, stay, present)
+            if stay.death is not None:
+                break
+        moment = end + _gap(dice)
+        moment -= moment % DAY
+        dead = life.died is not None and moment > life.died - 2 * DAY
+        again = dice.chance(more) or stays == 0
+        if dead or not again or subject.real_year(moment) > LAST_YEAR + 0.9 or stays >= _MOST_STAYS:
+            break
+        life.died = None
+    return end
+
+
+def _clinic_days(pen: Pen, last: int, died: int | None) -> None:
+    """Scatter clinic days from a year before the first visit to a year after the last."""
+    dice, first = pen.dice, pen.subject.first_visit
+    stop = min(last + 300 * DAY, (died or last + 300 * DAY) - DAY)
+    for _ in range(int(dice.waiting(2.2)) if dice.chance(0.75) else 0):
+        moment = int(dice.between(first - 300 * DAY, stop))
+        if moment < stop:
+            write_clinic_visit(pen, moment)
+
+
 def write_subject(sheet: Sheet, seed: int, index: int, catalog: Catalog, modules: Modules) -> None:
     """Write every row of subject number ``index``; depends on nothing but the seed and the index."""
     subject, dice = draw_subject(seed, index, catalog)
-    pen = Pen(sheet, subject, dice, catalog)
-    burden = len(subject.ailments)
-    more = min(0.74, 0.24 + 0.06 * burden)
-    moment, died, courses = subject.first_visit, None, []
-    for number in range(_MOST_STAYS):
-        moment += int(_arrival_hour(dice) * HOUR)
-        condition = choose_reason(dice, catalog, subject, moment)
-        if condition.get("elective", False):
-            moment += -moment % DAY + int(dice.between(5.6, 8) * HOUR)
-        stay = plan_encounter(dice, catalog, pen.numbers, subject, condition, moment, number)
-        courses += _live_stay(pen, stay, modules)
-        died = stay.death or _died_after(dice, stay, {p.condition.key for p in stay.problems})
-        moment = stay.discharge + _gap(dice, stay)
-        moment -= moment % DAY
-        over = died is not None and (stay.death is not None or moment > died - DAY)
-        if over or not dice.chance(more) or subject.real_year(moment) > LAST_YEAR + 0.9:
-            break
-        died = None
+    pen, life = Pen(sheet, subject, dice, catalog, seed), _Life()
+    last = _visits(pen, modules, life)
+    _clinic_days(pen, last, life.died)
     number_orders(pen)
     write_orders(pen)
-    write_pharmacy(pen, courses)
-    write_patient(pen, died)
+    write_pharmacy(pen, life.courses)
+    write_administrations(pen, life.doses)
+    write_patient(pen, life.died)
 
 
 def _arrival_hour(dice: Dice) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from graphlib import TopologicalSorter
+from itertools import pairwise
 
 from wardround.core import derive_seed
 from wardround.synth.catalog import Catalog, Condition, Drug
@@ -85,7 +86,7 @@ def interpolate(points: list[list[float]], at: float) -> float:
     """Piecewise linear through ``[[x, y], ...]``, flat outside."""
     if at <= points[0][0]:
         return points[0][1] if at > points[0][0] - 10 else 0.0
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if at < x1:
             return y0 + (y1 - y0) * (at - x0) / (x1 - x0)
     return points[-1][1]
@@ -167,6 +168,9 @@ def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[Subject, Dice
         height_cm=height,
         weight_kg=max(42.0, body_mass * (height / 100) ** 2),
     )
+    for analyte in (*catalog.analytes.values(), *catalog.vitals.values()):
+        subject.baseline[analyte.key] = dice.normal(analyte.base[subject.column], analyte.spread)
+    subject.baseline["marital"] = dice.unit()
     return subject, dice
 
 

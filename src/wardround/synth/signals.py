@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import exp
 
-from wardround.synth.catalog import Analyte, Catalog
+from wardround.synth.catalog import Analyte
 from wardround.synth.dice import Dice
 from wardround.synth.encounter import Problem
 from wardround.synth.person import Subject
@@ -19,7 +19,7 @@ _Effect = tuple[bool, float, str, float, int, bool]
 class Signals:
     """Values of one subject over one stretch of time."""
 
-    __slots__ = ("_column", "_dice", "_effects", "_end", "_fatal", "_start", "_subject")
+    __slots__ = ("_dice", "_effects", "_end", "_fatal", "_start", "_subject")
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Signals:
         *,
         fatal: bool,
     ) -> None:
-        self._dice, self._subject, self._column = dice, subject, subject.column
+        self._dice, self._subject = dice, subject
         self._start, self._end, self._fatal = start, end, fatal
         effects: dict[str, list[_Effect]] = {}
         for problem in problems:
@@ -61,16 +61,9 @@ class Signals:
             value = max(value, 0.25 + 0.7 * progress)
         return value
 
-    def baseline(self, analyte: Analyte) -> float:
-        """This person's own normal."""
-        known = self._subject.baseline
-        if analyte.key not in known:
-            known[analyte.key] = self._dice.normal(analyte.base[self._column], analyte.spread)
-        return known[analyte.key]
-
     def level(self, analyte: Analyte, moment: int) -> float:
         """The true value at a moment, unbounded and without noise."""
-        value = self.baseline(analyte)
+        value = self._subject.baseline[analyte.key]
         offset = 0.0
         for factor, amount, shape, hours, onset, acute in self._effects.get(analyte.key, ()):
             strength = amount * self._shape(shape, hours, onset, moment, acute)
@@ -85,8 +78,3 @@ class Signals:
         value = self.level(analyte, moment)
         value += self._dice.normal(0, abs(value) * analyte.cv)
         return min(analyte.ceiling, max(analyte.floor, value))
-
-
-def analyte_of(catalog: Catalog, key: str) -> Analyte:
-    """Return a laboratory item or vital sign by key."""
-    return catalog.analytes.get(key) or catalog.vitals[key]

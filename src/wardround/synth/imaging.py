@@ -1,0 +1,88 @@
+"""Imaging: which examinations a stay gets, the orders behind them, and the radiologist's reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from wardround.synth.care_orders import imaging_subtype
+from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
+from wardround.synth.encounter import Encounter, Problem
+from wardround.synth.orders import place_order
+from wardround.synth.pen import Pen
+from wardround.synth.sheet import quoted
+
+_SERIAL = "Tubes and lines in standard position. No significant interval change in lung opacities. No pneumothorax."
+
+
+class Exam(NamedTuple):
+    """One examination: when, for what, and what it showed."""
+
+    key: str
+    moment: int
+    reason: str
+    finding: str
+
+
+def _of_problem(pen: Pen, problem: Problem, start: int, stop: int) -> Iterable[Exam]:
+    for key, share, hours, finding in problem.condition.get("imaging"):
+        moment = at_minute(max(problem.onset, start) + (hours * pen.dice.between(0.8, 1.6) + 0.3) * HOUR)
+        if pen.dice.chance(share) and moment < stop:
+            yield Exam(key=key, moment=moment, reason=problem.condition.title.lower(), finding=finding)
+
+
+def plan_imaging(pen: Pen, problems: Iterable[Problem], start: int, end: int, stay: Encounter | None) -> list[Exam]:
+    """Decide the examinations of a stay or ED visit, and order them where there is a stay."""
+    exams = [exam for problem in problems for exam in _of_problem(pen, problem, start, end - 40 * MINUTE)]
+    if stay is not None:
+        for place in stay.icu_places:
+            day = place.start + int(pen.dice.between(18, 30) * HOUR)
+            while day < place.end and stay.ventilation is not None and day < stay.ventilation[1]:
+                exams.append(Exam(key="chest_xray", moment=at_minute(day), reason="intubated", finding=_SERIAL))
+                day += int(pen.dice.between(20, 50) * HOUR)
+        for exam in exams:
+            before = max(stay.arrival, exam.moment - int(pen.dice.between(0.3, 5) * HOUR))
+            place_order(pen, before, "Radiology", imaging_subtype(exam.key), stay.hadm_id)
+    return sorted(exams, key=lambda exam: exam.moment)
+
+
+def _report(pen: Pen, exam: Exam, moment: int) -> str:
+    row, dice = pen.catalog.notes["exams"][exam.key], pen.dice
+    who = "man" if pen.subject.sex == "M" else "woman"
+    loud = dice.chance(0.85)
+    sections = [
+        ("EXAMINATION", row["name"]),
+        ("INDICATION", f"___ year old {who} with {exam.reason}  // evaluate for acute process"),
+        ("TECHNIQUE", row["technique"] + "."),
+        ("COMPARISON", "None." if dice.chance(0.3) else "___."),
+    ]
+    lines = [f"{name if loud else name.capitalize()}:  {text}\n \n" for name, text in sections if not dice.chance(0.06)]
+    if dice.chance(0.75):
+        lines.append(f"{'FINDINGS' if loud else 'Findings'}: \n \n{exam.finding}\n \n")
+    lines.append(f"{'IMPRESSION' if loud else 'Impression'}: \n \n{exam.finding.split('. ')[0].rstrip('.')}.\n")
+    return "".join(lines)
+
+
+def write_reports(pen: Pen, exams: list[Exam], hadm: str) -> None:
+    """Write radiology notes with their details; a few get an addendum."""
+    subject, dice, counts = pen.subject.subject_id, pen.dice, pen.counts
+    add, detail = pen.add("radiology"), pen.add("radiology_detail")
+    for exam in exams:
+        row = pen.catalog.notes["exams"][exam.key]
+        counts["RR"] = number = counts.get("RR", 0) + 1
+        note = f"{subject}-RR-{number}"
+        stored = exam.moment + int(dice.skewed(2.2, 0.8) * HOUR)
+        text = quoted(_report(pen, exam, exam.moment))
+        when = "" if dice.chance(0.01) else stamp(at_minute(stored))
+        add(f"{note},{subject},{hadm},RR,{number},{stamp(exam.moment)},{when},{text}\n")
+        for order, (name, value) in enumerate(
+            (("exam_code", row["code"]), ("exam_name", row["name"]), ("cpt_code", row["cpt"])), 1
+        ):
+            detail(f"{note},{subject},{name},{quoted(value)},{order}\n")
+        if dice.chance(0.02):
+            counts["AR"] = extra = counts.get("AR", 0) + 1
+            later = at_minute(stored + dice.between(1, 30) * HOUR)
+            words = quoted("ADDENDUM  Findings were discussed with ___ by telephone.\n")
+            add(f"{subject}-AR-{extra},{subject},{hadm},AR,{extra},{stamp(exam.moment)},{stamp(later)},{words}\n")
+            detail(f"{subject}-AR-{extra},{subject},parent_note_id,{note},1\n")
+            detail(f"{note},{subject},addendum_note_id,{subject}-AR-{extra},1\n")
