@@ -58,6 +58,8 @@ TABLES: Mapping[str, list[Row]] = {
         STAY
         | {"admittime": ADMIT, "dischtime": DISCHARGE, "admission_type": "EW EMER.", "discharge_location": "HOME"}
         | {"edregtime": ED_IN, "edouttime": ED_OUT, "hospital_expire_flag": 0},
+        {"subject_id": 1, "hadm_id": 150, "admittime": "2150-03-16 08:00:00", "dischtime": "2150-03-17 08:00:00"}
+        | {"admission_type": "OBSERVATION ADMIT", "discharge_location": "HOME", "hospital_expire_flag": 0},
         {"subject_id": 1, "hadm_id": 200, "admittime": ADMIT_2, "dischtime": DISCHARGE_2, "deathtime": DEATH_2}
         | {"admission_type": "URGENT", "discharge_location": "DIED", "hospital_expire_flag": 1},
     ],
@@ -255,6 +257,11 @@ def test_admissions(rows: View) -> None:
     _fills(rows, "admissions", DEATH_2, second, deathtime=parse_time(DEATH_2))
 
 
+def test_observation_does_not_say_whether_it_will_end_in_an_admission(rows: View) -> None:
+    _fills(rows, "admissions", "2150-03-17 08:00:00", {"hadm_id": 150}, admission_type="OBSERVATION ADMIT")
+    assert [row["admission_type"] for row in rows("admissions", ADMIT)] == ["EW EMER."]
+
+
 def test_the_emergency_visit_does_not_say_that_an_admission_follows(rows: View) -> None:
     for table, where in (("transfers", {"transfer_id": 1}), ("edstays", {"stay_id": 3000}), ("services", S)):
         _fills(rows, table, ADMIT, where, hadm_id=100)
@@ -369,14 +376,19 @@ def test_pharmacy_orders_come_when_entered_and_end_when_the_end_is_known(rows: V
     expired = {"stoptime": parse_time("2150-03-14 12:00:00"), "status": "Expired"}
     _fills(rows, "pharmacy", "2150-03-14 13:00:00", {"pharmacy_id": 51}, **expired)
     _fills(rows, "pharmacy", DISCHARGE, {"pharmacy_id": 52}, status="H")
-    _fills(rows, "pharmacy", "2150-03-12 10:40:00", {"pharmacy_id": 51}, poe_id="1-3")
+
+
+def test_whether_an_order_was_renewed_does_not_show_before_discharge(rows: View) -> None:
+    for number in (50, 51):
+        _fills(rows, "pharmacy", DISCHARGE, {"pharmacy_id": number}, poe_id="1-1" if number == 50 else "1-3")
+    _fills(rows, "prescriptions", DISCHARGE, {"drug": "Heparin"}, poe_id="1-1", poe_seq=1)
+    _fills(rows, "prescriptions", DISCHARGE, {"drug": "Cefepime"}, poe_id="1-3", poe_seq=3)
 
 
 def test_prescriptions_follow_their_pharmacy_order(rows: View) -> None:
     _appears(rows, "prescriptions", "2150-03-10 08:30:00")
     first = {"drug": "Heparin"}
     _fills(rows, "prescriptions", "2150-03-12 11:00:00", first, stoptime=parse_time("2150-03-12 10:00:00"))
-    _fills(rows, "prescriptions", "2150-03-12 10:40:00", {"drug": "Cefepime"}, poe_id="1-3", poe_seq=3)
     _appears(rows, "prescriptions", "2150-03-11 10:00:00")
 
 
@@ -399,8 +411,8 @@ def test_charted_rows_come_when_stored_and_name_the_stay_once_it_exists(rows: Vi
 @pytest.mark.parametrize(
     ("table", "late"),
     [
-        ("inputevents", ("amount", "originalamount", "statusdescription", "continueinnextdept")),
-        ("ingredientevents", ("amount", "originalamount", "statusdescription")),
+        ("inputevents", ("amount", "rate", "originalamount", "statusdescription", "continueinnextdept")),
+        ("ingredientevents", ("amount", "rate", "originalamount", "statusdescription")),
         ("procedureevents", ("value", "originalamount", "originalrate", "statusdescription", "isopenbag")),
     ],
 )
