@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-_ROWS_CITED = 3
+_ROWS_CITED = 2
 
 
 @dataclass(slots=True)

@@ -55,7 +55,7 @@ def _answer(known: Known, shift: float) -> Answer:
     for note in known.of("past"):
         beliefs.add(note.value, min(_lasts(note.value.lower()) + 0.1 * (note.amount - 1), 0.9), note.rows)
     believe_thoughts(TASK, known, beliefs)
-    return settled(beliefs, least=0.42 + shift, most=18, fewest=3)
+    return settled(beliefs, least=0.28 + shift, most=20, fewest=3)
 
 
 PLAN = Plan(
