@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_chart import small_chart
+from fake_chart import FakeChart, FakeTable, small_chart
 
+from wardround.codes import LabelSet
 from wardround.core import UserError
 from wardround.tools import Environment, default_toolset
+from wardround.tools.candidates import CandidateSpace
 
 
 @pytest.fixture
@@ -112,6 +114,42 @@ def test_finish_carries_answer_and_evidence(environment: Environment) -> None:
     assert result.answer == ("Essential hypertension",)
     citations = environment.check_evidence(result.answer, result.evidence)
     assert [(c.exists, c.read, c.supports) for c in citations] == [(True, True, True), (False, False, False)]
+
+
+def test_candidates_are_searched_by_one_word_or_several() -> None:
+    names = (
+        "Acute renal failure",
+        "Chronic kidney disease",
+        "Essential hypertension",
+        "Hypertension with complications",
+    )
+    space = CandidateSpace(name="diagnoses", labels=LabelSet(name="diagnoses", labels=names))
+    environment = Environment(small_chart(), candidates={"diagnoses": space})
+
+    def lines(tool: str, **arguments: object) -> list[str]:
+        result = environment.call(tool, {"table_name": "Diagnoses", **arguments})
+        assert not result.is_error
+        return result.text.splitlines()
+
+    one = lines("get_candidates_by_keyword", keyword="HYPERTENSION")
+    assert one[:2] == ["diagnoses: 2 rows", "candidate | similarity | matched"]
+    assert {line.split(" | ")[0] for line in one[2:]} == set(names[2:])
+    both = lines("get_candidates_by_fuzzy_matching", keywords=["kidny disease", "renal failur"])
+    assert both[1] == "query | candidate | similarity | matched"
+    assert both[2].startswith("kidny disease | Chronic kidney disease")
+    assert lines("get_candidates_by_semantic_similarity", query="high blood pressure")[2].startswith("Essential hypert")
+    assert "0 rows" in lines("get_candidates_by_keyword", keyword="zzz")[0]
+    listed = environment.call("run_sql_query", {"sql_query": "SELECT candidate FROM diagnoses ORDER BY 1"})
+    assert listed.text.splitlines()[2:] == sorted(names)
+    assert "candidate table" in environment.call("get_latest_records", {"table_name": "diagnoses"}).text
+
+
+def test_two_long_cells_in_one_row_are_cut_apart() -> None:
+    long = FakeTable("notes", {"first": ("text", ["a" * 9000]), "second": ("text", ["b" * 9000])})
+    page = Environment(FakeChart([long]), max_result_tokens=400).call("get_latest_records", {"table_name": "notes"})
+    assert page.text.count("more characters: cursor=") == 2
+    assert "aaa" in page.text
+    assert "bbb" in page.text
 
 
 def test_calls_leave_the_event_loop(environment: Environment) -> None:

@@ -16,39 +16,43 @@ if TYPE_CHECKING:
 
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
+Words = str | Sequence[str]
+"""One text or a list of texts, as both papers' tools take them."""
 
 
 def get_candidates_by_keyword(
-    environment: Environment, *, table_name: str, keyword: Sequence[str], offset: int = 0
+    environment: Environment, *, table_name: str, keyword: Words, offset: int = 0
 ) -> ToolResult:
     """Candidates that hold a keyword literally, case ignored."""
     space = environment.space(table_name)
     found = _search(lambda word: space.by_keyword(word, _KEYWORD_LIMIT), keyword, "keyword")
-    arguments = {"table_name": space.name, "keyword": list(keyword)}
+    arguments = {"table_name": space.name, "keyword": keyword}
     return _show(environment, get_candidates_by_keyword, arguments, found, offset)
 
 
 def get_candidates_by_fuzzy_matching(
-    environment: Environment, *, table_name: str, keywords: Sequence[str], offset: int = 0
+    environment: Environment, *, table_name: str, keywords: Words, offset: int = 0
 ) -> ToolResult:
     """The five candidates spelled most like each keyword."""
     space = environment.space(table_name)
     found = _search(lambda word: space.by_fuzzy(word, _LADDER_LIMIT), keywords, "keywords")
-    arguments = {"table_name": space.name, "keywords": list(keywords)}
+    arguments = {"table_name": space.name, "keywords": keywords}
     return _show(environment, get_candidates_by_fuzzy_matching, arguments, found, offset)
 
 
 def get_candidates_by_semantic_similarity(
-    environment: Environment, *, table_name: str, query: Sequence[str], offset: int = 0
+    environment: Environment, *, table_name: str, query: Words, offset: int = 0
 ) -> ToolResult:
     """The five candidates nearest in meaning to each query."""
     space = environment.space(table_name)
     found = _search(lambda text: space.by_meaning(text, _LADDER_LIMIT), query, "query")
-    arguments = {"table_name": space.name, "query": list(query)}
+    arguments = {"table_name": space.name, "query": query}
     return _show(environment, get_candidates_by_semantic_similarity, arguments, found, offset)
 
 
-def _search(search: Callable[[str], list[Match]], texts: Sequence[str], argument: str) -> list[tuple[str, list[Match]]]:
+def _search(search: Callable[[str], list[Match]], texts: Words, argument: str) -> list[tuple[str, list[Match]]]:
+    if isinstance(texts, str):
+        texts = [texts]
     wanted = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if not wanted:
         raise ToolFailure(f"{argument!r} is empty; give the words to look for.")
@@ -65,18 +69,30 @@ def _show(
     table = arguments["table_name"]
     several = len(found) > 1
     header = ("query", "candidate", "similarity", "matched") if several else ("candidate", "similarity", "matched")
-    rows = [
-        (*((as_cell(text),) if several else ()), as_cell(match.label), f"{match.similarity:.2f}", as_cell(match.why))
-        for text, matches in found
-        for match in matches
-    ]
+    pairs = [(text, match) for text, matches in found for match in matches]
     nothing = [text for text, matches in found if not matches]
     note = "no match for " + ", ".join(map(repr, nothing)) if nothing else ""
-    if not rows:
+    if not pairs:
         return ToolResult(text=f"{table}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
     cursor_at = environment.continuation(function, arguments)
+    rows = _Rows(pairs, several=several)
     text, shown, cursor = table_page(environment, table, header, rows, offset=offset, cursor_at=cursor_at, note=note)
     return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+
+
+class _Rows(Sequence[tuple[str, ...]]):
+    """Matches as cells, made only for the rows that are shown."""
+
+    def __init__(self, pairs: list[tuple[str, Match]], *, several: bool) -> None:
+        self._pairs, self._several = pairs, several
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __getitem__(self, index: Any) -> Any:
+        text, match = self._pairs[index]
+        cells = (as_cell(match.label), f"{match.similarity:.2f}", as_cell(match.why))
+        return (as_cell(text), *cells) if self._several else cells
 
 
 def _tool(name: str, description: str, function: Callable[..., ToolResult], argument: str, meaning: str) -> Tool:

@@ -156,14 +156,13 @@ def _lines(
     for column in columns:
         cells = column.cells
         codes = column.codes[rows].tolist()
-        if column.kind == "text" and any(code >= 0 and len(cells[code]) > cell for code in codes):
-            parts.append(
-                _cut_cell(environment, view, column, row, cell, focus) if code >= 0 and len(cells[code]) > cell
-                else cells[code] if code >= 0 else ""
-                for row, code in zip(row_numbers, codes, strict=True)
-            )  # fmt: skip
-        else:
-            parts.append([cells[code] if code >= 0 else "" for code in codes])
+        texts = [cells[code] if code >= 0 else "" for code in codes]
+        if column.kind == "text" and any(len(text) > cell for text in texts):
+            texts = [
+                _cut_cell(environment, view, column, row, cell, focus) if len(text) > cell else text
+                for row, text in zip(row_numbers, texts, strict=True)
+            ]
+        parts.append(texts)
     return map(SEPARATOR.join, zip(*parts, strict=True))
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from wardround.core import format_time
@@ -51,9 +52,8 @@ def install(connection: sqlite3.Connection, as_of: datetime, fail: Callable[[str
     """Replace functions on a connection; ``fail`` hears why one refused. Returns the clock's connection, to close."""
     clock = sqlite3.connect(":memory:", check_same_thread=False)
     clock.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    available = {name for (name,) in clock.execute("SELECT DISTINCT name FROM pragma_function_list")}
     compute = lru_cache(maxsize=_CACHED_TIMES, typed=True)(partial(_time_function, clock, format_time(as_of)))
-    for name in _TIME_FUNCTIONS.keys() & available:
+    for name in _TIME_FUNCTIONS.keys() & _built_in():
         connection.create_function(name, -1, partial(compute, name), deterministic=True)
     for name, function in (("current_timestamp", "datetime"), ("current_date", "date"), ("current_time", "time")):
         connection.create_function(name, 0, partial(compute, function), deterministic=True)
@@ -68,6 +68,13 @@ def install(connection: sqlite3.Connection, as_of: datetime, fail: Callable[[str
     ):
         connection.create_function(name, arity, partial(_guarded, fail, replaced), deterministic=True)
     return clock
+
+
+@cache
+def _built_in() -> frozenset[str]:
+    """The functions this SQLite has; older ones lack a few."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return frozenset(name for (name,) in connection.execute("SELECT DISTINCT name FROM pragma_function_list"))
 
 
 def _time_function(clock: sqlite3.Connection, now: str, name: str, *arguments: Any) -> Any:
