@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -66,6 +67,24 @@ def test_labels_of_one_moment_are_one_question_asked_a_minute_before() -> None:
     assert events[0].unmapped == 1
     assert events[0].encounter == 10
     assert from_microseconds(events[0].prediction_us) == moment - timedelta(minutes=1)
+
+
+def test_orders_less_than_a_minute_apart_are_one_act() -> None:
+    times = [at(2, 6), at(2, 6, 0, 59), at(2, 6, 1, 58), at(2, 6, 2, 58)]
+    batch = table(*[(name, 10, moment, moment) for name, moment in zip("abcd", times, strict=True)])
+    source = LabelSource(table="t", columns=("name",), label=lambda name: name, by_session=True)
+    events, _ = find(batch, EventFinder(source=source, policy="known_at"))
+    assert [event.target for event in events] == [("a", "b", "c"), ("d",)]
+    assert from_microseconds(events[0].prediction_us) == times[0] - timedelta(minutes=1)
+    published, _ = find(batch, finder("published"))
+    assert [event.target for event in published] == [("a",), ("b",), ("c",), ("d",)]
+
+
+def test_a_move_seconds_after_another_cannot_be_asked_a_minute_before() -> None:
+    batch = table(("PACU", 10, at(2, 6), at(2, 6)), ("Ward", 10, at(2, 6, 0, 40), at(2, 6, 0, 40)))
+    events, dropped = find(batch)
+    assert [event.target for event in events] == [("PACU",)]
+    assert dropped == {"within_a_minute_of_another": 1}
 
 
 def test_a_row_without_an_encounter_belongs_to_the_stay_that_covers_it() -> None:
@@ -141,6 +160,17 @@ def test_rows_that_do_not_count_are_left_out_before_anything_is_counted() -> Non
     events, dropped = find(table(*rows), EventFinder(source=source, policy="known_at"))
     assert [event.target for event in events] == [("Ward A",)]
     assert dropped == {}
+    named = replace(source, left_out="row_of_another_kind")
+    assert find(table(*rows), EventFinder(source=named, policy="known_at"))[1] == {"row_of_another_kind": 2}
+
+
+def test_a_row_with_only_a_date_has_no_moment_to_ask_at() -> None:
+    source = LabelSource(table="t", columns=("name",), label=lambda name: name, clock_column="charttime")
+    batch = table(("Sodium", 10, at(2, 6), at(3)), ("Urea", 10, at(2, 9), at(3)))
+    batch = batch.append_column("charttime", pa.array([at(2, 6), None], TIME))
+    events, dropped = find(batch, EventFinder(source=source, policy="known_at"))
+    assert [event.target for event in events] == [("Sodium",)]
+    assert dropped == {"row_without_time": 1}
 
 
 def test_a_label_is_mapped_once_per_code() -> None:

@@ -18,6 +18,7 @@ from wardround.core import RecordError
 from wardround.records import Policy
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 NO_TIME = np.iinfo(np.int64).min
 MINUTE = 60_000_000
 DAY = 86_400_000_000
@@ -29,7 +30,9 @@ class LabelSource:
     """Where a task's labels come from.
 
     ``label`` maps the texts of ``columns`` to a label, None where there is none. ``keep``, if given, says by the text
-    of ``keep_column`` which rows count. ``by_encounter`` groups rows by encounter and time, else by time alone.
+    of ``keep_column`` which rows count; ``left_out`` is what the manifest calls the others. A row whose
+    ``clock_column`` is empty has only a date and no moment to ask at. ``by_encounter`` keeps encounters apart.
+    ``by_session``: under ``known_at``, rows less than a minute apart are one event (see :func:`session_starts`).
     ``from_day_start`` asks, under ``known_at``, at the start of the event's day or at admission, whichever is later.
     """
 
@@ -38,14 +41,17 @@ class LabelSource:
     label: Callable[..., str | None]
     keep_column: str | None = None
     keep: Callable[[str | None], bool] | None = None
+    left_out: str | None = None
+    clock_column: str | None = None
     by_encounter: bool = False
+    by_session: bool = False
     from_day_start: bool = False
 
     def needed_columns(self, policy: Policy) -> tuple[str, ...]:
         """Every column of the table that finding events reads."""
-        kept = (self.keep_column,) if self.keep_column else ()
+        named = [name for name in (self.keep_column, self.clock_column) if name]
         clocks = (EVENT, AVAILABLE) if policy == "known_at" else (PUBLISHED,)
-        return tuple(dict.fromkeys((*self.columns, *kept, "hadm_id", *clocks)))
+        return tuple(dict.fromkeys((*self.columns, *named, "hadm_id", *clocks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +134,8 @@ class EventFinder:
         rows = self.rows(batch, encounters)
         kept = []
         for part in rows.parts():
-            event = self._event(subject_id, rows, part, encounters)
+            crowded = self._is_crowded(rows, part.start)
+            event = "within_a_minute_of_another" if crowded else self._event(subject_id, rows, part, encounters)
             if isinstance(event, str):
                 self.dropped[event] += 1
             else:
@@ -141,18 +148,26 @@ class EventFinder:
         times = microseconds(batch.column(EVENT if self.policy == "known_at" else PUBLISHED))
         position = encounters.position_of(_encounter_ids(batch), times)
         group = position if self.source.by_encounter else np.zeros(len(times), np.int64)
-        keep = self._kept(batch)
-        self.dropped["row_without_time"] += int(np.count_nonzero(keep & (times == NO_TIME)))
-        index = np.flatnonzero(keep & (times != NO_TIME))
+        kept, timed = self._kept(batch), self._timed(batch, times)
+        self.dropped["row_without_time"] += int(np.count_nonzero(kept & ~timed))
+        index = np.flatnonzero(kept & timed)
         index = index[np.lexsort((group[index], times[index]))]
+        one_act = self.policy == "known_at" and self.source.by_session
+        starts = session_starts(times[index]) if one_act else times[index]
         shown = times if self.policy == "published" else self._known(times, batch)
         return LabelRows(
             index=index,
-            keys=np.column_stack([times, group])[index],
+            keys=np.column_stack([starts, group[index]]),
             position=position[index],
             labels=self._mapped(batch.take(pa.array(index))),
             shown=shown[index],
         )
+
+    def _is_crowded(self, rows: LabelRows, first: int) -> bool:
+        """Whether the event before this one would not be known yet when this one is asked (a stop of some seconds)."""
+        if self.policy == "published" or self.source.by_encounter or first == 0:
+            return False
+        return bool(rows.keys[first, 0] - rows.keys[first - 1, 0] < MINUTE)
 
     def _event(self, subject_id: int, rows: LabelRows, part: slice, encounters: Encounters) -> LabelEvent | str:
         """Build the event of some rows, or return the reason why it cannot be asked."""
@@ -193,10 +208,20 @@ class EventFinder:
         available = microseconds(batch.column(AVAILABLE))
         return np.where(available == NO_TIME, np.iinfo(np.int64).max, np.maximum(times, available))
 
-    def _kept(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    def _kept(self, batch: pa.RecordBatch) -> Flags:
         if self.source.keep_column is None or self.source.keep is None:
             return np.ones(batch.num_rows, bool)
-        return np.fromiter(map(self.source.keep, texts(batch.column(self.source.keep_column))), bool, batch.num_rows)
+        cells = texts(batch.column(self.source.keep_column))
+        kept = np.fromiter(map(self.source.keep, cells), bool, batch.num_rows)
+        if self.source.left_out:
+            self.dropped[self.source.left_out] += int(np.count_nonzero(~kept))
+        return kept
+
+    def _timed(self, batch: pa.RecordBatch, times: Ints) -> Flags:
+        timed: Flags = times != NO_TIME
+        if self.source.clock_column is not None:
+            timed = timed & (microseconds(batch.column(self.source.clock_column)) != NO_TIME)
+        return timed
 
     def _mapped(self, batch: pa.RecordBatch) -> list[str | None]:
         cells = [texts(batch.column(name)) for name in self.source.columns]
@@ -206,6 +231,17 @@ class EventFinder:
         if key not in self._labels:
             self._labels[key] = self.source.label(*key)
         return self._labels[key]
+
+
+def session_starts(times: Ints) -> Ints:
+    """Replace each of some ordered times by the first of its session: a chain of gaps under a minute.
+
+    A question is asked one minute before its event. Were two orders 30 seconds apart two questions, the second would
+    be asked before the first is known and would count the first as a wrong answer.
+    """
+    fresh = np.ones(len(times), bool)
+    fresh[1:] = np.diff(times) >= MINUTE
+    return times[np.maximum.accumulate(np.where(fresh, np.arange(len(times)), 0))]
 
 
 def microseconds(column: pa.Array) -> Ints:

@@ -31,16 +31,19 @@ def label_sources(policy: Policy, user_codes: Path | None, microbiology: TableSp
             label=_ccs_label(load_ccs("diagnoses")),
             by_encounter=True,
         ),
-        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain),
+        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain, by_session=True),
         "microbiology": LabelSource(
             table="microbiologyevents",
             columns=("test_name",),
             label=_plain,
             keep_column="test_name",
             keep=_not_any(reflex) if policy == "known_at" else None,
+            left_out="row_of_reflex_test",
+            clock_column="charttime" if policy == "known_at" else None,
+            by_session=True,
         ),
         "prescriptions": LabelSource(
-            table="prescriptions", columns=("drug", "ndc"), label=load_drugs(user_codes).label
+            table="prescriptions", columns=("drug", "ndc"), label=load_drugs(user_codes).label, by_session=True
         ),
         "procedures": LabelSource(
             table="procedures_icd",
