@@ -77,8 +77,8 @@ async def cpu_per_call(ask: Ask, concurrent: int, calls: int) -> float:
 
 
 async def clients(url: str) -> None:
-    model = open_model("openai/test-model", base_url=url)
-    bare = httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=64), timeout=60)
+    model = open_model("openai/test-model", base_url=url, max_concurrent=256)
+    bare = httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=256), timeout=60)
     asks: dict[str, Ask] = {}
     closings = [model.close, bare.aclose]
 
@@ -111,10 +111,12 @@ async def clients(url: str) -> None:
             return Message.from_wire(reply.choices[0].message.model_dump())
 
         asks["openai SDK"] = official
-    print(f"{'client, CPU ms per call':<28}{'c=1':>8}{'c=64':>8}   calls")
+    print(f"{'client, CPU ms per call':<28}{'c=1':>8}{'c=64':>8}{'c=256':>8}   calls")
     for name, ask in asks.items():
-        one, many = await cpu_per_call(ask, 1, 400), await cpu_per_call(ask, 64, 1280)
-        print(f"{name:<28}{one:>8.2f}{many:>8.2f}   400, 1,280")
+        costs = [
+            await cpu_per_call(ask, concurrent, calls) for concurrent, calls in ((1, 400), (64, 1280), (256, 5120))
+        ]
+        print(f"{name:<28}" + "".join(f"{cost:>8.2f}" for cost in costs) + "   400, 1,280, 5,120")
     for close in closings:
         await close()
 
