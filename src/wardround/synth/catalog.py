@@ -35,6 +35,7 @@ class Analyte:
     digits: int
     floor: float
     ceiling: float
+    soft: float
     grades: tuple[str, ...]
     derived: bool
     below: float | None
@@ -136,6 +137,7 @@ def _analyte(key: str, row: Mapping[str, Any], group: Mapping[str, Any]) -> Anal
         digits=row.get("digits", 0),
         floor=row.get("floor", 0.0),
         ceiling=row.get("ceiling", 1e9),
+        soft=row.get("soft", 0.0),
         grades=tuple(row.get("grades", ())),
         derived=row.get("derived", False),
         below=row.get("below"),

@@ -24,6 +24,7 @@ class EdVisit(NamedTuple):
     start: int
     end: int
     disposition: str
+    complaint: str
     condition: Condition
     severity: float
     version: int
@@ -63,7 +64,7 @@ def write_ed_visit(pen: Pen, visit: EdVisit, signals: Signals) -> None:
         f"{subject.race},{transport},{visit.disposition}\n"
     )
     cells = _vital_cells(pen, signals, visit.start + 5 * MINUTE, gaps=0.04)
-    complaint = quoted(dice.pick(visit.condition.get("complaints")))
+    complaint = quoted(visit.complaint)
     acuity = "" if dice.chance(0.02) else str(_acuity(visit))
     pain = _pain(pen, signals, visit.start + 5 * MINUTE)
     pen.add("triage")(f"{head},{','.join(cells)},{pain},{acuity},{complaint}\n")

@@ -69,6 +69,7 @@ class Encounter:
     places: tuple[Place, ...]
     acts: tuple[Act, ...]
     ventilation: tuple[int, int] | None
+    complaint: str
     elective: bool
     number: int
 
@@ -142,7 +143,7 @@ class _Route:
         self.places: list[Place] = []
 
     def go(self, event: str, kind: str, until: float, place_id: int | None = None) -> None:
-        until = int(min(until, self.end))
+        until = at_minute(min(until, self.end))
         if until - self.now < 20 * MINUTE:
             return
         unit = self.dice.pick(self.catalog.units[kind])
@@ -250,7 +251,7 @@ def _settle(
 
 def _mortality(condition: Condition, subject: Subject, age: int, level: float, burden: float) -> float:
     age_factor = 0.35 if age < 45 else 0.7 if age < 65 else 1.1 if age < 80 else 1.7
-    return min(0.6, float(condition.get("mortality", 0.01)) * age_factor * level**2 * (0.75 + 0.06 * burden))
+    return min(0.6, float(condition.get("mortality", 0.01)) * age_factor * level**2 * 0.75 * (0.75 + 0.06 * burden))
 
 
 def plan_encounter(
@@ -320,17 +321,20 @@ def plan_encounter(
         places=tuple(places),
         acts=tuple(acts),
         ventilation=ventilation,
+        complaint=dice.pick(condition.get("complaints")),
         elective=elective,
         number=number,
     )
 
 
-def choose_reason(dice: Dice, catalog: Catalog, subject: Subject, moment: int) -> Condition:
-    """Draw what brings a subject to hospital, given age, sex, season, year and what they live with."""
+def choose_reason(dice: Dice, catalog: Catalog, subject: Subject, moment: int, past: set[str]) -> Condition:
+    """Draw what brings a subject to hospital, given age, sex, season, year, what they live with and what is past."""
     weights: dict[str, float] = {}
     age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month
     present = {ailment.condition.key for ailment in subject.ailments_at(moment)}
     for key, condition in catalog.conditions.items():
+        if condition.get("once", False) and key in past:
+            continue
         if condition.kind != "acute" or year < condition.get("from_year", 0):
             continue
         if condition.get("sex", subject.sex) != subject.sex or not set(condition.get("needs")) <= present:

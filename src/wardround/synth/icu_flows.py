@@ -89,11 +89,11 @@ class Flows:
             order = self.pen.numbers.infusion.take()
             link = link or order
             hours = (until - at) / HOUR
-            factor = self.pen.subject.weight_kg * 60 / 1000 if "kg/min" in unit else 1.0
+            per_hour = self.pen.subject.weight_kg * 60 / 1000 if "kg/min" in unit else 1.0
             status = "ChangeDose/Rate" if until < stop else "Stopped" if dice.chance(0.25) else "FinishedRunning"
             times = self._times(at, until)
             names = (_DRIP, _CRYSTALLOID, "Main order parameter", "Continuous Med")
-            amount = (rate * factor * hours, amount_unit)
+            amount = (rate * per_hour * hours, amount_unit)
             self._input(times, key, amount, (rate, unit), (order, link), names, 250, status, (bag, rate))
             flow = _CARRIER.get(key, 6.0)
             carrier = "dextrose" if key in ("norepinephrine", "phenylephrine") else "saline"
@@ -103,7 +103,8 @@ class Flows:
                 times, carrier, (volume, "ml"), (flow, "mL/hour"), (order, link), names, 250, status, (250, flow)
             )
             self._ingredient(times, ("water", "vein"), volume, flow, order, status)
-            rate *= dice.between(0.7, 1.35) if "vasopressor" not in course.drug.kinds else dice.between(0.6, 1.25)
+            factor = dice.between(0.6, 1.25) if "vasopressor" in course.drug.kinds else dice.between(0.75, 1.3)
+            rate = min(2.2 * course.dose, max(0.25 * course.dose, rate * factor))
             at = until
 
     def fluid(self, course: Course) -> None:

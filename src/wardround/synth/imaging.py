@@ -24,16 +24,20 @@ class Exam(NamedTuple):
     finding: str
 
 
-def _of_problem(pen: Pen, problem: Problem, start: int, stop: int) -> Iterable[Exam]:
+def _of_problem(pen: Pen, problem: Problem, start: int, stop: int, complaint: str) -> Iterable[Exam]:
     for key, share, hours, finding in problem.condition.get("imaging"):
         moment = at_minute(max(problem.onset, start) + (hours * pen.dice.between(0.8, 1.6) + 0.3) * HOUR)
         if pen.dice.chance(share) and moment < stop:
-            yield Exam(key=key, moment=moment, reason=problem.condition.title.lower(), finding=finding)
+            early = problem.role == "principal" and hours < 30
+            reason = complaint if early else problem.condition.title
+            yield Exam(key=key, moment=moment, reason=reason.lower(), finding=finding)
 
 
-def plan_imaging(pen: Pen, problems: Iterable[Problem], start: int, end: int, stay: Encounter | None) -> list[Exam]:
+def plan_imaging(
+    pen: Pen, problems: Iterable[Problem], start: int, end: int, complaint: str, stay: Encounter | None
+) -> list[Exam]:
     """Decide the examinations of a stay or ED visit, and order them where there is a stay."""
-    exams = [exam for problem in problems for exam in _of_problem(pen, problem, start, end - 40 * MINUTE)]
+    exams = [exam for problem in problems for exam in _of_problem(pen, problem, start, end - 40 * MINUTE, complaint)]
     if stay is not None:
         for place in stay.icu_places:
             day = place.start + int(pen.dice.between(18, 30) * HOUR)
@@ -46,7 +50,7 @@ def plan_imaging(pen: Pen, problems: Iterable[Problem], start: int, end: int, st
     return sorted(exams, key=lambda exam: exam.moment)
 
 
-def _report(pen: Pen, exam: Exam, moment: int) -> str:
+def _report(pen: Pen, exam: Exam) -> str:
     row, dice = pen.catalog.notes["exams"][exam.key], pen.dice
     who = "man" if pen.subject.sex == "M" else "woman"
     loud = dice.chance(0.85)
@@ -72,7 +76,7 @@ def write_reports(pen: Pen, exams: list[Exam], hadm: str) -> None:
         counts["RR"] = number = counts.get("RR", 0) + 1
         note = f"{subject}-RR-{number}"
         stored = exam.moment + int(dice.skewed(2.2, 0.8) * HOUR)
-        text = quoted(_report(pen, exam, exam.moment))
+        text = quoted(_report(pen, exam))
         when = "" if dice.chance(0.01) else stamp(at_minute(stored))
         add(f"{note},{subject},{hadm},RR,{number},{stamp(exam.moment)},{when},{text}\n")
         for order, (name, value) in enumerate(

@@ -72,14 +72,14 @@ class _Chart:
             return None
         moment = moment - moment % 60 + dice.whole(0, 59)
         order = place_order(pen, moment, "Medications", "", stay.hadm_id)
-        start = (moment // HOUR + 1) * HOUR
+        start = ((moment + 10) // HOUR + 1) * HOUR
         dose = dice.pick(drug.dose) if dose is None else dose
         if drug.kind in ("once", "replacement"):
             return self._keep(drug, dose, order, order, start, start + HOUR, "expired")
         stop = int(start + days * DAY) if days else end
         stop -= stop % HOUR
         if stop >= end - 4 * HOUR:
-            return self._keep(drug, dose, order, order, start, end - end % HOUR, "discharge")
+            return self._keep(drug, dose, order, self._renew(order, start, end), start, end - end % HOUR, "discharge")
         return self._end_early(drug, dose, order, start, stop)
 
     def _end_early(self, drug: Drug, dose: float, order: Order, start: int, stop: int) -> Course:
@@ -93,8 +93,16 @@ class _Chart:
             self._keep(drug, dose, order, linked, start, turn, "changed")
             end_order(pen, change, stop - dice.whole(1, 50) * 60)
             return self._keep(drug, dice.pick(others), change, change, turn, stop, "stopped")
-        end_order(pen, order, stop - dice.whole(1, 50) * 60)
-        return self._keep(drug, dose, order, order, start, stop, "stopped")
+        last = self._renew(order, start, stop)
+        end_order(pen, last, stop - dice.whole(1, 50) * 60)
+        return self._keep(drug, dose, order, last, start, stop, "stopped")
+
+    def _renew(self, order: Order, start: int, stop: int) -> Order:
+        """Now and then an order is changed without a new product: the pharmacy row then carries the later order's id."""
+        dice = self.pen.dice
+        if stop - start < 20 * HOUR or not dice.chance(0.13):
+            return order
+        return end_order(self.pen, order, start + int((stop - start) * dice.between(0.15, 0.8)), "Change")
 
     def _keep(self, drug: Drug, dose: float, order: Order, linked: Order, start: int, stop: int, ending: str) -> Course:
         course = Course(
@@ -201,7 +209,7 @@ def _give_replacements(pen: Pen, stay: Encounter, chart: _Chart, results: Result
             continue
         if values.get("potassium", 4) < 3.5 and pen.dice.chance(0.85):
             chart.give("potassium_chloride_iv" if stay.in_icu(seen) else "potassium_chloride", seen, 0, 40)
-        if values.get("magnesium", 2) < 1.65 and pen.dice.chance(0.75):
+        if values.get("magnesium", 2) < 1.6 and pen.dice.chance(0.75):
             chart.give("magnesium_sulfate", seen + 600, 0)
 
 

@@ -19,7 +19,8 @@ _PLACES = {
 }  # fmt: skip
 _BLOOD = (
     ("WBC", "white_cells"), ("Hgb", "hemoglobin"), ("Hct", "hematocrit"), ("Plt Ct", "platelets"),
-    ("Glucose", "glucose"), ("UreaN", "urea"), ("Creat", "creatinine"), ("Na", "sodium"), ("K", "potassium"), ("Cl", "chloride"),
+    ("Glucose", "glucose"), ("UreaN", "urea"), ("Creat", "creatinine"),
+    ("Na", "sodium"), ("K", "potassium"), ("Cl", "chloride"),
     ("HCO3", "bicarbonate"), ("Lactate", "lactate"), ("ALT", "alt"), ("AST", "ast"), ("TotBili", "bilirubin"),
     ("Lipase", "lipase"), ("cTropnT", "troponin"), ("proBNP", "ntprobnp"), ("INR(PT)", "inr"),
 )  # fmt: skip
@@ -224,7 +225,7 @@ def _compose(
     physical = f"ADMISSION PHYSICAL EXAM:\n{summary.examination(sick, sick=True)}"
     physical += "" if dead else f"\n\nDISCHARGE PHYSICAL EXAM:\n{summary.examination(well, sick=False)}"
     bodies = (
-        dice.pick(condition.get("complaints")),
+        stay.complaint,
         operations,
         summary.history(),
         "\n".join(f"- {title}" for title in summary.chronic()) or "None",

@@ -24,7 +24,7 @@ from wardround.synth.micro import draw_growth, write_culture, write_microbiology
 from wardround.synth.notes import write_summary
 from wardround.synth.orders import number_orders, write_orders
 from wardround.synth.pen import Pen
-from wardround.synth.person import LAST_YEAR, draw_subject
+from wardround.synth.person import LAST_YEAR, acquire, draw_subject
 from wardround.synth.pharmacy import write_pharmacy
 from wardround.synth.sheet import Sheet
 from wardround.synth.signals import Signals
@@ -48,6 +48,7 @@ class _Life:
 
     courses: list[Course] = field(default_factory=list)
     doses: list[Dose] = field(default_factory=list)
+    past: set[str] = field(default_factory=set)
     died: int | None = None
 
 
@@ -60,7 +61,7 @@ def _live_stay(pen: Pen, stay: Encounter, modules: Modules, life: _Life) -> None
     cultures = write_microbiology(pen, stay)
     order_tests(pen, stay, [moment for moment, _ in results], [culture.moment for culture in cultures])
     write_care_orders(pen, stay)
-    exams = plan_imaging(pen, stay.problems, stay.arrival, stay.discharge, stay)
+    exams = plan_imaging(pen, stay.problems, stay.arrival, stay.discharge, stay.complaint, stay)
     courses = plan_drugs(pen, stay, results)
     doses = administrations(pen, courses, stay.discharge)
     write_coding(pen, stay)
@@ -74,6 +75,7 @@ def _live_stay(pen: Pen, stay: Encounter, modules: Modules, life: _Life) -> None
             start=stay.arrival,
             end=stay.ed_out,
             disposition="ADMITTED" if pen.dice.chance(0.97) else "OTHER",
+            complaint=stay.complaint,
             condition=stay.principal.condition,
             severity=stay.principal.severity,
             version=stay.version,
@@ -99,6 +101,7 @@ def _live_icu(pen: Pen, stay: Encounter, courses: list[Course], doses: list[Dose
 def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) -> int:
     """Write an ED visit that ends at home; returns its end."""
     dice, subject = pen.dice, pen.subject
+    complaint = dice.pick(condition.get("complaints"))
     level = min(1.2, severity(dice) * 0.85)
     start = at_minute(moment)
     end = at_minute(start + dice.skewed(4.6, 0.4) * HOUR)
@@ -118,6 +121,7 @@ def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) ->
             start=start,
             end=end,
             disposition=left,
+            complaint=complaint,
             condition=condition,
             severity=level,
             version=10 if subject.real_year(start) >= 2015.75 else 9,
@@ -133,6 +137,9 @@ def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) ->
             if dice.chance(share * 0.6):
                 growth = draw_growth(pen, condition.get("organisms"))
                 write_culture(pen, key, draw, growth, "", positive=dice.chance(positive))
+    exams = plan_imaging(pen, problems[:1], start, end, complaint, None)
+    if modules.notes and left == "HOME":
+        write_reports(pen.aside(f"ed notes {stay_id}"), exams, "")
     return end
 
 
@@ -156,7 +163,7 @@ def _visits(pen: Pen, modules: Modules, life: _Life) -> int:
     moment, stays, end = subject.first_visit, 0, subject.first_visit
     for number in range(_MOST_VISITS):
         moment += int(_arrival_hour(dice) * HOUR)
-        condition = choose_reason(dice, catalog, subject, moment)
+        condition = choose_reason(dice, catalog, subject, moment, life.past)
         if dice.chance(condition.get("home", 0.0) * 0.85) and (number or dice.chance(0.4)):
             end = _sent_home(pen, condition, moment, modules)
             life.died = None
@@ -166,6 +173,10 @@ def _visits(pen: Pen, modules: Modules, life: _Life) -> int:
             stay = plan_encounter(dice, catalog, pen.numbers, subject, condition, moment, stays)
             stays += 1
             _live_stay(pen, stay, modules, life)
+            for problem in stay.problems:
+                life.past.add(problem.condition.key)
+                for left in problem.condition.get("leaves"):
+                    acquire(subject, dice, catalog, left, stay.discharge)
             end = stay.discharge
             present = {problem.condition.key for problem in stay.problems}
             life.died = stay.death or _died_after(dice, stay, present)

@@ -39,7 +39,10 @@ class HomeDrug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One invented person. ``shift_years`` separates the shifted calendar from the one that decides code versions."""
+    """One invented person. ``shift_years`` separates the shifted calendar from the one that decides code versions.
+
+    ``ailments`` and ``home`` grow as life goes on.
+    """
 
     index: int
     subject_id: int
@@ -47,8 +50,8 @@ class Subject:
     born: int
     shift_years: int
     first_visit: int
-    ailments: tuple[Ailment, ...]
-    home: tuple[HomeDrug, ...]
+    ailments: list[Ailment]
+    home: list[HomeDrug]
     allergies: frozenset[str]
     race: str
     language: str
@@ -117,20 +120,38 @@ def _draw_ailments(dice: Dice, catalog: Catalog, sex: str, age: float, first_vis
     return list(found.values())
 
 
-def _draw_home(dice: Dice, catalog: Catalog, ailments: list[Ailment], allergies: frozenset[str]) -> list[HomeDrug]:
-    home: dict[str, HomeDrug] = {}
-    kinds_taken: set[str] = set()
+def _guarded(drug: Drug) -> set[str]:
+    """Classes of which nobody takes two at once."""
+    guarded = set(drug.kinds & {"statin", "beta_blocker", "ppi", "oral_anticoagulant", "antidepressant"})
+    guarded |= {"raas"} if drug.kinds & {"ace_inhibitor", "arb"} else set()
+    return guarded | ({"loop"} if drug.key in ("furosemide", "torsemide") else set())
+
+
+def _draw_home(
+    dice: Dice, catalog: Catalog, ailments: list[Ailment], allergies: frozenset[str], known: list[HomeDrug]
+) -> list[HomeDrug]:
+    home: dict[str, HomeDrug] = {item.drug.key: item for item in known}
+    kinds_taken = {kind for item in known for kind in _guarded(item.drug)}
     for ailment in ailments:
         for key, share in ailment.condition.get("home_drugs"):
             drug = catalog.drugs[key]
-            guarded = drug.kinds & {"statin", "beta_blocker", "ppi", "oral_anticoagulant", "antidepressant"}
-            guarded |= {"raas"} if drug.kinds & {"ace_inhibitor", "arb"} else set()
-            guarded |= {"loop"} if key in ("furosemide", "torsemide") else set()
+            guarded = _guarded(drug)
             if not dice.chance(share) or drug.kinds & allergies or guarded & kinds_taken or key in home:
                 continue
             kinds_taken |= guarded
             home[key] = HomeDrug(drug=drug, dose=dice.pick(drug.dose), since=ailment.since)
     return list(home.values())
+
+
+def acquire(subject: Subject, dice: Dice, catalog: Catalog, key: str, moment: int) -> None:
+    """Give a subject a long-standing condition from a moment on, with its home drugs."""
+    condition = catalog.conditions[key]
+    known = {ailment.condition.key for ailment in subject.ailments}
+    if key in known or condition.get("sex", subject.sex) != subject.sex:
+        return
+    ailment = Ailment(condition=condition, severity=1.0, since=moment)
+    subject.ailments.append(ailment)
+    subject.home[:] = _draw_home(dice, catalog, [ailment], subject.allergies, subject.home)
 
 
 def _draw_allergies(dice: Dice, shares: Mapping[str, float]) -> frozenset[str]:
@@ -160,8 +181,8 @@ def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[Subject, Dice
         born=first_visit - int(age * YEAR),
         shift_years=shift,
         first_visit=first_visit,
-        ailments=tuple(ailments),
-        home=tuple(_draw_home(dice, catalog, ailments, allergies)),
+        ailments=ailments,
+        home=_draw_home(dice, catalog, ailments, allergies, []),
         allergies=allergies,
         race=dice.weighted(catalog.people["race"]),
         language=dice.weighted(catalog.people["language"]),

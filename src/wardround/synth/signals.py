@@ -74,7 +74,9 @@ class Signals:
         return value + offset
 
     def measure(self, analyte: Analyte, moment: int) -> float:
-        """One measurement: the level, noise, and the limits of what a living person shows."""
+        """One measurement: the level, noise, and the limits of what a living, treated person shows."""
         value = self.level(analyte, moment)
         value += self._dice.normal(0, abs(value) * analyte.cv)
+        if value < analyte.soft:
+            value = analyte.soft - 0.35 * (analyte.soft - value)
         return min(analyte.ceiling, max(analyte.floor, value))
