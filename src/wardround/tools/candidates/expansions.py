@@ -4,44 +4,83 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 
-from wardround.codes import normalise_label
+from rapidfuzz import process
+from rapidfuzz.distance import DamerauLevenshtein
+
+from wardround.codes import load_abbreviations, normalise_label
+from wardround.tools.candidates.trigrams import TrigramIndex
 
 LONGEST_PHRASE = 6
-MOST_VARIANTS = 4
+MOST_READINGS = 4
+SHORTEST_MISSPELT = 6
+NEIGHBOURS = 15
 _TOKEN = re.compile(r"[^\s,;:()]+")
 
 
-def expansions(text: str, table: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The query with the phrases that ``table`` knows replaced, likeliest reading first; empty if it knows none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhraseTable:
+    """Phrases with their meanings, and an index of the longer ones by spelling."""
 
-    The longest phrase wins at each place. Where a phrase has several readings, variant n takes the n-th.
-    """
-    parts = _segments(_TOKEN.findall(normalise_label(text)), table)
-    readings = [meanings for _, meanings in parts if meanings]
-    count = min(MOST_VARIANTS, max((len(meanings) for meanings in readings), default=0))
-    variants = (
-        " ".join(meanings[min(number, len(meanings) - 1)] if meanings else plain for plain, meanings in parts)
-        for number in range(count)
-    )
-    return list(dict.fromkeys(variants))
+    meanings: Mapping[str, tuple[str, ...]]
+    long_phrases: tuple[str, ...]
+    spellings: TrigramIndex
+
+    @classmethod
+    def build(cls, meanings: Mapping[str, tuple[str, ...]]) -> PhraseTable:
+        """From normalised phrases, likeliest meaning first."""
+        long_phrases = tuple(sorted(phrase for phrase in meanings if len(phrase) >= SHORTEST_MISSPELT))
+        return cls(meanings=meanings, long_phrases=long_phrases, spellings=TrigramIndex.build(long_phrases))
+
+    def readings(self, text: str) -> list[str]:
+        """The query with its known phrases replaced, likeliest first; empty if it has none.
+
+        The longest phrase wins at each place. Where a phrase has several meanings, reading n takes the n-th. A query
+        without a known phrase may be one of them misspelt.
+        """
+        plain = normalise_label(text)
+        parts = self._segments(_TOKEN.findall(plain))
+        known = [meanings for _, meanings in parts if meanings]
+        if not known:
+            return list(self.meanings.get(self._nearest(plain), ()))[:MOST_READINGS]
+        count = min(MOST_READINGS, max(len(meanings) for meanings in known))
+        readings = (
+            " ".join(meanings[min(number, len(meanings) - 1)] if meanings else words for words, meanings in parts)
+            for number in range(count)
+        )
+        return list(dict.fromkeys(readings))
+
+    def _segments(self, tokens: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+        """The query as (text, meanings) parts; meanings are empty where the table knows nothing."""
+        parts: list[tuple[str, tuple[str, ...]]] = []
+        start = 0
+        while start < len(tokens):
+            length, meanings = self._longest(tokens[start : start + LONGEST_PHRASE])
+            parts.append((" ".join(tokens[start : start + length]), meanings))
+            start += length
+        return parts
+
+    def _longest(self, tokens: list[str]) -> tuple[int, tuple[str, ...]]:
+        for length in range(len(tokens), 0, -1):
+            phrase = " ".join(tokens[:length])
+            for spelling in (phrase, phrase.strip(".-"), phrase.replace(".", ""), phrase.replace("-", " ")):
+                if spelling in self.meanings:
+                    return length, self.meanings[spelling]
+        return 1, ()
+
+    def _nearest(self, text: str) -> str:
+        """The phrase that differs from ``text`` by one slip, by two from 10 letters on; "" if there is none."""
+        if len(text) < SHORTEST_MISSPELT:
+            return ""
+        near = [self.long_phrases[row] for row in self.spellings.nearest(text, NEIGHBOURS)]
+        allowed = 1 if len(text) < 10 else 2
+        found = process.extractOne(text, near, scorer=DamerauLevenshtein.distance, score_cutoff=allowed)
+        return str(found[0]) if found else ""
 
 
-def _segments(tokens: list[str], table: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The query as (text, meanings) parts; meanings are empty where the table knows nothing."""
-    parts: list[tuple[str, tuple[str, ...]]] = []
-    start = 0
-    while start < len(tokens):
-        length, meanings = _longest(tokens[start : start + LONGEST_PHRASE], table)
-        parts.append((" ".join(tokens[start : start + length]), meanings))
-        start += length
-    return parts
-
-
-def _longest(tokens: list[str], table: Mapping[str, tuple[str, ...]]) -> tuple[int, tuple[str, ...]]:
-    for length in range(len(tokens), 0, -1):
-        phrase = " ".join(tokens[:length])
-        for spelling in (phrase, phrase.strip(".-"), phrase.replace(".", ""), phrase.replace("-", " ")):
-            if spelling in table:
-                return length, table[spelling]
-    return 1, ()
+@cache
+def phrase_table() -> PhraseTable:
+    """Our own table of abbreviations and lay words, indexed once."""
+    return PhraseTable.build(load_abbreviations())

@@ -52,14 +52,17 @@ class SpaceIndex:
         )
 
     def containing(self, wanted: str) -> NDArray[np.int64]:
-        """Rows of names that hold the normalised text, shortest first, one per label; one scan of one string."""
+        """Rows of names that hold the normalised text, one per label: whole words first, then shortest names."""
         places: list[int] = []
+        inside: list[bool] = []
         place = self._text.find(wanted) if wanted else -1
         while place >= 0:
+            after = place + len(wanted)
             places.append(place)
-            place = self._text.find(wanted, place + len(wanted))
-        rows = np.unique(np.searchsorted(self._starts, np.array(places, dtype=np.int64), side="right") - 1)
-        rows = rows[np.lexsort((rows, self._lengths[rows]))]
+            inside.append(self._text[place - 1 : place].isalnum() or self._text[after : after + 1].isalnum())
+            place = self._text.find(wanted, after)
+        rows = np.searchsorted(self._starts, np.array(places, dtype=np.int64), side="right") - 1
+        rows = rows[np.lexsort((rows, self._lengths[rows], np.array(inside, dtype=bool)))]
         _, first = np.unique(self.owners[rows], return_index=True)
         return rows[np.sort(first)]
 

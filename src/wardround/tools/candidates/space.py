@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from wardround.codes import LabelSet, load_abbreviations, normalise_label
+from wardround.codes import LabelSet, normalise_label
 from wardround.core import UserError
 from wardround.tools.candidates.blocks import read_blocks, write_blocks
-from wardround.tools.candidates.expansions import expansions
+from wardround.tools.candidates.expansions import phrase_table
 from wardround.tools.candidates.index import SpaceIndex
 from wardround.tools.candidates.match import Match, Ranking, fuse
 
@@ -104,7 +104,7 @@ class CandidateSpace:
 
     def _rankings(self, text: str) -> Iterator[Ranking]:
         yield from self._of_variant(text, 1.0, "")
-        readings = [one for one in expansions(text, load_abbreviations()) if self.index.meanings.coverage(one) > 0]
+        readings = [one for one in phrase_table().readings(text) if self.index.meanings.coverage(one) > 0]
         for number, reading in enumerate(readings, start=1):
             yield from self._of_variant(reading, EXPANSION_WEIGHT / number, f" of {reading!r}")
         if self.encoder is not None and self._vectors is not None:
