@@ -51,8 +51,8 @@ def _tables(arguments: argparse.Namespace) -> Rows:
     return [
         {
             "table": name,
-            "event time": table.event_time.text,
-            "known at": table.available_at.text,
+            "event time": str(table.event_time),
+            "known at": str(table.available_at),
             "late columns": str(len(table.late)),
             "description": table.description,
         }

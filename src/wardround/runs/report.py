@@ -147,7 +147,9 @@ def _score_section(rows: Sequence[SummaryRow]) -> Section:
 
 def _error_section(results: Sequence[EpisodeScore]) -> Section:
     counts = Counter(name for result in results for name in result.errors)
-    rows = [(name.replace("_", " "), float(counts[name]), f"{counts[name]:,} of {len(results):,}") for name in ErrorClass]
+    rows = [
+        (name.replace("_", " "), float(counts[name]), f"{counts[name]:,} of {len(results):,}") for name in ErrorClass
+    ]
     return Section(
         title="Errors",
         text="Episodes in which each error class of AgentEHR (appendix E) holds; several may hold at once.",

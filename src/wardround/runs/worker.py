@@ -17,7 +17,7 @@ from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, get_task, render_prompt
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import DataUseGuard, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
+from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import LEASE_SECONDS, WorkQueue
@@ -102,7 +102,7 @@ class Worker:
 
 async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
     """Play episodes until none is left. ``parent``: stop when that process is gone."""
-    worker = await _open(folder)
+    worker = await _open(folder, concurrency)
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
     watch = asyncio.create_task(_watch(worker, parent))
     try:
@@ -129,7 +129,7 @@ async def _watch(worker: Worker, parent: int | None) -> None:
             worker.queue.renew()
 
 
-async def _open(folder: RunFolder) -> Worker:
+async def _open(folder: RunFolder, concurrency: int) -> Worker:
     settings = folder.settings
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
@@ -142,26 +142,43 @@ async def _open(folder: RunFolder) -> Worker:
         queue=WorkQueue(folder.queue),
         log=EpisodeLog(folder.new_log()),
         earlier=earlier,
-        models=open_models(settings, store),
+        models=open_models(settings, store, concurrency),
         agents={name: get_agent(name) for name in settings.agents},
         samples={sample.id: sample for sample in benchmark.all_samples},
     )
 
 
-def open_models(settings: RunSettings, store: Store) -> dict[str, Model]:
-    """Open every model of a run behind the data-use guard of its store's source."""
+def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
+    """Open every model of a run behind the data-use guard of its store's source; one endpoint serves them all."""
     guard = DataUseGuard(
-        sensitivity=store.manifest.get("sensitivity", "credentialed"), permitted=settings.permitted_endpoints
+        sensitivity=store.manifest.get("sensitivity", store.spec.sensitivity), permitted=settings.permitted_endpoints
     )
-    key = None
-    if settings.api_key_variable is not None:
-        key = os.environ.get(settings.api_key_variable)
-        if not key:
-            raise UserError(f"the environment variable {settings.api_key_variable!r} holds no key; set it and resume")
+    key = _api_key(settings)
+    endpoint = None
+    if settings.base_url is not None:
+        endpoint = Endpoint(settings.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
+    served = {name for name in settings.models if name.startswith("openai/")}
+    if endpoint is not None and not served:
+        raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.models)}")
     return {
-        name: open_model(name, base_url=settings.base_url, api_key=key, price=settings.known_price, guard=guard)
+        name: open_model(
+            name,
+            base_url=settings.base_url if name in served else None,
+            endpoint=endpoint if name in served else None,
+            price=settings.known_price,
+            guard=guard,
+        )
         for name in settings.models
     }
+
+
+def _api_key(settings: RunSettings) -> str | None:
+    if settings.api_key_variable is None:
+        return None
+    key = os.environ.get(settings.api_key_variable)
+    if not key:
+        raise UserError(f"the environment variable {settings.api_key_variable!r} holds no key; set it and resume")
+    return key
 
 
 def _limits(settings: RunSettings) -> Limits:
