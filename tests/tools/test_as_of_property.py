@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def pairs(synthetic_hospital: Path, synthetic_store: Store, tmp_path_factory: py
     for subject, as_of in cut_moments(synthetic_store):
         folder = tmp_path_factory.mktemp("deleted")
         delete_future(synthetic_hospital, folder / "raw", synthetic_store, subject, as_of)
+        for dictionary in synthetic_hospital.rglob("d_*"):  # code lists are no one's record; the deletion keeps parts
+            shutil.copyfile(dictionary, folder / "raw" / dictionary.relative_to(synthetic_hospital))
         ingest("mimiciv", folder / "raw", folder / "store")
         made.append((synthetic_store.chart(subject, as_of), Store.open(folder / "store").chart(subject, as_of)))
     assert made

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,3 +82,97 @@ def test_every_attack_is_bounded_in_time_and_memory(attacks: list[tuple[str, str
     fat = [(name, peak >> 20) for _, name, _, _, peak, _ in attacks if peak > BYTES]
     assert (slow, fat) == ([], [])
     assert all(size <= 40_000_000 for *_, size in attacks)
+
+
+@pytest.fixture
+def gate() -> Iterator[SqlGate]:
+    gate = SqlGate(small_chart(400))  # type: ignore[arg-type]
+    yield gate
+    gate.close()
+
+
+def test_now_is_the_charts_time_however_it_is_asked_for(gate: SqlGate) -> None:
+    sql = (
+        "SELECT datetime('now'), date(), time('NOW'), strftime('%Y-%m-%d %H'), current_timestamp, current_date, "
+        "current_time, datetime('now', 'localtime'), datetime('now', '-1 day'), "
+        "julianday('now') = julianday('2150-06-01 12:00:00')"
+    )
+    moment = "2150-06-01 12:00:00"
+    day, hour = moment.split()
+    expected = (moment, day, hour, "2150-06-01 12", moment, day, hour, moment, "2150-05-31 12:00:00", 1)
+    assert gate.query(sql).rows == (expected,)
+    assert gate.query("SELECT datetime(charttime, '+1 day') FROM labevents LIMIT 1").rows == (("2150-05-31 08:00:00",),)
+
+
+def test_cells_keep_their_types(gate: SqlGate) -> None:
+    sql = (
+        "SELECT typeof(itemid), typeof(valuenum), typeof(value), typeof(charttime), typeof(flag) FROM labevents LIMIT 2"
+    )
+    assert gate.query(sql).rows[1] == ("integer", "real", "text", "text", "null")
+    assert gate.query("SELECT count(*), max(valuenum) FROM labevents WHERE valuenum > 2.5").rows == ((160, 4.0),)
+    assert gate.query("SELECT count(*) FROM labevents WHERE flag IS NULL").rows == ((300,),)
+
+
+def test_replaced_functions_answer_like_sqlites_own(gate: SqlGate) -> None:
+    plain = sqlite3.connect(":memory:")
+    for sql in (
+        "SELECT instr('hello', 'l'), instr('hello', ''), instr(NULL, 'a'), instr('a', 'b'), instr(123, 2)",
+        "SELECT instr(1.5, '.')",
+        "SELECT replace('abcabc', 'b', 'zz'), replace('abc', '', 'x'), replace(NULL, 'a', 'b'), replace(1.0, '.', 'x')",
+        "SELECT trim('xxaxx', 'x'), ltrim('xyax', 'xy'), rtrim('axyx', 'xy'), trim('a', '')",
+        "SELECT trim(NULL, 'x'), trim(' a ')",
+        "SELECT printf('%05d|%-5s|%.2f|%s', 42, 'ab', 2.345, NULL), printf('%*d', 6, 3)",
+        "SELECT format('%%'), printf('%5.1f%%', 12.34)",
+        "SELECT date('2150-02-29', '+1 month'), strftime('%j %W', '2150-03-04'), time('12:30'), datetime('nonsense')",
+        "SELECT unixepoch('2150-01-01'), julianday('2150-01-01 06:00'), datetime(2506483.0), datetime(0, 'unixepoch')",
+    ):
+        assert gate.query(sql).rows == tuple(plain.execute(sql).fetchall())
+    plain.close()
+
+
+def test_only_the_tables_a_statement_names_are_built(gate: SqlGate) -> None:
+    gate.query("SELECT count(*) FROM Diagnoses_ICD")
+    assert gate._loader.built == {"diagnoses_icd"}
+    with pytest.raises(ToolFailure, match="Columns of diagnoses_icd: row_id, subject_id"):
+        gate.query("SELECT nothing_here FROM diagnoses_icd")
+
+
+def test_repeated_column_names_are_the_same_in_every_run(gate: SqlGate) -> None:
+    columns = gate.query(
+        "WITH q AS (SELECT value, value, value, value, value, value, value FROM labevents) SELECT * FROM q"
+    ).columns
+    assert columns == ("value", "value:1", "value:2", "value:3", "value:4", "value:5", "value:6")
+
+
+def test_a_long_note_is_whole_in_sql() -> None:
+    text = "x" * 180_000
+    with closing(SqlGate(FakeChart([FakeTable("notes", {"text": ("text", [text])})]))) as gate:  # type: ignore[arg-type]
+        assert gate.query("SELECT length(text), text FROM notes").rows == ((180_000, text),)
+    longer = FakeTable("notes", {"text": ("text", ["y" * 300_000])})
+    with closing(SqlGate(FakeChart([longer]))) as gate:  # type: ignore[arg-type]
+        assert "more characters; read the row with" in gate.query("SELECT text FROM notes").rows[0][0]
+
+
+def test_a_neighbour_that_eats_memory_stops_nobody_else() -> None:
+    """A statement within its budget succeeds while others of the process are stopped for taking too much."""
+    greedy = BOUNDED["recursion that keeps long texts"]
+    modest = "SELECT count(DISTINCT s) FROM (SELECT printf('%090000d',0)||row_id AS s FROM labevents LIMIT 300)"
+    gates = [SqlGate(attacked_chart()) for _ in range(4)]  # type: ignore[arg-type]
+    outcomes: dict[int, list[object]] = {number: [] for number in range(4)}
+
+    def run(number: int) -> None:
+        for turn in range(4):
+            try:
+                outcomes[number].append(gates[number].query((modest if number else greedy) + " " * turn).rows)
+            except ToolFailure as failure:
+                outcomes[number].append(str(failure))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for gate in gates:
+        gate.close()
+    assert all("memory" in str(outcome) or "longer than" in str(outcome) for outcome in outcomes[0])
+    assert [outcomes[number] for number in (1, 2, 3)] == [[((300,),)] * 4] * 3

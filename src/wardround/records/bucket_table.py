@@ -48,6 +48,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
         report(Progress(label=f"read {name}", done=counts.rows, unit="rows"))
     writer.flush()
     _PARENTS.clear()
+    columns = columns or [column for column in table.columns if column not in counts.missing_columns]
     note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c != "_subject"]}
     plan.note(f"table-{name}", {**note, "delays": {key: list(each.items()) for key, each in delays.items()}})
 

@@ -5,7 +5,7 @@ Knows charts, codes and candidate spaces; no model, no task and no target.
 
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
-from wardround.tools.sql_gate import SqlAnswer, SqlGate
+from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 from wardround.tools.tool import Tool, ToolResult
 from wardround.tools.toolset import Toolset, default_toolset
 
@@ -14,6 +14,7 @@ __all__ = [
     "Environment",
     "SqlAnswer",
     "SqlGate",
+    "SqlLimits",
     "Tool",
     "ToolResult",
     "Toolset",

@@ -14,10 +14,11 @@ Three walls, the first of which is the one that matters:
 from __future__ import annotations
 
 import marshal
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -51,6 +52,7 @@ _ENGINE_LIMITS: Mapping[int, int] = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+_NUMBERED = re.compile(r"(?<=\w):\d+$")
 _STEPS_BETWEEN_CHECKS = 1_000
 _STEPS_BETWEEN_CLOSE_CHECKS = 10
 _LONG_CELL = 4_000
@@ -235,7 +237,7 @@ class SqlGate:
     def _fetch(self, cursor: sqlite3.Cursor) -> SqlAnswer:
         if cursor.description is None:
             raise ToolFailure("only one SELECT statement over the tables of this chart can be run.")
-        columns = tuple(entry[0] for entry in cursor.description)
+        columns = _stable_names(entry[0] for entry in cursor.description)
         rows: list[tuple[Any, ...]] = []
         size = 0
         for row in cursor:
@@ -284,6 +286,17 @@ def _read(sql: str) -> list[Token]:
     if unfolded_tokens(statement) > _UNFOLDED_TOKENS:
         raise ToolFailure("the query uses its WITH tables too many times over; use each of them once or twice.")
     return statement
+
+
+def _stable_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Number repeated columns ``name:1``, ``name:2``: SQLite falls back on random numbers when there are many."""
+    seen: dict[str, int] = {}
+    stable = []
+    for name in names:
+        plain = _NUMBERED.sub("", name)
+        times = seen[plain] = seen.get(plain, -1) + 1
+        stable.append(f"{plain}:{times}" if times else plain)
+    return tuple(stable)
 
 
 def _stopped(why: str) -> str:
