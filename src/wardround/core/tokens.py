@@ -1,15 +1,16 @@
 """How many tokens a text will be, without a tokenizer: one linear count over classes of characters.
 
-Tokenizers spell numbers out (Qwen: one token a digit; GPT, Llama: up to three digits a token) and words in pieces of
-about five letters. The weights lean to the high side: too high wastes room, too low overflows a model's window.
-Measured error: docs/design/agent-loop.md.
+The weights are fitted to tokenizers that spell numbers digit by digit, on tool results, notes, prompts and schemas of the
+synthetic hospital. Estimate over count, 5th, 50th and 95th percentile of texts: 1.01, 1.07, 1.16 for Tekken (131,072
+pieces), 0.93, 1.02, 1.10 for SentencePiece (32,000). Tokenizers that take three digits at once need fewer tokens: for
+them the estimate is high, which wastes room but never overflows a window.
 """
 
 from __future__ import annotations
 
-LETTERS_PER_TOKEN = 4.4
-TOKENS_PER_DIGIT = 0.9
-TOKENS_PER_MARK = 0.6
+LETTERS_PER_TOKEN = 4.0
+TOKENS_PER_DIGIT = 1.35
+TOKENS_PER_MARK = 0.55
 _DIGITS = tuple("0123456789")
 _MARKS = tuple("\n|:,.-_/;()[]{}\"'=<>*#%+")
 
