@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.synth.catalog import load_catalog
+from wardround.synth.columns import MODULES
 from wardround.synth.dictionaries import dictionary_lines
 from wardround.synth.ids import MOST_PATIENTS
 from wardround.synth.output import Files, Packed, pack
@@ -25,9 +28,13 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthManifest:
-    """What was made. ``rows``, ``bytes`` (before compression) and ``crc32`` (of the file) are by table."""
+    """What was made. ``rows``, ``bytes`` (before compression) and ``crc32`` (of the file) are by table.
+
+    On disk ``complete`` is false until everything is written.
+    """
 
     schema: int
+    complete: bool
     patients: int
     seed: int
     modules: tuple[str, ...]
@@ -36,6 +43,26 @@ class SynthManifest:
     rows: dict[str, int]
     bytes: dict[str, int]
     crc32: dict[str, str]
+
+
+def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+
+def _claim(folder: Path) -> None:
+    """Make the folder ours: new, empty, or an earlier synthetic hospital, whose tables are removed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strangers = any(folder.iterdir()) and not (folder / MANIFEST).exists()
+        if strangers:
+            raise UserError(f"{str(folder)!r} is not empty and holds no synthetic hospital; choose another folder")
+        _write_manifest(folder, {"schema": SCHEMA, "complete": False})
+        for table, module in MODULES.items():
+            for ending in (".csv", ".csv.gz"):
+                (folder / module / f"{table}{ending}").unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {str(folder)!r}: {error.strerror}; choose another folder") from error
 
 
 def make_batch(number: int, *, patients: int, seed: int, modules: Modules, compress: bool) -> Packed:
@@ -52,7 +79,7 @@ def _batches(work: partial[Packed], count: int, workers: int) -> Iterator[Packed
         yield from map(work, range(count))
         return
     waiting: list[Future[Packed]] = []
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for number in range(count):
             waiting.append(pool.submit(work, number))
             if len(waiting) > 2 * workers:
@@ -75,7 +102,9 @@ def synthesize(
 ) -> SynthManifest:
     """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
 
-    The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``.
+    The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
+    is the same in a smaller and a larger hospital of that seed. With ``workers`` above 1, call it below
+    ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """
     if not 1 <= patients <= MOST_PATIENTS or workers < 1:
@@ -84,6 +113,7 @@ def synthesize(
     modules = Modules(icu=icu, ed=ed, notes=notes)
     work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
     count = -(-patients // BATCH)
+    _claim(folder)
     with Files(folder, chosen, compress=compress) as files:
         files.append(pack(dictionary_lines(load_catalog()), compress=compress))
         for number, packed in enumerate(_batches(work, count, workers), 1):
@@ -95,6 +125,7 @@ def synthesize(
             )
         manifest = SynthManifest(
             schema=SCHEMA,
+            complete=True,
             patients=patients,
             seed=seed,
             modules=tuple(sorted(chosen)),
@@ -104,6 +135,5 @@ def synthesize(
             bytes=files.bytes,
             crc32=files.checksums(),
         )
-    text = json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n"
-    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    _write_manifest(folder, asdict(manifest))
     return manifest

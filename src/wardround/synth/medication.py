@@ -98,7 +98,7 @@ class _Chart:
         return self._keep(drug, dose, order, last, start, stop, "stopped")
 
     def _renew(self, order: Order, start: int, stop: int) -> Order:
-        """Now and then an order is changed without a new product: the pharmacy row then carries the later order's id."""
+        """Now and then an order is changed, not its product: the pharmacy row then carries the later order's id."""
         dice = self.pen.dice
         if stop - start < 20 * HOUR or not dice.chance(0.13):
             return order

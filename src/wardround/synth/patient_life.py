@@ -12,7 +12,7 @@ from wardround.synth.coding import write_coding
 from wardround.synth.dice import Dice
 from wardround.synth.ed import EdVisit, write_ed_visit
 from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
-from wardround.synth.encounter import Encounter, Problem, choose_reason, plan_encounter, severity
+from wardround.synth.encounter import Encounter, Problem
 from wardround.synth.front_desk import icu_stays, write_admission, write_patient
 from wardround.synth.icu_charting import write_charting
 from wardround.synth.icu_flows import write_flows
@@ -26,6 +26,8 @@ from wardround.synth.orders import number_orders, write_orders
 from wardround.synth.pen import Pen
 from wardround.synth.person import LAST_YEAR, acquire, draw_subject
 from wardround.synth.pharmacy import write_pharmacy
+from wardround.synth.planning import plan_encounter, severity
+from wardround.synth.reasons import choose_reason
 from wardround.synth.sheet import Sheet
 from wardround.synth.signals import Signals
 
