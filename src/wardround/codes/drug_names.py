@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -30,6 +30,7 @@ _LOOSE_MARKS = re.compile(r"(?<![a-z])[-/&,.:%]+|[-/&,.:%]+(?![a-z])")
 _BIOSIMILAR = re.compile(r"(?<=stim|uzab|imab|umab|etin|mula)-[a-z]{4}$")
 
 
+@lru_cache(maxsize=65_536)
 def normalise_drug_name(name: str) -> str | None:
     """The substance in a prescription's name, None if nothing but a container or a dose is left.
 
