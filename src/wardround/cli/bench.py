@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--store", type=Path, required=True, help="folder of the store")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
-    build.add_argument("--per-task", type=int, default=600, help="most samples of a task in each stratum")
+    build.add_argument("--per-task", type=int, default=600, help="most samples of a task in each stratum of each split")
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
     )

@@ -1,0 +1,62 @@
+"""Every subcommand explains itself, and lists say what exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from wardround import __version__
+from wardround.cli import main
+from wardround.cli.main import COMMANDS
+
+ACTIONS = {"bench": ["build", "show"], "audit": ["leaks"], "codes": ["add", "show"]}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([name, "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert "default: None" not in text
+    examples = re.findall(rf"^  wardround {name}([^\n\\]*(?:\\\n[^\n\\]*)*)", text, re.MULTILINE)
+    assert examples
+    options = set(re.findall(r"--[a-z][a-z-]+", text))
+    for action in ACTIONS.get(name, []):
+        with pytest.raises(SystemExit):
+            main([name, action, "--help"])
+        options |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    for example in examples:
+        words = shlex.split(example.replace("\\\n", " ").split(" > ")[0])
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"wardround {__version__}"
+
+
+@pytest.mark.parametrize("what", ["sources", "tables", "tools", "agents", "benchmarks", "tasks", "models"])
+def test_lists_print_as_text_and_as_json(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", what]) == 0
+    text = capsys.readouterr().out
+    assert main(["list", what, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows
+    for row in rows:
+        assert next(iter(row.values())) in text
+
+
+def test_doctor_names_what_is_there_and_how_to_get_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    found = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found["numpy"]["state"] == "ok"
+    missing = [row for row in found.values() if row["state"] == "missing"]
+    assert all("pip install" in row["detail"] or "wardround codes add" in row["detail"] for row in missing)
