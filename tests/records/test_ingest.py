@@ -318,5 +318,5 @@ def test_blocks_end_between_records_and_know_their_lines(tmp_path: Path) -> None
     assert len(text) > 2 * BLOCK_BYTES
     assert len(blocks) > 2
     assert b"".join(block.data for block in blocks).decode() == text.partition("\n")[2]
-    assert all(block.data.endswith(b'end"\n') for block in blocks)
-    assert [block.first_line for block in blocks[:2]] == [2, 2 + blocks[0].data.count(b"\n")]
+    assert all(bytes(block.data).endswith(b'end"\n') for block in blocks)
+    assert [block.first_line for block in blocks[:2]] == [2, 2 + bytes(blocks[0].data).count(b"\n")]

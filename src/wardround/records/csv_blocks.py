@@ -8,20 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from wardround.core import RecordError, UserError
 
 BLOCK_BYTES = 4 << 20
 _WIDEST_RECORD = 16 * BLOCK_BYTES
+_LINE_BREAK = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Whole records, headerless. ``first_line`` is the file's line number of the first one."""
+    """Whole records, headerless: the first ``size`` bytes of ``buffer``. ``first_line`` is that of the first."""
 
-    data: bytes
+    buffer: bytes
+    size: int
     first_line: int
+
+    @property
+    def data(self) -> memoryview:
+        """The records' bytes, not copied."""
+        return memoryview(self.buffer)[: self.size]
 
 
 class CsvFile:
@@ -57,14 +65,14 @@ class CsvFile:
             data = pending + more if pending else more
             if not more:
                 if data:
-                    yield Block(data=data, first_line=line)
+                    yield Block(buffer=data, size=len(data), first_line=line)
                 return
             cut = _record_end(data)
             if cut == 0 and len(data) > _WIDEST_RECORD:
                 cut = data.rfind(b"\n") + 1
             if cut:
-                yield Block(data=data[:cut], first_line=line)
-                line += data.count(b"\n", 0, cut)
+                yield Block(buffer=data, size=cut, first_line=line)
+                line += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=cut) == _LINE_BREAK))
             pending = data[cut:]
 
     def _read(self, size: int) -> bytes:

@@ -29,6 +29,7 @@ _MASKED = "___"
 _INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
 _WIDEST_RECORD_LINES = 100_000
 _RAW_LIMIT = 2_000
+_BLANK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,13 @@ def read_cells(
             table = _parse_float_ids(block.data, names, types)
         except pa.ArrowInvalid:
             return _read_slowly(block, names, columns, needed, file)
-    if _may_hold_bare_dates(table, block.data, columns) or any(table.column(name).null_count for name in needed):
+    if _may_hold_bare_dates(table, block, columns) or any(table.column(name).null_count for name in needed):
         return _read_slowly(block, names, columns, needed, file)
     return Cells(table=_days(table, columns))
 
 
-def _parse(data: bytes, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
-    if not data.strip():
+def _parse(data: memoryview, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+    if bytes(data[:_BLANK]).isspace() and bytes(data).isspace():
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     return pa_csv.read_csv(
         pa.BufferReader(data),
@@ -71,7 +72,7 @@ def _parse(data: bytes, names: Sequence[str], types: Mapping[str, Any]) -> pa.Ta
     )
 
 
-def _parse_float_ids(data: bytes, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+def _parse_float_ids(data: memoryview, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
     """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do."""
     loose = {name: pa.float64() if kind == pa.int64() else kind for name, kind in types.items()}
     return _parse(data, names, loose).cast(pa.schema(list(types.items())))
@@ -84,14 +85,15 @@ def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
     return table
 
 
-def _may_hold_bare_dates(table: pa.Table, data: bytes, columns: Mapping[str, ColumnType]) -> bool:
+def _may_hold_bare_dates(table: pa.Table, block: Block, columns: Mapping[str, ColumnType]) -> bool:
     """Whether a cell of a time column may have been a date without a time, which Arrow reads as midnight."""
     midnights = 0
     for name, kind in columns.items():
         if kind == "time":
             for chunk in table.column(name).chunks:
-                midnights += int(np.count_nonzero(microseconds(chunk) % DAY_MICROSECONDS == 0))
-    return midnights > 0 and midnights > data.count(b" 00:00:00")
+                times = microseconds(chunk)
+                midnights += int(np.count_nonzero(times // DAY_MICROSECONDS * DAY_MICROSECONDS == times))
+    return midnights > 0 and midnights > block.buffer.count(b" 00:00:00", 0, block.size)
 
 
 def _read_slowly(
@@ -141,7 +143,7 @@ def _shape_problem(raw: str, cells: list[str], expected: int) -> str | None:
 
 def _records(block: Block) -> Iterator[tuple[int, str, list[str], str | None]]:
     """Yield (line, text, cells, problem) per record. A quote that never closes costs its own line only."""
-    lines = block.data.decode("utf-8", "surrogateescape").split("\n")
+    lines = bytes(block.data).decode("utf-8", "surrogateescape").split("\n")
     limit = csv.field_size_limit(max(len(block.data), 1 << 17))
     try:
         index = 0

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.records.arrow_types import integers, microseconds, timestamps
+from wardround.records.arrow_types import integers, timestamps
 from wardround.records.buckets import read_bucket
 from wardround.records.clocks import ClockSettings, ShardClocks
-from wardround.records.identity import fingerprints, mix, occurrences, row_numbers
+from wardround.records.identity import fingerprints, local_words, mix, occurrences, row_numbers
 from wardround.records.joins import Dictionaries, DictionaryIndex, GroupLabels
 from wardround.records.layout import (
     AVAILABLE,
@@ -27,6 +27,7 @@ from wardround.records.layout import (
     PUBLISHED,
     ROW_NUMBER,
 )
+from wardround.records.ordering import row_order
 from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Rule, Times
 from wardround.records.shard_writer import TableBlocks, write_table
 from wardround.records.spec import SourceSpec, TableSpec
@@ -84,7 +85,8 @@ class Finishing:
         if OCCURRENCE in identity:
             counts.repeated_keys[table.name] = int(np.count_nonzero(identity[OCCURRENCE]))
         subjects = integers(batch.column(table.subject or "_subject"), null=0)
-        order = _order(table, batch, subjects, times[EVENT], identity)
+        ties: list[Any] = [batch.column(name) for name in table.key] if ROW_NUMBER not in identity else []
+        order = row_order(subjects, times[EVENT], [*ties, *identity.values()])
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop("_subject", None)
         columns.update({name: timestamps(values) for name, values in times.items()})
@@ -135,43 +137,16 @@ def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:
 def _identity(table: TableSpec, batch: pa.RecordBatch, available: Times) -> dict[str, npt.NDArray[np.int64]]:
     """Return the columns that make a row id: an opaque number, or the occurrence of a repeated key."""
     if table.key and not set(table.key) & table.hidden:
-        words = fingerprints(batch, table.key, table.name)
-        return {OCCURRENCE: occurrences(words, available)}
+        return {OCCURRENCE: occurrences(local_words(batch, table.key), available)}
     names = table.key or [name for name in table.content_columns if name in batch.schema.names]
     words = fingerprints(batch, names, table.name)
     again = occurrences(words, available).astype(np.uint64)
     return {ROW_NUMBER: row_numbers(np.where(again > 0, mix(words + again), words))}
 
 
-def _order(
-    table: TableSpec, batch: pa.RecordBatch, subjects: Any, event: Times, identity: dict[str, npt.NDArray[np.int64]]
-) -> npt.NDArray[np.int64]:
-    last = [identity[name] for name in (ROW_NUMBER, OCCURRENCE) if name in identity]
-    if ROW_NUMBER not in identity:
-        last += [_sortable(batch.column(name)) for name in reversed(table.key)]
-    return np.lexsort([*last, event, subjects])
-
-
-def _sortable(array: Any) -> npt.NDArray[np.int64]:
-    order: npt.NDArray[np.int64]
-    if pa.types.is_string(array.type):
-        encoded = array.dictionary_encode()
-        ranks = np.empty(len(encoded.dictionary) + 1, dtype=np.int64)
-        ranks[np.asarray(pa.compute.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
-        ranks[-1] = -1
-        order = ranks[integers(encoded.indices, null=-1)]
-        return order
-    if pa.types.is_floating(array.type):
-        return np.argsort(np.argsort(np.asarray(array.fill_null(np.inf)), kind="stable"), kind="stable")
-    if pa.types.is_temporal(array.type):
-        return microseconds(array)
-    order = integers(array, null=-1)
-    return order
-
-
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Keep one derived row per key: several notes of one stay begin with the same history."""
-    words = fingerprints(batch, table.key, table.name)
+    words = local_words(batch, table.key)
     _, first = np.unique(words, return_index=True)
     return batch.take(pa.array(np.sort(first)))
 
