@@ -30,11 +30,62 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 KEYS = st.sampled_from(
-    ["table_name", "column_name", "value", "keyword", "keywords", "query", "start_time", "end_time", "sql_query", "response", "evidence", "cursor", "subject_id", "extra"]
+    [
+        "table_name",
+        "column_name",
+        "value",
+        "keyword",
+        "keywords",
+        "query",
+        "start_time",
+        "end_time",
+        "sql_query",
+        "response",
+        "evidence",
+        "cursor",
+        "subject_id",
+        "extra",
+    ]
 )
 ARGUMENTS = st.dictionaries(KEYS, VALUES, max_size=4) | st.text() | VALUES
 FRAGMENTS = st.sampled_from(
-    ["SELECT", "*", "FROM", "labevents", "radiology", "a", "b", "WHERE", "(", ")", ",", "label", "count(*)", "'", '"', "--", "/*", "*/", "WITH", "AS", "UNION", "JOIN", "ON", "=", "1", "x'00'", "CAST", "text", "||", "[", "]", "`", ";", "?", "\x00"]
+    [
+        "SELECT",
+        "*",
+        "FROM",
+        "labevents",
+        "radiology",
+        "a",
+        "b",
+        "WHERE",
+        "(",
+        ")",
+        ",",
+        "label",
+        "count(*)",
+        "'",
+        '"',
+        "--",
+        "/*",
+        "*/",
+        "WITH",
+        "AS",
+        "UNION",
+        "JOIN",
+        "ON",
+        "=",
+        "1",
+        "x'00'",
+        "CAST",
+        "text",
+        "||",
+        "[",
+        "]",
+        "`",
+        ";",
+        "?",
+        "\x00",
+    ]
 )
 
 

@@ -7,6 +7,7 @@ The subject and the clock are the chart's; no argument can change them. A model'
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -53,6 +54,7 @@ class Environment:
         self._views: dict[str, TableView] = {}
         self._read: set[str] = set()
         self._gate: SqlGate | None = None
+        self._opening = threading.Lock()
         self._grounding: Grounding | None = None
 
     @property
@@ -88,7 +90,8 @@ class Environment:
 
     def close(self) -> None:
         """Free what the episode built. Calling again is harmless; tools called later build anew."""
-        gate, self._gate = self._gate, None
+        with self._opening:
+            gate, self._gate = self._gate, None
         if gate is not None:
             gate.close()
         self._views.clear()
@@ -126,10 +129,10 @@ class Environment:
     @property
     def gate(self) -> SqlGate:
         """The SQL gate over the chart's visible rows, opened when first asked for."""
-        gate = self._gate
-        if gate is None:
-            gate = self._gate = SqlGate(self.chart, candidates=self.candidates)
-        return gate
+        with self._opening:
+            if self._gate is None:
+                self._gate = SqlGate(self.chart, candidates=self.candidates)
+            return self._gate
 
     def is_candidate_table(self, table_name: str) -> bool:
         """Whether a name is that of a candidate table."""

@@ -111,6 +111,7 @@ class SqlGate:
         self._connection = connection
         self._loader = loader
         self._lock = threading.Lock()
+        self._closed = False
         self._reason = ""
         self._refusals: list[str] = []
         self._recent: dict[str, SqlAnswer] = {}
@@ -136,6 +137,8 @@ class SqlGate:
         """Run one SELECT; ToolFailure says why it was refused or stopped."""
         statement = _read(sql)
         with self._lock:
+            if self._closed:
+                raise ToolFailure("the session is closed.")
             if sql in self._recent:
                 return self._recent[sql]
             self._names = named(statement)
@@ -160,6 +163,7 @@ class SqlGate:
     def close(self) -> None:
         """Free the database."""
         with self._lock:
+            self._closed = True
             self._connection.close()
             self._clock.close()
 

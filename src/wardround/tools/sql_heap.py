@@ -9,10 +9,13 @@ from __future__ import annotations
 import _sqlite3
 import ctypes
 import os
-import resource
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
 
 
 @cache
@@ -39,8 +42,11 @@ def _counts(count: Callable[[], int]) -> bool:
 
 
 def _resident_probe() -> Callable[[], int]:
+    """Return the process's resident size where Linux tells it, else its peak (macOS), else nothing (Windows)."""
+    if sys.platform == "win32":
+        return int
     if not Path("/proc/self/statm").exists():
-        return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     page = resource.getpagesize()
     return lambda: int(os.pread(file, 128, 0).split()[1]) * page

@@ -28,7 +28,8 @@ def get_table_names(environment: Environment, *, offset: int = 0) -> ToolResult:
     ]
     cursor_at = environment.continuation(get_table_names, {})
     header = ("table", "kind", "rows", "description")
-    name = f"tables of subject {chart.subject_id} as of {format_time(chart.as_of)}"
+    clock = "" if chart.policy == "known_at" else f" ({chart.policy} clock)"
+    name = f"tables of subject {chart.subject_id} as of {format_time(chart.as_of)}{clock}"
     text, shown, cursor = table_page(environment, name, header, rows, offset=offset, cursor_at=cursor_at)
     return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
@@ -51,7 +52,7 @@ def get_column_names(environment: Environment, *, table_name: str, offset: int =
 
 
 def get_table_description(environment: Environment, *, table_name: str) -> ToolResult:
-    """Say what a table holds, what a row is, and when its rows become known."""
+    """Say what a table holds, what one row is, and which columns carry its code, label, value and text."""
     if environment.is_candidate_table(table_name):
         space = environment.space(table_name)
         return ToolResult(text=f"{space.name}: {len(space.labels.labels):,} possible answers, one per row.")
