@@ -57,7 +57,10 @@ class Store:
             if is_unfinished(path):
                 raise UserError(f"{path}: the ingest was interrupted; run the same ingest command again to finish it")
             raise UserError(f"{path}: there is no store here; make one with 'wardround ingest'")
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            raise UserError(f"{file}: the manifest is damaged; ingest again into another folder") from None
         if manifest["version"] != STORE_VERSION:
             raise UserError(f"{path}: a store of version {manifest['version']}, expected {STORE_VERSION}; ingest again")
         return cls(path, load_source_spec(path / "spec"), manifest)
