@@ -13,6 +13,7 @@ from wardround.synth.encounter import Encounter
 from wardround.synth.labs import Results
 from wardround.synth.orders import Order, end_order, place_order
 from wardround.synth.pen import Pen
+from wardround.synth.person import exclusive_classes
 
 _BLEEDING = frozenset({"gi_bleed", "variceal_bleed", "hemorrhagic_stroke", "bleeding_secondary"})
 _SHOCK = frozenset({"sepsis", "sepsis_secondary", "gi_bleed", "variceal_bleed", "ketoacidosis"})
@@ -68,6 +69,9 @@ class _Chart:
         end = stay.discharge
         if drug is None or moment > end - 2 * HOUR or self._busy.get(drug.key, 0) > moment:
             return None
+        exclusive = exclusive_classes(drug) if not drug.route.startswith("IV") else set()
+        if any(self.running(kind, moment) for kind in exclusive):
+            return None
         if drug.kinds & {"anticoagulant"} and self.running("anticoagulant", moment):
             return None
         moment = moment - moment % 60 + dice.whole(0, 59)
@@ -118,7 +122,7 @@ class _Chart:
         )
         self.courses.append(course)
         self._busy[drug.key] = max(self._busy.get(drug.key, 0), course.stop)
-        for kind in drug.kinds:
+        for kind in drug.kinds | exclusive_classes(drug):
             self.kinds[kind] = max(self.kinds.get(kind, 0), course.stop)
         return course
 

@@ -95,9 +95,10 @@ def _live_icu(pen: Pen, stay: Encounter, courses: list[Course], doses: list[Dose
     fatal = stay.death is not None
     signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
     for first, last in icu_stays(stay):
-        write_charting(pen, stay, first.place_id, first.start, last.end, signals)
-        write_flows(pen, stay, first.place_id, first.start, last.end, signals, courses, doses)
-        write_icu_procedures(pen, stay, first.place_id, first.start, last.end)
+        start, end = first.start + MINUTE, last.end
+        write_charting(pen, stay, first.place_id, start, end, signals)
+        write_flows(pen, stay, first.place_id, start, end, signals, courses, doses)
+        write_icu_procedures(pen, stay, first.place_id, start, end)
 
 
 def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) -> int:

@@ -120,8 +120,8 @@ def _draw_ailments(dice: Dice, catalog: Catalog, sex: str, age: float, first_vis
     return list(found.values())
 
 
-def _guarded(drug: Drug) -> set[str]:
-    """Classes of which nobody takes two at once."""
+def exclusive_classes(drug: Drug) -> set[str]:
+    """Return the classes of a drug of which nobody takes two at once."""
     guarded = set(drug.kinds & {"statin", "beta_blocker", "ppi", "oral_anticoagulant", "antidepressant"})
     guarded |= {"raas"} if drug.kinds & {"ace_inhibitor", "arb"} else set()
     return guarded | ({"loop"} if drug.key in ("furosemide", "torsemide") else set())
@@ -131,11 +131,11 @@ def _draw_home(
     dice: Dice, catalog: Catalog, ailments: list[Ailment], allergies: frozenset[str], known: list[HomeDrug]
 ) -> list[HomeDrug]:
     home: dict[str, HomeDrug] = {item.drug.key: item for item in known}
-    kinds_taken = {kind for item in known for kind in _guarded(item.drug)}
+    kinds_taken = {kind for item in known for kind in exclusive_classes(item.drug)}
     for ailment in ailments:
         for key, share in ailment.condition.get("home_drugs"):
             drug = catalog.drugs[key]
-            guarded = _guarded(drug)
+            guarded = exclusive_classes(drug)
             if not dice.chance(share) or drug.kinds & allergies or guarded & kinds_taken or key in home:
                 continue
             kinds_taken |= guarded

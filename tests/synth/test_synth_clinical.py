@@ -1,0 +1,240 @@
+"""A clinician must not laugh: ranges, arithmetic, sex, allergies, trends, cultures, versions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+from synth_rows import PATIENTS, SEED, Reader, Row
+
+from wardround.synth.catalog import load_catalog
+from wardround.synth.person import draw_subject
+
+_PLAUSIBLE = {
+    50983: (105, 170), 50971: (2.0, 8.0), 50912: (0.2, 15), 51006: (2, 200), 50931: (30, 1000), 51222: (3.5, 20),
+    51265: (4, 1200), 51301: (0.1, 100), 50813: (0.3, 25), 50820: (6.7, 7.7), 50882: (3, 48), 51237: (0.8, 12),
+    50868: (4, 45), 50902: (70, 135), 51221: (11, 60), 51250: (58, 128),
+}  # fmt: skip
+_VITALS = {
+    220045: (25, 190),
+    220277: (50, 100),
+    220210: (4, 60),
+    223761: (90, 107),
+    220179: (45, 240),
+    223835: (21, 100),
+}
+_PENICILLIN = re.compile("penicillin|piperacillin|ampicillin|amoxicillin", re.IGNORECASE)
+_FEMALE, _MALE = re.compile("ovar|female", re.IGNORECASE), re.compile("prostat", re.IGNORECASE)
+
+
+def _draws(rows: Reader) -> dict[tuple[str, str], dict[str, float]]:
+    """(specimen, time) -> item -> value."""
+    draws: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in rows("labevents"):
+        if row["valuenum"]:
+            draws[row["specimen_id"], row["charttime"]][row["itemid"]] = float(row["valuenum"])
+    return draws
+
+
+def test_values_are_those_of_living_people_with_their_units(rows: Reader) -> None:
+    units: dict[str, set[str]] = defaultdict(set)
+    for row in rows("labevents"):
+        units[row["itemid"]].add(row["valueuom"])
+        bounds = _PLAUSIBLE.get(int(row["itemid"]))
+        if bounds is not None and row["valuenum"]:
+            assert bounds[0] <= float(row["valuenum"]) <= bounds[1], row
+    assert all(len(found) == 1 for found in units.values())
+    assert units["50912"] == {"mg/dL"}
+    for row in rows("chartevents"):
+        limits = _VITALS.get(int(row["itemid"]))
+        if limits is not None:
+            assert limits[0] <= float(row["valuenum"]) <= limits[1], row
+
+
+def test_flags_follow_the_reference_range(rows: Reader) -> None:
+    flagged = 0
+    for row in rows("labevents"):
+        if row["valuenum"] and (row["ref_range_lower"] or row["ref_range_upper"]):
+            value = float(row["valuenum"])
+            low, high = float(row["ref_range_lower"] or "-inf"), float(row["ref_range_upper"] or "inf")
+            assert (row["flag"] == "abnormal") == (value < low or value > high), row
+            flagged += row["flag"] == "abnormal"
+    assert 0.15 < flagged / len(rows("labevents")) < 0.6
+
+
+def test_numbers_that_must_agree_agree(rows: Reader) -> None:
+    gaps, ratios = [], []
+    for values in _draws(rows).values():
+        if {"50983", "50971", "50902", "50882", "50868"} <= set(values):
+            gap = values["50983"] + values["50971"] - values["50902"] - values["50882"]
+            gaps.append(abs(gap - values["50868"]))
+        if {"51221", "51222"} <= set(values):
+            ratios.append(values["51221"] / values["51222"])
+    assert max(gaps) <= 3.5, (
+        "anion gap is sodium + potassium - chloride - bicarbonate; 0.7 of potassium may be haemolysis"
+    )
+    assert 2.8 < min(ratios) <= max(ratios) < 3.3
+
+
+def test_sex_and_diagnosis_agree(rows: Reader) -> None:
+    titles = {(row["icd_code"], row["icd_version"]): row["long_title"] for row in rows("d_icd_diagnoses")}
+    sexes = {row["subject_id"]: row["gender"] for row in rows("patients")}
+    seen: Counter[str] = Counter()
+    for row in rows("diagnoses_icd"):
+        title, sex = titles[row["icd_code"], row["icd_version"]], sexes[row["subject_id"]]
+        if _FEMALE.search(title):
+            assert sex == "F", title
+            seen["F"] += 1
+        if _MALE.search(title):
+            assert sex == "M", title
+            seen["M"] += 1
+    assert seen["F"]
+    assert seen["M"]
+
+
+def test_the_allergic_get_no_penicillin(rows: Reader) -> None:
+    catalog = load_catalog()
+    allergic = {
+        str(90_000_000 + index)
+        for index in range(PATIENTS)
+        if "penicillin" in draw_subject(SEED, index, catalog)[0].allergies
+    }
+    given = {row["subject_id"] for row in rows("prescriptions") if _PENICILLIN.search(row["drug"])}
+    given |= {row["subject_id"] for row in rows("pyxis") if _PENICILLIN.search(row["name"])}
+    assert len(allergic) > 5
+    assert given
+    assert not allergic & given
+
+
+def test_nobody_takes_two_of_what_one_takes_one(rows: Reader) -> None:
+    statins = re.compile("statin$", re.IGNORECASE)
+    running: dict[str, list[Row]] = defaultdict(list)
+    for row in rows("pharmacy"):
+        if statins.search(row["medication"]) or row["medication"] in ("Lisinopril", "Losartan Potassium"):
+            running[row["hadm_id"]].append(row)
+    for courses in running.values():
+        for one in courses:
+            for two in courses:
+                if one["medication"] < two["medication"] and one["medication"][:2] != two["medication"][:2]:
+                    pair = {one["medication"], two["medication"]}
+                    assert pair != {"Lisinopril", "Losartan Potassium"}
+                    assert not all(statins.search(name) for name in pair) or one["stoptime"] <= two["starttime"], pair
+
+
+def test_only_positive_tests_have_several_rows(rows: Reader) -> None:
+    tests: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows("microbiologyevents"):
+        tests[row["micro_specimen_id"], row["test_seq"]].append(row)
+    several = [group for group in tests.values() if len(group) > 1]
+    assert several
+    assert all(row["org_name"] and row["ab_name"] for group in several for row in group)
+    positive = {key[0] for key, group in tests.items() if group[0]["org_name"]}
+    for (specimen, _), group in tests.items():
+        if "Bottle Gram Stain" in group[0]["test_name"]:
+            assert specimen in positive
+            culture = next(g[0] for (other, _), g in tests.items() if other == specimen and g[0]["org_name"])
+            assert not culture["storetime"] or group[0]["storetime"] < culture["storetime"]
+
+
+def test_icd_version_changes_with_the_era_and_is_one_per_stay(rows: Reader) -> None:
+    versions: dict[str, set[str]] = defaultdict(set)
+    for table in ("diagnoses_icd", "procedures_icd"):
+        for row in rows(table):
+            versions[row["hadm_id"]].add(row["icd_version"])
+    assert all(len(found) == 1 for found in versions.values())
+    assert {version for found in versions.values() for version in found} == {"9", "10"}
+    seen: dict[str, str] = {}
+    for stay in rows("admissions"):
+        version = next(iter(versions[stay["hadm_id"]]))
+        assert seen.get(stay["subject_id"]) in (None, "9", version), "a subject goes from 9 to 10, never back"
+        seen[stay["subject_id"]] = version
+
+
+def _paths(rows: Reader, code: str, item: str) -> list[list[float]]:
+    """Values of an item through the stays with a diagnosis, in time order, deaths left out."""
+    dead = {row["hadm_id"] for row in rows("admissions") if row["deathtime"]}
+    stays = {row["hadm_id"] for row in rows("diagnoses_icd") if row["icd_code"] in code.split()} - dead
+    paths: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for row in rows("labevents"):
+        if row["hadm_id"] in stays and row["itemid"] == item and row["valuenum"]:
+            paths[row["hadm_id"]].append((row["charttime"], float(row["valuenum"])))
+    return [[value for _, value in sorted(path)] for path in paths.values()]
+
+
+def test_creatinine_rises_and_falls_in_kidney_injury(rows: Reader) -> None:
+    paths = [path for path in _paths(rows, "5849 N179", "50912") if len(path) >= 4]
+    assert len(paths) >= 10
+    assert sum(max(path) >= 1.4 * min(path) for path in paths) > 0.8 * len(paths)
+    assert sum(path[-1] <= max(path) for path in paths) == len(paths)
+    assert sum(path[-1] < 0.95 * max(path) for path in paths) > 0.6 * len(paths)
+
+
+def test_lactate_clears_in_sepsis(rows: Reader) -> None:
+    paths = [path for path in _paths(rows, "99591 A419", "50813") if len(path) >= 3]
+    assert len(paths) >= 5
+    assert sum(path[0] for path in paths) / len(paths) > 2.2
+    assert sum(path[-1] < path[0] for path in paths) >= 0.75 * len(paths)
+
+
+def test_hemoglobin_dips_in_bleeding(rows: Reader) -> None:
+    paths = [path for path in _paths(rows, "53140 K254 45620 I8511", "51222") if len(path) >= 4]
+    assert len(paths) >= 4
+    assert sum(min(path) < path[0] - 0.4 for path in paths) >= 0.6 * len(paths)
+
+
+def test_the_dead_are_not_better_on_their_last_day(rows: Reader) -> None:
+    dead = {row["hadm_id"] for row in rows("admissions") if row["deathtime"]}
+    last: dict[str, float] = {}
+    for row in rows("labevents"):
+        if row["hadm_id"] in dead and row["itemid"] == "50882" and row["valuenum"]:
+            last[row["hadm_id"]] = float(row["valuenum"])
+    assert last
+    assert sum(last.values()) / len(last) < 22
+
+
+def test_ids_are_unique_and_nobodys(rows: Reader) -> None:
+    keys = {"admissions": "hadm_id", "labevents": "labevent_id", "microbiologyevents": "microevent_id", "poe": "poe_id",
+            "pharmacy": "pharmacy_id", "emar": "emar_id", "transfers": "transfer_id", "discharge": "note_id",
+            "radiology": "note_id", "icustays": "stay_id", "edstays": "stay_id"}  # fmt: skip
+    for table, key in keys.items():
+        values = [row[key] for row in rows(table)]
+        assert len(values) == len(set(values)), table
+    assert min(int(row["subject_id"]) for row in rows("patients")) >= 90_000_000
+
+
+def test_every_code_used_is_named(rows: Reader) -> None:
+    for used, table, names in (
+        ("labevents", "d_labitems", ("itemid",)),
+        ("chartevents", "d_items", ("itemid",)),
+        ("inputevents", "d_items", ("itemid",)),
+        ("procedureevents", "d_items", ("itemid",)),
+        ("diagnoses_icd", "d_icd_diagnoses", ("icd_code", "icd_version")),
+        ("procedures_icd", "d_icd_procedures", ("icd_code", "icd_version")),
+        ("emar", "", ()),
+    ):
+        if table:
+            known = {tuple(row[name] for name in names) for row in rows(table)}
+            assert {tuple(row[name] for name in names) for row in rows(used)} <= known, used
+    clinicians = {row["provider_id"] for row in rows("provider")}
+    assert {row["order_provider_id"] for row in rows("poe")} <= clinicians
+    assert {row["caregiver_id"] for row in rows("chartevents")} <= {row["caregiver_id"] for row in rows("caregiver")}
+
+
+def test_future_bearing_columns_are_filled(rows: Reader) -> None:
+    for table, columns in {
+        "admissions": ("dischtime", "discharge_location"), "pharmacy": ("stoptime", "verifiedtime", "expirationdate"),
+        "poe": ("order_status", "discontinued_by_poe_id"), "inputevents": ("statusdescription", "originalamount"),
+        "icustays": ("los", "last_careunit"), "edstays": ("disposition", "outtime"),
+    }.items():  # fmt: skip
+        for column in columns:
+            assert any(row[column] for row in rows(table)), (table, column)
+
+
+def test_summaries_have_their_sections_in_varying_case_some_missing(rows: Reader) -> None:
+    texts = [row["text"] for row in rows("discharge")]
+    usual = sum("\nHistory of Present Illness:\n" in text for text in texts)
+    loud = sum("\nHISTORY OF PRESENT ILLNESS:\n" in text for text in texts)
+    quiet = sum("\nhistory of present illness:\n" in text for text in texts)
+    assert usual > loud > 0 < quiet
+    assert usual + loud + quiet < len(texts)
+    assert all("___" in text for text in texts)
