@@ -29,6 +29,8 @@ def parse_answer(text: str | None) -> tuple[str, ...] | None:
     if not text:
         return None
     text = _THINKING.sub(" ", text)[-_LONGEST_TEXT:].strip()
+    if not text:
+        return None
     for reading in (_from_json, _from_quoted_list, _from_bullets, _from_line):
         answers = _clean(reading(text))
         if answers:
@@ -98,4 +100,4 @@ def _from_line(text: str) -> list[str]:
     marked = line != text.splitlines()[-1]
     if not marked and ("\n" in text or ". " in text or text.endswith(("?", ":"))):
         return []
-    return [line.rstrip(".")] if 0 < len(line) <= _LONGEST_LINE and not line.startswith("<") else []
+    return [line.rstrip(".")] if 0 < len(line) <= _LONGEST_LINE and line[0] not in "<[{" else []
