@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, parse_time, silent
 from wardround.records.chart import Chart, ChartTable, Policy
@@ -175,36 +176,35 @@ def _late_rows(store: Store, chart: Chart, table: ChartTable) -> list[str]:
     """Return the ids of visible rows that the store's clocks say were not there yet."""
     if table.num_rows == 0:
         return []
-    stored = store.rows(chart.subject_id, table.name).to_pylist()
-    clocks = {row["row_id"]: row for row in stored}
-    late = []
-    for row in table.batch.to_pylist():
-        clock = clocks.get(row["row_id"])
-        if clock is None:
-            late += [] if _is_order(row, table.spec, stored, chart.as_of) else [row["row_id"]]
-        elif not (clock[AVAILABLE] <= chart.as_of and clock[EVENT] <= chart.as_of):
-            late.append(row["row_id"])
-    return late
+    stored = store.rows(chart.subject_id, table.name)
+    places = pc.index_in(table.batch.column("row_id"), stored.column("row_id"))
+    times = [stored.column(name).take(places) for name in (AVAILABLE, EVENT)]
+    known = [pc.less_equal(part, pa.scalar(chart.as_of, pa.timestamp("us"))) for part in times]
+    on_time = pc.fill_null(pc.and_(*known), False)
+    suspects = table.batch.filter(pc.invert(on_time)).to_pylist()
+    return [row["row_id"] for row in suspects if not _is_order(row, table.spec, stored, chart.as_of)]
 
 
-def _is_order(row: Mapping[str, Any], spec: TableSpec, stored: Sequence[Mapping[str, Any]], as_of: datetime) -> bool:
-    """Say whether a visible row that is no stored one is a collapsed group: an order known by now, and nothing more."""
+def _is_order(row: Mapping[str, Any], spec: TableSpec, stored: pa.RecordBatch, as_of: datetime) -> bool:
+    """Say whether a visible row is a collapsed group: an order known by now, and nothing more."""
     pending = spec.pending
     if pending is None or any(row[name] is not None for name in row if name not in ("row_id", *pending.columns)):
         return False
     shown = [name for name in pending.columns if name in row and name not in spec.late]
-    return any(other[PENDING] <= as_of and all(other[name] == row[name] for name in shown) for other in stored)
+    orders = stored.select([*shown, PENDING]).to_pylist()
+    return any(other[PENDING] <= as_of and all(other[name] == row[name] for name in shown) for other in orders)
 
 
 def _future_cells(column: pa.Array, as_of: datetime) -> list[object]:
     """Return the cells that read as a time after ``as_of``. A day is in the future when it is a later day."""
+    cells: list[object] = []
     if pa.types.is_date(column.type):
-        return [cell for cell in column.to_pylist() if cell is not None and cell > as_of.date()]
-    if pa.types.is_timestamp(column.type):
-        return [cell for cell in column.to_pylist() if cell is not None and cell > as_of]
-    if pa.types.is_string(column.type):
-        return [cell for cell in column.unique().to_pylist() if cell is not None and _reads_later(cell, as_of)]
-    return []
+        cells = column.filter(pc.greater(column, pa.scalar(as_of.date(), pa.date32()))).to_pylist()
+    elif pa.types.is_timestamp(column.type):
+        cells = column.filter(pc.greater(column, pa.scalar(as_of, pa.timestamp("us")))).to_pylist()
+    elif pa.types.is_string(column.type):
+        cells = [cell for cell in column.to_pylist() if cell is not None and _reads_later(cell, as_of)]
+    return cells
 
 
 def _reads_later(text: str, as_of: datetime) -> bool:

@@ -136,11 +136,13 @@ class TableFrame:
         return self._look_up(key, table, None if parent is None else parent.available)
 
     def reference(self, key: str, table: str, column: str) -> Times:
-        """Time cells of the rows that ``key`` names in ``table``."""
+        """Time cells of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
         parent = self.clocks.parent(table)
         if parent is None or column not in parent.batch.schema.names:
             return self._look_up(key, table, None)
-        return self._look_up(key, table, microseconds(parent.batch.column(column)))
+        times = microseconds(parent.batch.column(column))
+        known = (times != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
 
     def late_cell(self, key: str, table: str, column: str) -> Times:
         """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""

@@ -1,7 +1,7 @@
 """Deleting the future from raw files: what a chart must equal.
 
 Works from the raw rows and the clock columns of the store, not from the chart's own masking, so that a fault in one
-shows against the other. Raw rows and stored rows are matched by content; equal rows have equal clocks.
+shows against the other. Raw rows and stored rows are matched by the columns that make their ids and clocks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from wardround.core import end_of_day, parse_time
+from wardround.records.clocks import rule_columns
 from wardround.records.finalise import late_rules
 from wardround.records.layout import AVAILABLE, EVENT, LATE, PENDING
-from wardround.records.rules import Column, walk
+from wardround.records.rules import Column
 from wardround.records.sources import SourceFiles, find_files
 from wardround.records.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec
 from wardround.records.store import Store
@@ -160,27 +161,27 @@ def _derived(store: Store, table: TableSpec, moments: Mapping[int, datetime]) ->
 
 
 class _StoredRows:
-    """The clocks of one subject's stored rows, found by the content of the raw row."""
+    """The clocks of one subject's stored rows, found by what makes the raw row's id and clocks."""
 
     def __init__(self, table: TableSpec, header: tuple[str, ...], batch: pa.RecordBatch) -> None:
         self.table = table
         self.header = header
         self._places = {name: place for place, name in enumerate(header)}
-        self._read = {name: kind for name, kind in table.columns.items() if name in self._places}
+        self._columns = [name for name in table.columns if name in self._places]
         self._late = {
             column: rule.name if isinstance(rule, Column) else f"{LATE}{columns[0]}"
             for rule, columns in late_rules(table, batch.schema.names).items()
             for column in columns
             if column in self._places
         }
-        rules = {name for _, rule in table.rules() for part in walk(rule) for name in _names(part)}
+        rules = {name for _, rule in table.rules() for name in rule_columns(rule)}
         identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
         self._unused = [name for name in table.withhold if name in self._places and name not in rules | identity]
+        self._read = {name: table.columns[name] for name in self._columns if name in rules | identity}
         self._clocks: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
         wanted = [name for name in batch.schema.names if name.startswith("_") or name in self._read]
         for row in batch.select(wanted).to_pylist():
-            content = tuple(_same(row.get(name)) for name in self._read)
-            self._clocks[content].append(row)
+            self._clocks[tuple(_same(row.get(name)) for name in self._read)].append(row)
 
     def take(self, row: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the stored row of a raw one, each stored row once; None if there is none."""
@@ -206,19 +207,12 @@ class _StoredRows:
     ) -> tuple[str, ...]:
         """Return the raw row without its late cells; with ``only``, without every other column too."""
         cells = list(row)
-        out = set(self._unused) if only is None else {name for name in self._read if name not in only}
+        out = set(self._unused) if only is None else {name for name in self._columns if name not in only}
         out |= {name for name, clock in self._late.items() if not _passed(clocks.get(clock), as_of)}
         for name in out:
             counts.blanked_cells += cells[self._places[name]] != ""
             cells[self._places[name]] = ""
         return tuple(cells)
-
-
-def _names(part: object) -> Iterator[str]:
-    for attribute in ("name", "key", "start", "end"):
-        value = getattr(part, attribute, None)
-        if isinstance(value, str):
-            yield value
 
 
 def _passed(moment: datetime | date | None, as_of: datetime) -> bool:

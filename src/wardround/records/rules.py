@@ -5,7 +5,7 @@
     max(r, ..) min(r, ..)   null if any part is null
     first(r, ..)            the first part that is not null
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
-    ref(KEY, TABLE, COLUMN) a time cell of that row
+    ref(KEY, TABLE, COLUMN) a time cell of that row, but not before the row itself became available
     cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
     when(COLUMN, 'A', .., r, s) r where the row's text COLUMN is one of the quoted values, else s
     lag(r, SETTING)         r plus a timedelta of the ingest settings
