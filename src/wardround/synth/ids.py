@@ -53,10 +53,10 @@ class Numbers:
     def __init__(self, index: int) -> None:
         self.encounter = Block(index, 200_000_000, 4)
         self.place = Block(index, 300_000_000, 8)
-        self.pharmacy = Block(index, 4_000_000_000, 12)
+        self.pharmacy = Block(index, 40_000_000_000, 13)
         self.specimen = Block(index, 10_000_000_000, 13)
         self.micro_specimen = Block(index, 3_000_000_000, 10)
-        self.infusion = Block(index, 100_000_000_000, 14)
+        self.infusion = Block(index, 1_000_000_000_000, 17)
         self.row_base = index << 17
 
 

@@ -42,7 +42,14 @@ def plan_imaging(
         for place in stay.icu_places:
             day = place.start + int(pen.dice.between(18, 30) * HOUR)
             while day < place.end and stay.ventilation is not None and day < stay.ventilation[1]:
-                exams.append(Exam(key="chest_xray", moment=at_minute(day), reason="intubated", finding=_SERIAL))
+                exams.append(
+                    Exam(
+                        key="chest_xray",
+                        moment=at_minute(day),
+                        reason="respiratory failure, intubated",
+                        finding=_SERIAL,
+                    )
+                )
                 day += int(pen.dice.between(20, 50) * HOUR)
         for exam in exams:
             before = max(stay.arrival, exam.moment - int(pen.dice.between(0.3, 5) * HOUR))

@@ -94,26 +94,31 @@ def plan_draws(pen: Pen, stay: Encounter) -> Draws:
     for place in stay.icu_places:
         at = place.start + int(dice.between(0.3, 1.2) * HOUR)
         while at < min(place.end, last):
-            draws.setdefault(at_minute(at), set()).update({"basic", "count"})
+            _add(draws, at, {"basic", "count"}, mornings)
             at += int(dice.between(8, 13) * HOUR)
     for problem in stay.problems:
         for panel, every, length in problem.condition.get("panels"):
             at = first if problem.onset <= first else at_minute(problem.onset + dice.between(10, 50) * 60)
             stop = problem.onset + length * HOUR
             while at < last:
-                draws.setdefault(_nearest(at, mornings), set()).add(panel)
+                _add(draws, at, {panel}, mornings)
                 at += at_minute(every * HOUR + dice.between(-15, 15) * 60)
                 if not every or at > stop:
                     break
     return {moment: draws[moment] for moment in sorted(draws) if stay.arrival < moment < last}
 
 
-def _nearest(at: int, mornings: list[int]) -> int:
-    """Serial draws join a morning draw that is close, as phlebotomy does."""
-    for morning in mornings:
-        if abs(morning - at) < 100 * 60:
-            return morning
-    return at_minute(at)
+def _add(draws: Draws, at: int, panels: set[str], mornings: list[int]) -> None:
+    """Add panels to a draw that is close, the morning round from further away, or draw anew."""
+    for moment in mornings:
+        if abs(moment - at) < 100 * 60:
+            draws[moment] |= panels
+            return
+    for moment in draws:
+        if abs(moment - at) < 40 * 60:
+            draws[moment] |= panels
+            return
+    draws[at_minute(at)] = set(panels)
 
 
 class Laboratory:

@@ -88,7 +88,9 @@ def plan_encounter(
     start = admit if ed_out is None else ed_out
     icu = dice.chance(min(0.97, condition.get("icu", 0.0) * level)) or (fatal and dice.chance(0.6))
     icu_hours = 24 * dice.skewed(condition.get("icu_days", 1.6) * level, 0.4) if icu else 0.0
-    hours = max(hours, icu_hours + 20) if not fatal else max(14.0, hours * dice.between(0.4, 1.1))
+    direct = dice.chance(0.78)
+    delay = 0.0 if direct or not icu else dice.between(6, 40)
+    hours = max(hours, icu_hours + delay + 22) if not fatal else max(14.0, hours * dice.between(0.4, 1.1))
     end = int(start + hours * HOUR)
     if not fatal:
         end = end - end % DAY + int(dice.between(10.5, 18.5) * HOUR)
@@ -110,7 +112,7 @@ def plan_encounter(
         "ed_out": ed_out,
         "end": end,
         "icu_hours": icu_hours if icu else 0.0,
-        "icu_direct": dice.chance(0.78),
+        "icu_delay": delay,
         "fatal": fatal,
         "dies_in_icu": fatal and icu and dice.chance(0.8),
     }

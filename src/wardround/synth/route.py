@@ -60,8 +60,8 @@ def plan_places(
         else:
             route.now = admit
             route.go("admit", "recovery", surgery.moment + dice.between(3.5, 7) * HOUR)
-    elif icu_left and not plan["icu_direct"]:
-        route.go("admit", ward, route.now + dice.between(6, 40) * HOUR)
+    elif icu_left and plan["icu_delay"]:
+        route.go("admit", ward, route.now + plan["icu_delay"] * HOUR)
     if icu_left:
         icu = condition.get("icu_unit", "micu")
         if icu_left > 60 * HOUR and dice.chance(0.12):
