@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wardround.tools.sql_functions import LONGEST_VALUE
 from wardround.tools.table_view import column_kind, dense, time_texts
@@ -55,7 +56,7 @@ class TableLoader:
         return [name for folded, name in self._by_folded.items() if folded in named and folded not in self.built]
 
     def longest_cell(self, wanted: Iterable[str]) -> int:
-        """Return the longest text, in characters, of the tables among some names."""
+        """Return the longest text, in bytes, of the tables among some names."""
         return max((self._longest.get(name, 0) for name in wanted), default=0)
 
     def columns(self, connection: sqlite3.Connection, name: str) -> tuple[str, ...]:
@@ -66,38 +67,40 @@ class TableLoader:
     def build(self, connection: sqlite3.Connection, name: str) -> None:
         """Create and fill one table."""
         if name in self._candidates:
-            labels = list(self._candidates[name].labels.labels)
-            header, columns = ["candidate TEXT"], [labels]
+            columns = [pa.array(self._candidates[name].labels.labels, pa.string())]
+            header = ["candidate TEXT"]
         else:
             assert self._chart is not None
             batch = self._chart.table(name).batch
+            columns = [dense(array) for array in batch.columns]
             header = [f'"{field.name}" {_AFFINITY[column_kind(field.type)]}' for field in batch.schema]
-            columns = [python_values(array) for array in batch.columns]
         connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(header)})")
-        marks = ",".join("?" * len(columns))
+        filled = [array for array in columns if array.null_count < len(array)]
+        marks = ",".join("?" if array.null_count < len(array) else "NULL" for array in columns)
+        rows = zip(*map(python_values, filled), strict=True)
         connection.execute("BEGIN")
-        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", zip(*columns, strict=True))
+        connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", rows)
         connection.execute("COMMIT")
-        self._longest[name.lower()] = max((_longest_text(column) for column in columns), default=0)
+        self._longest[name.lower()] = max(map(_longest_text, columns), default=0)
         self.built.add(name.lower())
 
 
 def python_values(array: pa.Array) -> list[Any]:
     """Return a column as SQLite values: numbers, texts, times and dates as text; a text that is too long says so."""
-    array = dense(array)
     kind = column_kind(array.type)
     if kind == "time":
         return time_texts(array)
     if kind == "date":
         return array.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
     values: list[Any] = array.to_pylist()
-    if kind == "text" and _longest_text(values) * 4 > _LONGEST_CELL_BYTES:
-        return [_cut(value) for value in values]
-    return values
+    return [_cut(value) for value in values] if _longest_text(array) > _LONGEST_CELL_BYTES else values
 
 
-def _longest_text(values: Sequence[Any]) -> int:
-    return max((len(value) for value in values if isinstance(value, str)), default=0)
+def _longest_text(array: pa.Array) -> int:
+    """Return the bytes of the longest text of a column, 0 where it holds none."""
+    if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
+        return 0
+    return pc.max(pc.binary_length(array)).as_py() or 0
 
 
 def _cut(value: str | None) -> str | None:
