@@ -26,7 +26,7 @@ def purposes(recorder: ListRecorder) -> list[str]:
 
 
 class Summariser(Hooks):
-    """Every ``window`` turns: a summary, exactly one of them kept; ``replace_history`` makes it ReSum, else RetroSum."""
+    """Every ``window`` turns: a summary, exactly one kept; ``replace_history`` makes it ReSum, else RetroSum."""
 
     def __init__(self, *, window: int, replace_history: bool) -> None:
         self.window = window

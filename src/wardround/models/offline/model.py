@@ -45,11 +45,8 @@ class OfflineModel:
         plan = plan_for(talk.space)
         offered = {schema.name for schema in request.tools}
         message = _next(plan, talk, offered, request) if offered else _summary(plan, talk)
-        usage = Usage(
-            input_tokens=sum(map(self._count, request.messages))
-            + sum(estimate_tokens(t.description) for t in request.tools),
-            output_tokens=estimate_tokens(message.wire.decode()),
-        )
+        asked = sum(map(self._count, request.messages)) + sum(map(self._count, request.tools))
+        usage = Usage(input_tokens=asked, output_tokens=estimate_tokens(message.wire.decode()))
         reason = "tool_calls" if message.tool_calls else "stop"
         return Reply(message=message, usage=usage, finish_reason=reason, model=self.name, identity=self.identity)  # type: ignore[arg-type]
 

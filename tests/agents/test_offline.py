@@ -1,0 +1,234 @@
+"""The offline policy: what it reads, what it remembers, how it copes with errors, and whole episodes on real charts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doubles import ListRecorder, PaperChart, check_wire, play
+
+from wardround.agents import Limits, Outcome, Prompt, get_agent, run_episode
+from wardround.benchmarks import Benchmark, build_agentehr, render_prompt
+from wardround.codes import LabelSet, load_ccs
+from wardround.core import Message, ToolCall, format_time
+from wardround.models import ModelSettings, OfflineModel, Request
+from wardround.models.offline.beliefs import Beliefs
+from wardround.models.offline.conversation import read_result
+from wardround.models.offline.notes import Note, read_notes
+from wardround.models.offline.plan import thoughts_on
+from wardround.models.offline.rules import load_rules, rules_for
+from wardround.models.offline.tasks import PLANS
+from wardround.records import Store, ingest
+from wardround.synth import synthesize
+from wardround.tools import Environment, default_toolset
+from wardround.tools.candidates import CandidateSpace
+from wardround.tools.tool import ToolResult
+
+CALL = ToolCall(id="1", name="run_sql_query", arguments="{}")
+
+
+def test_notes_are_read_back_as_written() -> None:
+    notes = [
+        Note(kind="drug", value="Furosemide", amount=3, rows=("prescriptions:1", "prescriptions:2")),
+        Note(kind="unit", value="Cardiac Vascular Intensive Care Unit (CVICU)"),
+        Note(kind="lab", value="Creatinine high", amount=0.67, rows=("labevents:a-b",)),
+        Note(kind="name", value="heart failure => Congestive heart failure; nonhypertensive"),
+    ]
+    assert read_notes("Step 3 of 9: x.\n" + "\n".join(note.line for note in notes)) == notes
+
+
+def test_a_result_is_read_with_its_constant_columns() -> None:
+    text = """labevents: 2 rows, cursor=c
+constant: hadm_id=7, unit=mg/dL
+row_id | label
+labevents:1 | A, B
+labevents:2 | C"""
+    result = read_result(CALL, text)
+    assert result.rows == (
+        {"hadm_id": "7", "unit": "mg/dL", "row_id": "labevents:1", "label": "A, B"},
+        {"hadm_id": "7", "unit": "mg/dL", "row_id": "labevents:2", "label": "C"},
+    )
+    assert read_result(CALL, "labevents: 0 rows; the table is empty.").rows == ()
+    assert read_result(CALL, "Error: no such table").error == "Error: no such table"
+
+
+def test_what_a_note_denies_is_not_thought_of() -> None:
+    thought = {
+        note.value
+        for note in thoughts_on("diagnoses", "word", "PMH: COPD, hypertension. Denies chest pain, no seizures.")
+    }
+    assert "essential hypertension" in thought
+    assert "chronic obstructive pulmonary disease and bronchiectasis" in thought
+    assert not thought & {"nonspecific chest pain", "epilepsy; convulsions"}
+
+
+def test_evidence_adds_up_and_is_cited() -> None:
+    beliefs = Beliefs()
+    for label, weight, rows in (("a", 0.3, ["t:1"]), ("a", 0.3, ["t:2"]), ("b", 0.45, []), ("c", 0.1, ["t:3"])):
+        beliefs.add(label, weight, rows)
+    assert beliefs.best(least=0.4, most=5) == ["a", "b"]
+    assert beliefs.best(least=0.99, most=5) == ["a"]
+    assert beliefs.best(least=0.0, most=2) == ["a", "b"]
+    assert beliefs.rows("a") == ["t:1", "t:2"]
+
+
+def test_every_rule_compiles_and_every_table_of_rules_is_used() -> None:
+    for task, tables in load_rules().items():
+        assert task in PLANS
+        for kind, rows in tables.items():
+            if rows and isinstance(rows[0], list) and len(rows[0]) == 3 and isinstance(rows[0][0], str):
+                assert all(0 < rule.weight < 1 for rule in rules_for(task, kind))
+
+
+def _request(*messages: Message, tools: bool = True) -> Request:
+    question = Message(role="user", content="Current time: 2150-01-02 08:00:00. Use `transfers_candidates`.")
+    schemas = default_toolset().schemas if tools else ()
+    return Request(messages=(Message(role="system", content="s"), question, *messages), tools=schemas)
+
+
+def _reply(request: Request) -> Message:
+    return asyncio.run(OfflineModel().complete(request)).message
+
+
+def test_the_plan_goes_on_where_its_own_words_say_even_if_results_are_gone() -> None:
+    first = _reply(_request())
+    assert [call.name for call in first.tool_calls] == ["get_table_names"]
+    said = Message(
+        role="assistant", content="Step 3 of 8: where.\n- tables: transfers triage\n- unit: PACU\n- service: CSURG"
+    )
+    summary = Message(role="user", content=f"Summary: {said.content}")
+    for remembered in (said, summary):
+        assert "triage" in _reply(_request(remembered)).tool_calls[0].arguments
+
+
+def test_without_tools_it_says_what_it_knows_and_with_finish_alone_it_finishes() -> None:
+    said = Message(role="assistant", content="Step 3 of 8: where.\n- tables: transfers\n- unit: PACU\n- service: CSURG")
+    summary = _reply(_request(said, tools=False))
+    assert not summary.tool_calls
+    assert "- unit: PACU" in (summary.content or "")
+    only = [schema for schema in default_toolset().schemas if schema.name == "finish"]
+    forced = _reply(replace(_request(said), tools=only))
+    assert [call.name for call in forced.tool_calls] == ["finish"]
+    assert json.loads(forced.tool_calls[0].arguments)["response"] == ["Cardiac Vascular Intensive Care Unit (CVICU)"]
+
+
+def test_the_same_request_gives_the_same_reply_and_a_seed_only_shifts() -> None:
+    request = _request()
+    assert asyncio.run(OfflineModel().complete(request)) == asyncio.run(OfflineModel().complete(request))
+    reply = asyncio.run(OfflineModel().complete(request))
+    assert reply.usage.input_tokens > 500
+    assert reply.usage_known
+
+
+@pytest.mark.parametrize("task", sorted(PLANS))
+def test_it_ends_with_finish_even_where_every_tool_fails(task: str) -> None:
+    class Broken(PaperChart):
+        def call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
+            if name == "finish":
+                return super().call(name, arguments)
+            return ToolResult(text="Error: the tool is out of order", is_error=True)
+
+    environment = Broken()
+    environment.toolset = default_toolset()
+    prompt = Prompt(user=f"Current time: 2150-01-02 08:00:00. Candidates: {task}_candidates.")
+    outcome = play(OfflineModel(), environment=environment, prompt=prompt)
+    assert outcome.finish in ("finish", "text")
+    assert outcome.turns <= 25
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Benchmark]:
+    folder = tmp_path_factory.mktemp("hospital")
+    synthesize(folder / "raw", patients=25, seed=3, compress=False)
+    ingest("mimiciv", folder / "raw", folder / "store")
+    store = Store.open(folder / "store")
+    return store, build_agentehr(store, folder / "benchmark", per_task=4, seed=1)
+
+
+def _play(store: Store, benchmark: Benchmark, name: str, recorder: ListRecorder, **changes: Any) -> Iterator[Outcome]:
+    task = next(task for task in benchmark.tasks if task.name == name)
+    for sample in benchmark.samples(name)[:4]:
+        environment = Environment(store.chart(sample.subject_id, sample.prediction_time), candidates=benchmark.spaces)
+        yield asyncio.run(
+            run_episode(
+                get_agent("react"),
+                model=OfflineModel(),
+                environment=environment,
+                prompt=Prompt(user=render_prompt(task, sample, benchmark.space(task))),
+                limits=changes.get("limits", Limits()),
+                settings=changes.get("settings", ModelSettings()),
+                recorder=recorder,
+                episode=sample.id,
+            )
+        )
+        environment.close()
+
+
+@pytest.mark.parametrize("task", sorted(PLANS))
+def test_each_task_is_played_without_a_tool_error(hospital: tuple[Store, Benchmark], task: str) -> None:
+    store, benchmark = hospital
+    recorder = ListRecorder()
+    outcomes = list(_play(store, benchmark, task, recorder))
+    assert outcomes
+    for outcome in outcomes:
+        assert outcome.finish == "finish"
+        assert 5 <= outcome.turns <= 15
+        assert outcome.answer
+    results = [result for _, _, results, _ in recorder.turns for result in results]
+    assert [result.result_text for result in results if result.is_error] == []
+    assert {"run_sql_query", "finish"} < {result.call.name for result in results}
+    assert any(result.call.name.startswith("get_candidates") for result in results)
+    for request, _, _, _ in recorder.turns:
+        check_wire(request.messages)
+    cited = [citation for outcome in outcomes for citation in outcome.citations]
+    assert all(citation.exists and citation.read for citation in cited)
+
+
+def test_a_small_window_costs_score_but_no_error(hospital: tuple[Store, Benchmark]) -> None:
+    store, benchmark = hospital
+    recorder = ListRecorder()
+    limits = Limits(context_tokens=7000, reply_tokens=1000)
+    outcomes = list(_play(store, benchmark, "diagnoses", recorder, limits=limits))
+    assert {outcome.finish for outcome in outcomes} == {"finish"}
+    assert recorder.of("context")
+
+
+def test_answers_depend_on_the_seed_alone(hospital: tuple[Store, Benchmark]) -> None:
+    store, benchmark = hospital
+
+    def answers(seed: int | None) -> list[tuple[str, ...] | None]:
+        played = _play(store, benchmark, "diagnoses", ListRecorder(), settings=ModelSettings(seed=seed))
+        return [outcome.answer for outcome in played]
+
+    assert answers(1) == answers(1)
+    assert answers(None) == answers(None)
+
+
+def test_it_plays_the_real_demo_without_a_tool_error(mimic_demo: Path, tmp_path: Path) -> None:
+    ingest("mimiciv", mimic_demo, tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    units = LabelSet(name="units", labels=("Medicine", "Neurology", "PACU"), aliases={})
+    spaces = {
+        f"{task}_candidates": CandidateSpace(name=f"{task}_candidates", labels=labels)
+        for task, labels in (
+            ("diagnoses_ccs", load_ccs("diagnoses").label_set()),
+            ("procedures_ccs", load_ccs("procedures").label_set()),
+            *((task, units) for task in ("labevents", "microbiologyevents", "prescriptions_drug", "transfers")),
+        )
+    }
+    for subject in [int(subject) for subject in store.subjects[:3]]:
+        discharged = store.rows(subject, "admissions").column("dischtime")[-1].as_py()
+        for space in spaces:
+            environment = Environment(store.chart(subject, discharged), candidates=spaces)
+            prompt = Prompt(user=f"Current time: {format_time(discharged)}. Candidates: `{space}`.")
+            recorder = ListRecorder()
+            outcome = play(OfflineModel(), environment=environment, prompt=prompt, recorder=recorder)
+            assert outcome.answer, space
+            results = [result for _, _, results, _ in recorder.turns for result in results]
+            assert [result.result_text for result in results if result.is_error] == []
+            environment.close()
