@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.arrow_types import microseconds
-from wardround.records.identity import fingerprints, row_numbers
-from wardround.records.layout import AVAILABLE, EVENT, PENDING, PUBLISHED
-from wardround.records.row_ids import numbered_ids, row_ids
+from wardround.records.arrow_types import integers, microseconds
+from wardround.records.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, PUBLISHED
+from wardround.records.row_ids import numbered_ids
 from wardround.records.rules import NO_TIME, Times
 from wardround.records.spec import AgeColumns, PendingRows
 from wardround.records.table_layout import TableLayout
@@ -27,33 +26,33 @@ _NO_TIMES = np.empty(0, dtype=np.int64)
 def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
     """Policy ``known_at``: return the visible rows with late cells nulled, and their event times."""
     if stored is None:
-        return _empty(layout, ()), _NO_TIMES
-    event, available = _clock(stored, EVENT), _clock(stored, AVAILABLE)
-    visible = (available <= now) & (event <= now)
-    if layout.spec.pending is not None and not visible.all():
-        return _with_pending(layout, layout.spec.pending, stored, visible, event, as_of, now)
+        return layout.view(None).empty, _NO_TIMES
+    event = _clock(stored, EVENT)
+    visible = (_clock(stored, AVAILABLE) <= now) & (event <= now)
+    if layout.spec.pending is not None:
+        heads = ~visible & (_clock(stored, PENDING) <= now)
+        if heads.any():
+            return _with_pending(layout, layout.spec.pending, stored, visible, heads, event, as_of, now)
     stored, event = _select(stored, visible, event)
-    return _hand_out(layout, stored, row_ids(layout.spec, stored), as_of, _late_masks(layout, stored, now), ()), event
+    return _hand_out(layout, stored, as_of, _late_masks(layout, stored, now), ()), event
 
 
 def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
     """Policy ``published``: return the rows that the papers' clock shows, without the columns that they drop."""
     clock = layout.spec.published
     if stored is None:
-        return _empty(layout, clock.hide), _NO_TIMES
+        return layout.view(None, clock.hide).empty, _NO_TIMES
     event = _clock(stored, EVENT)
     if clock.time is not None:
         times = _clock(stored, PUBLISHED)
         stored, event = _select(stored, times <= now if clock.operator == "<=" else times < now, event)
-    return _hand_out(layout, stored, row_ids(layout.spec, stored), as_of, {}, clock.hide), event
-
-
-def _empty(layout: TableLayout, hide: tuple[str, ...]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=layout.schema(hide))
+    return _hand_out(layout, stored, as_of, {}, clock.hide), event
 
 
 def _clock(stored: pa.RecordBatch, name: str) -> Times:
-    return microseconds(stored.column(stored.schema.get_field_index(name)))
+    """Return a clock column; a late cell's own time column that the file lacks is never."""
+    place = stored.schema.get_field_index(name)
+    return microseconds(stored.column(place)) if place >= 0 else np.full(stored.num_rows, NO_TIME, dtype=np.int64)
 
 
 def _select(stored: pa.RecordBatch, visible: Mask, event: Times) -> tuple[pa.RecordBatch, Times]:
@@ -80,44 +79,54 @@ def _late_masks(layout: TableLayout, stored: pa.RecordBatch, now: int) -> dict[s
 def _hand_out(
     layout: TableLayout,
     stored: pa.RecordBatch,
-    ids: Any,
     as_of: datetime,
     hidden: dict[str, Mask],
     hide: tuple[str, ...],
 ) -> pa.RecordBatch:
     """Build the batch that leaves the store: ids, then public columns, cells under ``hidden`` nulled."""
-    arrays = [ids]
-    place = stored.schema.get_field_index
-    for name in layout.columns:
-        if name in hide:
-            continue
+    view = layout.view(stored, hide)
+    batch = stored.select(view.places)
+    for place, name in view.added:
         join = layout.joined.get(name)
         if join is not None:
-            array = join.source.take(stored.column(place(join.places)))
-        elif name == "age" and layout.spec.age is not None:
-            array = age_in_years(layout.spec.age, stored, as_of)
+            array = join.source.take(stored.column(stored.schema.get_field_index(join.places)))
         else:
-            array = stored.column(place(name))
-        mask = hidden.get(name)
-        if mask is not None:
-            array = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=layout.schema(hide))
+            array = _ages(layout, stored, as_of)
+        batch = batch.add_column(place, view.schema.field(place), array)
+    for name, mask in hidden.items():
+        place = view.position.get(name, -1)
+        if place > 0:
+            field = view.schema.field(place)
+            array = pc.if_else(pa.array(mask), pa.scalar(None, field.type), batch.column(place))
+            batch = batch.set_column(place, field, array)
+    return batch
+
+
+def _ages(layout: TableLayout, stored: pa.RecordBatch, as_of: datetime) -> Any:
+    assert layout.spec.age is not None
+    return age_in_years(layout.spec.age, stored, as_of)
 
 
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:
     """Return ages at ``as_of``; 90 stands for 90 and older, null where the record does not say."""
-    ages: list[int | None] = []
-    for row in stored.to_pylist():
-        age: int | None = None
-        if columns.birth is not None and row.get(columns.birth) is not None:
-            birth = row[columns.birth]
-            age = as_of.year - birth.year - ((as_of.month, as_of.day) < (birth.month, birth.day))
-        elif columns.anchor_age is not None and columns.anchor_year is not None:
-            known, year = row.get(columns.anchor_age), row.get(columns.anchor_year)
-            age = None if known is None or year is None else known + as_of.year - year
-        ages.append(None if age is None or age < 0 else min(age, _AGE_CEILING))
+    births, known, years = (_cells(stored, name) for name in (columns.birth, columns.anchor_age, columns.anchor_year))
+    ages = [_age(*cells, as_of) for cells in zip(births, known, years, strict=True)]
     return pa.array(ages, pa.int64())
+
+
+def _cells(stored: pa.RecordBatch, name: str | None) -> list[Any]:
+    place = stored.schema.get_field_index(name) if name is not None else -1
+    return list(stored.column(place).to_pylist()) if place >= 0 else [None] * stored.num_rows
+
+
+def _age(birth: date | None, known: int | None, year: int | None, as_of: datetime) -> int | None:
+    if birth is not None:
+        age = as_of.year - birth.year - ((as_of.month, as_of.day) < (birth.month, birth.day))
+    elif known is not None and year is not None:
+        age = known + as_of.year - year
+    else:
+        return None
+    return None if age < 0 else min(age, _AGE_CEILING)
 
 
 def _with_pending(
@@ -125,50 +134,43 @@ def _with_pending(
     pending: PendingRows,
     stored: pa.RecordBatch,
     visible: Mask,
+    ordered: Mask,
     event: Times,
     as_of: datetime,
     now: int,
 ) -> Cut:
-    """Show one row with only the order's columns for every group of which nothing is known yet."""
-    heads, starts, numbers = _pending_heads(layout, pending, stored, visible, now)
+    """Show one row with only the order's columns for every group that is ordered and of which nothing is known yet."""
+    heads, starts, numbers = _pending_heads(stored, visible, ordered)
     known = np.flatnonzero(visible)
-    rows, times = np.r_[known, heads], np.r_[event[known], starts]
+    rows, times = np.concatenate([known, heads]), np.concatenate([event[known], starts])
     order = np.argsort(times, kind="stable")
-    rows, times = rows[order], times[order]
-    is_pending = np.r_[np.zeros(len(known), dtype=bool), np.ones(len(heads), dtype=bool)][order]
+    rows, times, is_pending = rows[order], times[order], order >= len(known)
     stored = stored.take(pa.array(rows))
     hidden = _late_masks(layout, stored, now)
-    if is_pending.any():
+    if len(heads):
         for name in layout.columns:
             if name not in pending.columns:
-                hidden[name] = hidden.get(name, np.zeros(len(rows), dtype=bool)) | is_pending
-    opaque = np.r_[np.zeros(len(known), dtype=np.int64), numbers][order]
-    ids = pc.if_else(pa.array(is_pending), numbered_ids(layout.spec.name, opaque), row_ids(layout.spec, stored))
-    return _hand_out(layout, stored, ids, as_of, hidden, ()), times
+                hidden[name] = hidden[name] | is_pending if name in hidden else is_pending
+    opaque = np.concatenate([np.zeros(len(known), dtype=np.int64), numbers])[order]
+    ids = pc.if_else(pa.array(is_pending), numbered_ids(layout.spec.name, opaque), stored.column(0))
+    return _hand_out(layout, stored.set_column(0, "row_id", ids), as_of, hidden, ()), times
 
 
 def _pending_heads(
-    layout: TableLayout, pending: PendingRows, stored: pa.RecordBatch, visible: Mask, now: int
+    stored: pa.RecordBatch, visible: Mask, ordered: Mask
 ) -> tuple[npt.NDArray[np.int64], Times, npt.NDArray[np.int64]]:
-    """Return, per pending group, its first row, its time and its number."""
-    words = fingerprints(stored, pending.group, f"{layout.spec.name} pending")
-    groups, group = np.unique(words, return_inverse=True)
-    starts = np.full(len(groups), np.iinfo(np.int64).max)
-    np.minimum.at(starts, group, _clock(stored, PENDING))
-    shown = starts <= now
-    shown[group[visible]] = False
-    shown[group[_is_reflex(pending, stored)]] = False
-    first = np.full(len(groups), stored.num_rows)
-    np.minimum.at(first, group, np.arange(stored.num_rows))
-    return first[shown], starts[shown], row_numbers(groups[shown])
-
-
-def _is_reflex(pending: PendingRows, stored: pa.RecordBatch) -> Mask:
-    """Return which rows are tests that are only done because of a result."""
-    mask = np.zeros(stored.num_rows, dtype=bool)
-    if pending.reflex_column is not None:
-        texts = stored.column(pending.reflex_column)
-        for pattern in pending.reflex_patterns:
-            found = pc.match_substring(texts, pattern, ignore_case=True).fill_null(False)
-            mask |= found.to_numpy(zero_copy_only=False)
-    return mask
+    """Return, for every pending group, its first row, its time and its number, in the order of time and number."""
+    group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
+    start = _clock(stored, PENDING)
+    shown = set(group[visible].tolist())
+    first: dict[int, int] = {}
+    starts: dict[int, int] = {}
+    for row in np.flatnonzero(ordered).tolist():
+        number = int(group[row])
+        if number not in shown:
+            first.setdefault(number, row)
+            starts[number] = min(starts.get(number, NEVER_TIME), int(start[row]))
+    numbers = sorted(first, key=lambda number: (starts[number], number))
+    columns = ([first[n] for n in numbers], [starts[n] for n in numbers], numbers)
+    heads, times, names = (np.array(column, dtype=np.int64) for column in columns)
+    return heads, times, names

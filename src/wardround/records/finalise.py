@@ -10,27 +10,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wardround.records.arrow_types import integers, timestamps
 from wardround.records.buckets import read_bucket
 from wardround.records.clocks import ClockSettings, ShardClocks
-from wardround.records.identity import fingerprints, local_words, mix, occurrences, row_numbers
+from wardround.records.identity import fingerprints, local_words, row_numbers
 from wardround.records.joins import Dictionaries, DictionaryIndex, GroupLabels
 from wardround.records.layout import (
     AVAILABLE,
     DICTIONARY,
     EVENT,
+    GROUP,
     LATE,
     NEVER_TIME,
-    OCCURRENCE,
     PENDING,
     PUBLISHED,
-    ROW_NUMBER,
 )
 from wardround.records.ordering import row_order
+from wardround.records.row_ids import identify, row_ids
 from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Rule, Times
 from wardround.records.shard_writer import TableBlocks, write_table
-from wardround.records.spec import SourceSpec, TableSpec
+from wardround.records.spec import PendingRows, SourceSpec, TableSpec
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,18 +80,18 @@ class Finishing:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
-        identity = _identity(table, batch, times[AVAILABLE])
+        groups = _groups(table, batch)
+        identity = identify(table, batch, times[AVAILABLE])
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
-        if OCCURRENCE in identity:
-            counts.repeated_keys[table.name] = int(np.count_nonzero(identity[OCCURRENCE]))
+        counts.repeated_keys[table.name] = identity.repeated
         subjects = integers(batch.column(table.subject or "_subject"), null=0)
-        ties: list[Any] = [batch.column(name) for name in table.key] if ROW_NUMBER not in identity else []
-        order = row_order(subjects, times[EVENT], [*ties, *identity.values()])
-        columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+        order = row_order(subjects, times[EVENT], identity.ties(table, batch))
+        columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}
+        columns.update(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop("_subject", None)
         columns.update({name: timestamps(values) for name, values in times.items()})
-        columns.update({name: pa.array(values) for name, values in identity.items()})
+        columns.update({name: pa.array(values) for name, values in groups.items()})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
         whole = self._join(table, whole)
         return write_table(folder, table.name, whole, subjects[order])
@@ -118,7 +119,7 @@ def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -
     if table.published.time is not None:
         clock[PUBLISHED] = never_null(table.published.time)
     if table.pending is not None:
-        clock[PENDING] = never_null(table.pending.at)
+        clock[PENDING] = np.where(_is_reflex(table.pending, batch), NEVER_TIME, never_null(table.pending.at))
     for rule, names in late_rules(table, batch.schema.names).items():
         if not isinstance(rule, Column):
             clock[f"{LATE}{names[0]}"] = never_null(rule)
@@ -134,14 +135,23 @@ def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:
     return rules
 
 
-def _identity(table: TableSpec, batch: pa.RecordBatch, available: Times) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the columns that make a row id: an opaque number, or the occurrence of a repeated key."""
-    if table.key and not set(table.key) & table.hidden:
-        return {OCCURRENCE: occurrences(local_words(batch, table.key), available)}
-    names = table.key or [name for name in table.content_columns if name in batch.schema.names]
-    words = fingerprints(batch, names, table.name)
-    again = occurrences(words, available).astype(np.uint64)
-    return {ROW_NUMBER: row_numbers(np.where(again > 0, mix(words + again), words))}
+def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Return which rows are tests that are only done because of a result: never shown before it."""
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    if pending.reflex_column in batch.schema.names:
+        texts = batch.column(pending.reflex_column)
+        for pattern in pending.reflex_patterns:
+            found = pc.match_substring(texts, pattern, ignore_case=True).fill_null(False)
+            mask |= found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _groups(table: TableSpec, batch: pa.RecordBatch) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the number of the group a row collapses with, where the table has such groups."""
+    if table.pending is None:
+        return {}
+    names = [name for name in table.pending.group if name in batch.schema.names]
+    return {GROUP: row_numbers(fingerprints(batch, names, f"{table.name} pending"))}
 
 
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -21,15 +21,14 @@ from pathlib import Path
 
 from wardround.core import to_microseconds
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 MANIFEST = "manifest.json"
 EVENT = "_event"
 AVAILABLE = "_available"
 PUBLISHED = "_published"
 PENDING = "_pending"
+GROUP = "_group"
 LATE = "_late:"
-ROW_NUMBER = "_number"
-OCCURRENCE = "_occurrence"
 DICTIONARY = "_dictionary:"
 NEVER_TIME = to_microseconds(datetime.max)
 

@@ -1,14 +1,17 @@
-"""Row ids as text, from a stored row's key or number."""
+"""Row ids: ``table:key``, stable across runs, and without a late cell in them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.arrow_types import integers
-from wardround.records.layout import OCCURRENCE, ROW_NUMBER
+from wardround.records.identity import fingerprints, local_words, mix, occurrences, row_numbers
+from wardround.records.rules import Times
 from wardround.records.spec import TableSpec
 
 _TEXT = pa.string()
@@ -16,18 +19,45 @@ _DASH, _NOTHING = pa.scalar("-", _TEXT), pa.scalar("", _TEXT)
 """Typed scalars: an untyped one makes Arrow look for pandas each time, 40 us."""
 
 
-def row_ids(table: TableSpec, batch: pa.RecordBatch) -> Any:
-    """Return ``table:key`` for every stored row; parts of a key are joined by ``-``, a repeated key ends in ``~2``."""
-    schema = batch.schema
-    number = schema.get_field_index(ROW_NUMBER)
-    if number >= 0:
-        return _prefixed(table.name, batch.column(number).cast(_TEXT))
-    parts = [batch.column(schema.get_field_index(name)).cast(_TEXT) for name in table.key]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What makes a table's row ids: an opaque ``number``, or the key and, of a repeated one, the ``occurrence``."""
+
+    number: npt.NDArray[np.int64] | None = None
+    occurrence: npt.NDArray[np.int64] | None = None
+
+    @property
+    def repeated(self) -> int:
+        """How many rows have the key of an earlier one."""
+        return 0 if self.occurrence is None else int(np.count_nonzero(self.occurrence))
+
+    def ties(self, table: TableSpec, batch: pa.RecordBatch) -> list[Any]:
+        """Return the columns that order rows of one event time."""
+        if self.number is not None:
+            return [self.number]
+        return [*(batch.column(name) for name in table.key), self.occurrence]
+
+
+def identify(table: TableSpec, batch: pa.RecordBatch, available: Times) -> Identity:
+    """Work out what makes row ids: the key where it may be handed out, else a number that hashes what is never late."""
+    if table.key and not set(table.key) & table.hidden:
+        return Identity(occurrence=occurrences(local_words(batch, table.key), available))
+    names = table.key or [name for name in table.content_columns if name in batch.schema.names]
+    words = fingerprints(batch, names, table.name)
+    again = occurrences(words, available).astype(np.uint64)
+    return Identity(number=row_numbers(np.where(again > 0, mix(words + again), words)))
+
+
+def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
+    """Return ``table:key`` for every row; parts of a key are joined by ``-``, a repeated key ends in ``~2``."""
+    if identity.number is not None:
+        return numbered_ids(table.name, identity.number)
+    parts = [batch.column(name).cast(_TEXT) for name in table.key]
     keys = parts[0] if len(parts) == 1 else _join(parts, _DASH)
-    again = integers(batch.column(schema.get_field_index(OCCURRENCE)), null=0)
-    if again.any():
-        marks = pa.array([f"~{number + 1}" if number else "" for number in again.tolist()], _TEXT)
-        keys = _join([keys, marks], _NOTHING)
+    if identity.repeated:
+        assert identity.occurrence is not None
+        marks = [f"~{number + 1}" if number else "" for number in identity.occurrence.tolist()]
+        keys = _join([keys, pa.array(marks, _TEXT)], _NOTHING)
     return _prefixed(table.name, keys)
 
 

@@ -23,7 +23,6 @@ from wardround.records.chart import Chart, Policy
 from wardround.records.ingest import read_dictionary
 from wardround.records.layout import AVAILABLE, EVENT, LATE, MANIFEST, PENDING, PUBLISHED, STORE_VERSION, shard_folder
 from wardround.records.plan import is_unfinished
-from wardround.records.row_ids import row_ids
 from wardround.records.shard_reader import Shard
 from wardround.records.spec import SourceSpec
 from wardround.records.spec_file import load_source_spec
@@ -121,7 +120,7 @@ class Store:
 def _open_rows(layout: TableLayout, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return stored rows with ids first, then file columns, labels and clocks."""
     names = batch.schema.names
-    columns: dict[str, Any] = {"row_id": row_ids(layout.spec, batch)}
+    columns: dict[str, Any] = {"row_id": batch.column("row_id")}
     for name in layout.all_columns:
         join = layout.joined.get(name)
         columns[name] = batch.column(name) if join is None else join.source.take(batch.column(join.places))

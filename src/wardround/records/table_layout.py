@@ -32,6 +32,17 @@ class JoinedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How stored columns become handed-out ones: those at ``places``, then each of ``added`` where it belongs."""
+
+    schema: Any
+    places: tuple[int, ...]
+    added: tuple[tuple[int, str], ...]
+    position: Mapping[str, int]
+    empty: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
     """A table as stored. ``columns`` are the handed-out ones of policy ``known_at``, in order."""
 
@@ -40,15 +51,33 @@ class TableLayout:
     joined: Mapping[str, JoinedColumn]
     late: tuple[LateGroup, ...]
     all_columns: Mapping[str, ColumnType]
-    _schemas: dict[tuple[str, ...], Any] = field(default_factory=dict, repr=False, compare=False)
+    _views: dict[tuple[str, ...], View] = field(default_factory=dict, repr=False, compare=False)
 
-    def schema(self, hide: tuple[str, ...] = ()) -> Any:
-        """Return the schema that a chart hands out."""
-        schema = self._schemas.get(hide)
-        if schema is None:
-            fields = [(name, ARROW_TYPES[kind]) for name, kind in self.columns.items() if name not in hide]
-            schema = self._schemas[hide] = pa.schema([("row_id", pa.string()), *fields])
-        return schema
+    def view(self, stored: pa.RecordBatch | None, hide: tuple[str, ...] = ()) -> View:
+        """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
+        view = self._views.get(hide)
+        if view is None:
+            view = self._view(None if stored is None else stored.schema, hide)
+            if stored is not None:
+                self._views[hide] = view
+        return view
+
+    def _view(self, stored: Any, hide: tuple[str, ...]) -> View:
+        names = ["row_id", *(name for name in self.columns if name not in hide)]
+        types: Mapping[str, ColumnType] = {"row_id": "text", **self.columns}
+        schema = pa.schema([(name, ARROW_TYPES[types[name]]) for name in names])
+        made = {name for name in names if name in self.joined or (name == "age" and self.spec.age is not None)}
+        return View(
+            schema=schema,
+            places=tuple(stored.get_field_index(name) for name in names if name not in made) if stored else (),
+            added=tuple((place, name) for place, name in enumerate(names) if name in made),
+            position={name: place for place, name in enumerate(names)},
+            empty=_no_rows(schema),
+        )
+
+
+def _no_rows(schema: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:
