@@ -1,6 +1,6 @@
 """What the agent loop costs without its model: CPU per turn by turn number, and many episodes at once.
 
-Run: python benchmarks/loop_overhead.py [--episodes 40] [--concurrent 256] [--turns 20]
+Run: python benchmarks/loop_overhead.py [--episodes 40] [--concurrent 256] [--turns 20] [--processes 2]
 
 A turn here is everything but the model and the work inside the tool: rendering under the budget, the request, the
 dispatch of one tool call on a worker thread, the log in SQLite. The bars are those of section 13 of the design.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import platform
@@ -18,15 +17,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import Limits, Prompt, get_agent, run_episode
 from wardround.log import EpisodeLog
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call
-from wardround.tools import Toolset, default_toolset
-from wardround.tools.tool import Tool, ToolResult
+from wardround.tools import ToolResult, default_toolset
 
+MODEL_SECONDS = 0.1
 PROMPT = Prompt(user="Name the diagnoses. " * 40)
 LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnormal | 0.4 | 1.1 | Blood | Chemistry"
 
@@ -37,10 +38,7 @@ class PaperChart:
     def __init__(self, lines: int) -> None:
         text = "\n".join(LINE.format(n=n) for n in range(lines))
         self._result = ToolResult(text=text, table="labevents", rows_total=1204, rows_shown=lines, cursor="c1")
-        self.toolset = Toolset(tuple(self._paper(tool) for tool in default_toolset().tools))
-
-    def _paper(self, tool: Tool) -> Tool:
-        return tool
+        self.toolset = default_toolset()
 
     def _call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         if name == "finish":
@@ -103,23 +101,35 @@ def by_turn(folder: Path, *, episodes: int, lines: int, context_tokens: int) -> 
     return [statistics.mean(turn) for turn in zip(*gaps, strict=True)]
 
 
-def at_once(folder: Path, *, concurrent: int, turns: int, lines: int, model_seconds: float) -> tuple[float, float, float]:
-    """Return (wall, ideal wall, CPU) seconds of many episodes on one event loop."""
+def at_once(folder: str, concurrent: int, turns: int, start_at: float) -> tuple[float, float]:
+    """Return (wall, CPU) seconds of many episodes on one event loop, from an agreed moment on."""
 
     async def run() -> tuple[float, float]:
-        with EpisodeLog(folder / "at-once.sqlite") as log:
+        with EpisodeLog(Path(folder) / f"at-once-{os.getpid()}.sqlite") as log:
+            models = [TimedModel(turns, seconds=MODEL_SECONDS) for _ in range(concurrent)]
+            await asyncio.sleep(max(0.0, start_at - time.time()))
             started, cpu = time.perf_counter(), time.process_time()
             limits = Limits(turns=turns)
             await asyncio.gather(
-                *(
-                    play(log, f"e{n}", TimedModel(turns, seconds=model_seconds), lines=lines, limits=limits)
-                    for n in range(concurrent)
-                )
+                *(play(log, f"e{n}", model, lines=20, limits=limits) for n, model in enumerate(models))
             )
             return time.perf_counter() - started, time.process_time() - cpu
 
-    wall, cpu = asyncio.run(run())
-    return wall, turns * model_seconds, cpu
+    return asyncio.run(run())
+
+
+def on_processes(folder: str, *, processes: int, concurrent: int, turns: int) -> None:
+    """Print the slowest process's wall against the ideal."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        start_at = time.time() + 3.0
+        share = concurrent // processes
+        runs = [pool.submit(at_once, folder, share, turns, start_at) for _ in range(processes)]
+        walls, cpus = zip(*(run.result() for run in runs), strict=True)
+    ideal = turns * MODEL_SECONDS
+    print(
+        f"{processes} process(es): wall {max(walls):.2f} s, ideal {ideal:.2f} s, ratio {max(walls) / ideal:.2f}; "
+        f"CPU {sum(cpus) / (share * processes * turns) * 1e3:.3f} ms per turn; load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def main() -> None:
@@ -127,6 +137,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--concurrent", type=int, default=256)
     parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     print(f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as name:
@@ -138,11 +149,9 @@ def main() -> None:
             size = f"{len(PaperChart(lines)._result.text):,} chars"
             parts = [statistics.mean(part) for part in (turns[:10], turns[44:55], turns[89:], turns)]
             print(f"{context_tokens:>8} {size:>14} " + " ".join(f"{part:>8.3f}" for part in parts))
-        gc.collect()
-        wall, ideal, cpu = at_once(folder, concurrent=options.concurrent, turns=options.turns, lines=20, model_seconds=0.1)
-        print(f"\n{options.concurrent} episodes x {options.turns} turns against a 100 ms model on one event loop; bar 1.5")
-        print(f"wall {wall:.2f} s, ideal {ideal:.2f} s, ratio {wall / ideal:.2f}; CPU {cpu:.2f} s, "
-              f"{cpu / options.concurrent / options.turns * 1e3:.3f} ms per turn")
+        print(f"\n{options.concurrent} episodes x {options.turns} turns at once against a 100 ms model; bar 1.5")
+        for processes in sorted({1, options.processes}):
+            on_processes(name, processes=processes, concurrent=options.concurrent, turns=options.turns)
 
 
 if __name__ == "__main__":
