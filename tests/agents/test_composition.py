@@ -123,6 +123,14 @@ def test_reflexion_a_second_trial_starts_clean_with_the_critique_and_all_turns_a
     assert recorder.of("trial") == [{"trial": 2, "turn": 2}]
 
 
+def test_a_critique_that_fails_does_not_cost_the_answer() -> None:
+    model = ScriptedModel([call("finish", response=["x"]), ProviderError("gone", status=503)])
+    recorder = ListRecorder()
+    outcome = play(model, agent=replace(REACT, hooks=(Critic,)), recorder=recorder)
+    assert (outcome.answer, outcome.finish) == (("x",), "finish")
+    assert recorder.of("trial") == [{"turn": 1, "skipped": "gone"}]
+
+
 async def choose_of_two(episode: Episode) -> Asked:
     """ReflecTool CS: sample two actions, have one picked, and only then is it run."""
     prompt = episode.render()

@@ -1,7 +1,7 @@
 """What an agent is: a composition of small parts on the one loop.
 
 A method adds ``Hooks`` (what to do before and after a turn and at an answer), a context policy, a way to choose the
-next action, and prompts. ``docs/design/agent-loop.md`` shows how each published method is composed.
+next action, and prompts. ``docs/design/2026-11-20-agent-loop.md`` shows how each method is composed.
 """
 
 from __future__ import annotations

@@ -96,9 +96,15 @@ class _Loop:
                 return ending
 
     async def _goes_on(self, ending: Ending) -> bool:
+        """Ask the hooks whether to play another trial; an endpoint's failure there does not cost the answer."""
         trial = self.state.trial
         for hook in self.hooks:
-            if await hook.at_answer(self.state, ending):
+            try:
+                wanted = await hook.at_answer(self.state, ending)
+            except ProviderError as error:
+                self.state.recorder.note("trial", {"turn": self.state.turn, "skipped": str(error)})
+                continue
+            if wanted:
                 return self.state.trial > trial
         return False
 
