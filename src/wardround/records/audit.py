@@ -61,6 +61,7 @@ class LeakReport:
     tables: dict[str, TableLeaks] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
     unmatched_rows: int = 0
+    assumptions: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -102,6 +103,7 @@ class LeakReport:
                 counts = f"{leaks.rows:>8}{leaks.cells:>8}{leaks.differing:>11}{leaks.missing:>9}{leaks.extra:>7}"
                 lines.append(f"{name:<22}{counts}")
             lines += ["", *self.examples]
+        lines += self.assumptions
         lines.append("clean" if self.clean else "LEAKS")
         return "\n".join(lines)
 
@@ -129,7 +131,7 @@ def audit_leaks(
     ``user_codes`` must be those of the store's ingest, or labels that come from them count as differences.
     """
     wanted = sorted(set(samples))
-    found = LeakReport(policy=policy, samples=len(wanted))
+    found = LeakReport(policy=policy, samples=len(wanted), assumptions=tuple(store.manifest.get("assumptions", ())))
     for done, (subject_id, as_of) in enumerate(wanted):
         report(Progress(label="time audit", done=done, total=len(wanted), unit="samples"))
         _audit_time(found, store, store.chart(subject_id, as_of, policy=policy))
@@ -242,6 +244,7 @@ def _same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
     return IngestSettings(
         coding_lag=timedelta(seconds=facts["coding_lag_seconds"]),
         result_lag=timedelta(seconds=facts["result_lag_seconds"]),
+        culture_lag=timedelta(seconds=facts["culture_lag_seconds"]),
         median_delays={name: timedelta(seconds=seconds) for name, seconds in medians.items()},
         user_codes=user_codes,
     )

@@ -70,6 +70,7 @@ def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa
             columns=table.columns,
             required=_required(table),
             needed=_needed(table),
+            ignored=plan.spec.ignored,
             counts=counts,
         )
         for cells in reader.read():
@@ -100,11 +101,15 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
     assert table.derive is not None
     source = plan.spec.tables[table.derive.source]
     path = plan.files.tables[source.name]
-    reader = TableReader(
-        path=path, name=table.name, columns=table.columns, required=[*_required(table), table.derive.text]
-    )
+    where = table.derive.where
+    read = {**{name: source.columns[name] for name in where}, **table.columns}
+    required = [*_required(table), table.derive.text, *where]
+    reader = TableReader(path=path, name=table.name, columns=read, required=required)
     for cells in reader.read():
         rows = cells.table
+        for name, text in where.items():
+            rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
+        rows = rows.select([name for name in rows.column_names if name in table.columns])
         for name in _needed(table):
             rows = rows.filter(rows.column(name).is_valid())
         rows = derive_rows(rows, table.derive)

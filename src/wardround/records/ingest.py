@@ -112,7 +112,11 @@ def _read_dictionary(plan: Plan, name: str) -> None:
         return
     dictionary = plan.spec.dictionaries[name]
     reader = TableReader(
-        path=plan.files.dictionaries[name], name=name, columns=dictionary.columns, required=dictionary.key
+        path=plan.files.dictionaries[name],
+        name=name,
+        columns=dictionary.columns,
+        required=dictionary.key,
+        ignored=plan.spec.ignored,
     )
     quarantine = plan.store / "quarantine" / f"{name}.jsonl"
     quarantine.unlink(missing_ok=True)
@@ -201,6 +205,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
         "shards": plan.shards,
         "subjects": sum(len(shard["subjects"]) for shard in shards),
         "settings": settings,
+        "assumptions": list(plan.settings.assumptions(plan.spec)),
         "median_delay_seconds": dict(medians),
         "tables": {
             name: {
@@ -246,6 +251,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         unknown_files=tuple(manifest["unknown_files"]),
         unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
         seconds=time.monotonic() - started,
+        assumptions=tuple(manifest.get("assumptions", ())),
         resumed=resumed,
     )
 

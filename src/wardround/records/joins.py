@@ -51,6 +51,8 @@ class GroupLabels:
         second = join.version or join.ndc
         names = [name for name in (join.code, second) if name is not None and name in batch.schema.names]
         columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
+        if join.fixed_version is not None:
+            columns.append([str(join.fixed_version)] * batch.num_rows)
         seen = self._seen.setdefault(join.system, {})
         labels = []
         for cells in zip(*columns, strict=True):

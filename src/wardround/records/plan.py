@@ -64,6 +64,7 @@ class Plan:
         lags = {
             "coding_lag": self.settings.coding_lag.total_seconds(),
             "result_lag": self.settings.result_lag.total_seconds(),
+            "culture_lag": self.settings.culture_lag.total_seconds(),
         }
         return ClockSettings(
             lags={name: round(seconds * 1e6) for name, seconds in lags.items()},

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError, content_hash
+from wardround.records.spec import SourceSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +17,14 @@ class IngestSettings:
     """Everything that decides a store's content besides the source files, and the bounds of the work.
 
     ``median_delays`` fixes the table-wide medians (key ``table.from.to``) instead of taking them from the data: the
-    deletion audit needs the same median on both sides. ``memory_bytes`` bounds the work, not the result. ``shards``:
-    into how many files each table is cut (None: by the size of the input).
+    deletion audit needs the same median on both sides. ``result_lag`` and ``culture_lag`` stand for the time at which a
+    laboratory result or a culture is known, where the source records none. ``memory_bytes`` bounds the work, not the
+    result. ``shards``: into how many files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
     result_lag: timedelta = timedelta(hours=24)
+    culture_lag: timedelta = timedelta(days=7)
     median_delays: Mapping[str, timedelta] = field(default_factory=dict)
     user_codes: Path | None = None
     memory_bytes: int = 1 << 30
@@ -39,9 +42,14 @@ class IngestSettings:
         return {
             "coding_lag_seconds": self.coding_lag.total_seconds(),
             "result_lag_seconds": self.result_lag.total_seconds(),
+            "culture_lag_seconds": self.culture_lag.total_seconds(),
             "median_delay_seconds": {name: delay.total_seconds() for name, delay in self.median_delays.items()},
             "user_codes": None if self.user_codes is None else _hash_folder(self.user_codes),
         }
+
+    def assumptions(self, spec: SourceSpec) -> tuple[str, ...]:
+        """Return, in words, the times that this source does not record and these settings stand for."""
+        return tuple(f"assumed: {text}: {getattr(self, name)} ({name})" for name, text in spec.assumed.items())
 
 
 def _hash_folder(folder: Path) -> str:
@@ -63,5 +71,6 @@ class IngestReport:
     unknown_files: tuple[str, ...]
     unknown_columns: Mapping[str, tuple[str, ...]]
     seconds: float
+    assumptions: tuple[str, ...] = ()
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""

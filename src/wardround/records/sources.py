@@ -63,7 +63,7 @@ def _example(spec: SourceSpec) -> str:
 
 def _find(folders: Iterable[Path], path: str) -> Path | None:
     for folder in folders:
-        for name in (path, PurePosixPath(path).name):
+        for name in dict.fromkeys((path, PurePosixPath(path).name, path.lower(), path.upper())):
             for suffix in _SUFFIXES:
                 found = folder / f"{name}{suffix}"
                 if found.is_file():

@@ -14,7 +14,7 @@ from wardround.records.rules import Constant, Rule
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
 COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
-LAG_SETTINGS = ("coding_lag", "result_lag")
+LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
 GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
 """Grouping systems and the default name of the column each adds."""
 
@@ -30,12 +30,14 @@ class DictionaryJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoin:
-    """A coarse label added through a code grouper: CCS by ``code`` and ``version``, ATC by drug name and ``ndc``."""
+    """A coarse label added through a code grouper: CCS by ``code`` and ``version`` (a column, or the one ICD version of
+    the source, ``fixed_version``), ATC by drug name and ``ndc``."""
 
     system: str
     code: str
     name: str
     version: str | None = None
+    fixed_version: int | None = None
     ndc: str | None = None
 
 
@@ -63,11 +65,13 @@ class PendingRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins."""
+    """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins. Only
+    rows of the source whose text cells equal those of ``where``, outer spaces apart, are used."""
 
     source: str
     function: str
     text: str
+    where: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,3 +191,7 @@ class SourceSpec:
     modules: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     sensitivity: str = "credentialed"
+    ignored: tuple[str, ...] = ()
+    """Columns that every file may have and nothing is made of."""
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    """Lag settings that stand for times this source does not record, each with what is assumed of what."""

@@ -109,8 +109,9 @@ def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -
     if table.group is not None:
         group = table.group
         _known_names(f"tables.{table.name}.group", (group.code, group.version, group.ndc), table.columns)
-        if group.system != "atc" and group.version is None:
-            raise UserError(f"tables.{table.name}.group: {group.system} needs 'version', the column of the ICD version")
+        if group.system != "atc" and (group.version is None) == (group.fixed_version is None):
+            needs = "'version', the column of the ICD version, or 'fixed_version'"
+            raise UserError(f"tables.{table.name}.group: {group.system} needs {needs}")
 
 
 def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
@@ -128,6 +129,8 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
             raise UserError(f"{place}.subject_from: {parent} has no subject column of its own")
     if table.derive is not None and table.derive.source not in tables:
         raise UserError(f"{place}.derive: no table {table.derive.source!r}")
+    if table.derive is not None:
+        _known_names(f"{place}.derive.where", table.derive.where, tables[table.derive.source].columns)
 
 
 def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> None:

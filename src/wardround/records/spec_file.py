@@ -13,6 +13,7 @@ from wardround.records.rules import Rule, parse_rule
 from wardround.records.spec import (
     COLUMN_TYPES,
     GROUP_SYSTEMS,
+    LAG_SETTINGS,
     AgeColumns,
     ColumnType,
     Derivation,
@@ -63,6 +64,8 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
         modules=tuple(dict.fromkeys(module.module for module in modules)),
         versions=tuple(dict.fromkeys(version for module in modules for version in module.versions)),
         sensitivity=modules[0].sensitivity,
+        ignored=tuple(dict.fromkeys(name for module in modules for name in module.ignored)),
+        assumed={setting: text for module in modules for setting, text in module.assumed.items()},
     )
 
 
@@ -150,6 +153,8 @@ class _Module:
         self.title: str = source.take("title", str, self.name)
         self.versions = source.names("versions")
         self.sensitivity: str = source.take("sensitivity", str, "credentialed")
+        self.ignored = source.names("ignored")
+        self.assumed: Mapping[str, str] = _assumed(source)
         source.take("description", str)
         source.close()
         self._tables = root.take("tables", dict, {})
@@ -175,6 +180,14 @@ class _Module:
             table = _table(name, self.module, keys, dictionaries)
             keys.close()
             yield table
+
+
+def _assumed(source: _Keys) -> dict[str, str]:
+    assumed = source.take("assumed", dict, {})
+    for setting, text in assumed.items():
+        if setting not in LAG_SETTINGS or not isinstance(text, str):
+            raise UserError(f"{source.place}.assumed.{setting}: write SETTING = text; settings are {LAG_SETTINGS}")
+    return dict(assumed)
 
 
 def _columns(keys: _Keys) -> dict[str, ColumnType]:
@@ -289,6 +302,7 @@ def _group(keys: _Keys, code: str | None, columns: Mapping[str, ColumnType]) -> 
         code=group.take("code", str, code) or group.need("code", str),
         name=group.take("name", str, GROUP_SYSTEMS[system]),
         version=group.take("version", str, guess),
+        fixed_version=group.take("fixed_version", int),
         ndc=group.take("ndc", str, "ndc" if not is_ccs and "ndc" in columns else None),
     )
     group.close()
@@ -329,7 +343,10 @@ def _derive(keys: _Keys) -> Derivation | None:
         return None
     derive = _Keys(body, f"{keys.place}.derive")
     found = Derivation(
-        source=derive.need("from", str), function=derive.need("function", str), text=derive.take("text", str, "text")
+        source=derive.need("from", str),
+        function=derive.need("function", str),
+        text=derive.take("text", str, "text"),
+        where=dict(derive.take("where", dict, {})),
     )
     derive.close()
     return found

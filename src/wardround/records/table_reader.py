@@ -43,6 +43,7 @@ class TableReader:
     columns: Mapping[str, ColumnType]
     required: Sequence[str]
     needed: Sequence[str] = ()
+    ignored: Sequence[str] = ()
     counts: ReadCounts = field(default_factory=ReadCounts)
 
     def read(self) -> Iterator[Cells]:
@@ -62,7 +63,9 @@ class TableReader:
             hint = f"; is it {', '.join(near)}?" if near else f"; the file has {', '.join(names) or 'none'}"
             raise UserError(f"{self.path}: wrong schema for {self.name!r}, no column {', '.join(missing)}{hint}")
         self.counts.missing_columns = tuple(name for name in self.columns if name not in present)
-        self.counts.unknown_columns = tuple(name for name in names if name not in self.columns)
+        self.counts.unknown_columns = tuple(
+            name for name in names if name not in self.columns and name not in self.ignored
+        )
         return present
 
     def _csv(self) -> Iterator[Cells]:
