@@ -82,9 +82,7 @@ def test_a_store_that_is_none(tmp_path: Path) -> None:
     assert "ingest" in refused("bench", "build", "agentehr", "--store", tmp_path, "--out", tmp_path / "bench")
 
 
-def test_an_unknown_model_and_agent(
-    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
-) -> None:
+def test_an_unknown_model_and_agent(synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path) -> None:
     new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
     assert "offlin" in refused(*new, "--model", "offlin")
     assert "react" in refused(*new, "--agent", "raect")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -152,3 +153,13 @@ def without_times(folder: RunFolder) -> list[object]:
     """Scored rows without the wall-clock figures."""
     scores = score_run(folder)
     return [replace(score, use=replace(score.use, model_seconds=0.0, tool_seconds=0.0)) for score in scores]
+
+
+def test_a_worker_killed_while_its_log_was_made_does_not_block_the_run(settings: RunSettings, tmp_path: Path) -> None:
+    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    folder.new_log().touch()
+    half = sqlite3.connect(folder.new_log())
+    half.execute("PRAGMA journal_mode = WAL")
+    half.close()
+    assert execute(folder).done == 2
+    assert len(score_run(folder)) == 2

@@ -25,7 +25,6 @@ from wardround.runs.results import score_run
 from wardround.serve import Game, PlaySettings, Session, SessionLimits, SessionTokens, http_app, read_handout
 from wardround.tools import Environment
 
-
 pytestmark = pytest.mark.anyio
 
 

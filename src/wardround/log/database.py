@@ -96,6 +96,18 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     raise explained(last, path) from last
 
 
+def has_begun(path: Path) -> bool:
+    """Whether a log's tables are there: a worker that is just starting, or was killed then, leaves a file without any."""
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        try:
+            return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return path.stat().st_size > 0
+
+
 def explained(error: sqlite3.Error, path: Path) -> UserError:
     """Turn SQLite's error into one line for a person."""
     text = str(error)

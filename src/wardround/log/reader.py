@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wardround.core import Message, ToolCall, Usage, UserError
-from wardround.log.database import LOG_SUFFIX, explained, open_for_reading
+from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
 from wardround.log.path import ROOT
 from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note, ToolRecord, Trajectory, Turn
 
@@ -35,10 +35,10 @@ class LogReader:
     An episode that is in several files (its worker was killed and another took over) is read where it got furthest.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
         self.path = path
-        files = sorted(path.rglob(f"*{LOG_SUFFIX}")) if path.is_dir() else [path]
-        if not files:
+        files = [file for file in sorted(path.rglob(f"*{LOG_SUFFIX}")) if has_begun(file)] if path.is_dir() else [path]
+        if not files and not may_be_empty:
             raise UserError(f"no episode log (*{LOG_SUFFIX}) under {path}; is it a run folder?")
         self._connections: list[tuple[Path, sqlite3.Connection]] = []
         try:

@@ -16,7 +16,7 @@ from wardround.tools import default_toolset
 
 def finished_entries(folder: RunFolder) -> dict[str, EpisodeEntry]:
     """Return the entry of every finished episode, by key."""
-    with LogReader(folder.logs) as reader:
+    with LogReader(folder.logs, may_be_empty=True) as reader:
         return {entry.key: entry for entry in reader.episodes() if entry.state == "finished"}
 
 
@@ -27,15 +27,13 @@ def score_run(folder: RunFolder, *, report: Reporter = silent) -> list[EpisodeSc
     labels = {task.name: benchmark.space(task).labels for task in benchmark.tasks}
     candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
     scores: list[EpisodeScore] = []
-    if any(folder.logs.iterdir()):
-        with LogReader(folder.logs) as reader:
-            entries = [entry for entry in reader.episodes() if entry.state == "finished"]
-            for done, entry in enumerate(entries):
-                key = EpisodeKey.parse(entry.key)
-                sample = samples[key.sample]
-                trajectory = reader.trajectory(entry.key)
-                scores.append(score_episode(trajectory, sample, labels[key.task], candidate_tools))
-                report(Progress(label="scoring", done=done + 1, total=len(entries), unit="episodes"))
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        entries = [entry for entry in reader.episodes() if entry.state == "finished"]
+        for done, entry in enumerate(entries):
+            key = EpisodeKey.parse(entry.key)
+            trajectory = reader.trajectory(entry.key)
+            scores.append(score_episode(trajectory, samples[key.sample], labels[key.task], candidate_tools))
+            report(Progress(label="scoring", done=done + 1, total=len(entries), unit="episodes"))
     scores.sort(key=lambda score: EpisodeKey.parse(score.episode))
     lines = (json.dumps(score.to_json(), ensure_ascii=False) for score in scores)
     write_atomically(folder.results, "".join(line + "\n" for line in lines))

@@ -38,7 +38,7 @@ class Worker:
     benchmark: Benchmark
     queue: WorkQueue
     log: EpisodeLog
-    earlier: LogReader | None
+    earlier: LogReader
     models: dict[str, Model]
     agents: dict[str, AgentSpec]
     samples: Mapping[str, Sample]
@@ -84,8 +84,8 @@ class Worker:
 
     def _earlier_replies(self, text: str) -> list[tuple[str, Reply]] | None:
         """Replies that killed workers recorded for this episode; None when one had finished it without an error."""
-        entry = self.earlier.entry(text) if self.earlier else None
-        if self.earlier is None or entry is None:
+        entry = self.earlier.entry(text)
+        if entry is None:
             return []
         failed = (entry.outcome or {}).get("finish") == "error"
         return None if entry.state == "finished" and not failed else recorded_replies(self.earlier, text)
@@ -113,6 +113,7 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         worker.log.close()
+        worker.earlier.close()
         worker.queue.close()
         for model in worker.models.values():
             await model.close()
@@ -133,7 +134,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
     settings = folder.settings
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
-    earlier = LogReader(folder.logs) if any(folder.logs.iterdir()) else None
+    earlier = LogReader(folder.logs, may_be_empty=True)
     return Worker(
         folder=folder,
         settings=settings,
