@@ -1,0 +1,141 @@
+"""What records cost: ingest CPU per row and peak memory at several input sizes, and CPU per point-in-time chart.
+
+Run: python benchmarks/records_speed.py [--raw FOLDER ... | --patients 500 4000] [--subjects 200] [--keep FOLDER]
+
+``--raw`` names raw folders, the smallest input first; without it synthetic hospitals are made. Every ingest runs in a
+process of its own, so that its peak memory is its own. Charts are cut in the middle of each subject's record, in the
+store of the last input. Bars of section 13 of the design: ingest <= 2.5 us CPU per row and a peak flat in the input and
+under 2 GB; one table <= 0.5 ms median, p95 <= 2 ms; all tables <= 6 ms median, p95 <= 20 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wardround.records import Store, ingest
+from wardround.synth import synthesize
+
+SECONDS_TO_MS = 1e3
+Moments = Sequence[tuple[int, datetime]]
+
+
+def measure_ingest(raw: Path, store: Path) -> dict[str, float]:
+    """Ingest one folder in this process and say what it took."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    report = ingest("mimiciv", raw, store)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "rows": sum(report.rows.values()),
+        "subjects": report.subjects,
+        "user": after.ru_utime - before.ru_utime,
+        "system": after.ru_stime - before.ru_stime,
+        "wall": report.seconds,
+        "peak_mb": after.ru_maxrss / 1024,
+        "idle_mb": before.ru_maxrss / 1024,
+    }
+
+
+def ingest_apart(raw: Path, store: Path) -> dict[str, float]:
+    """Ingest in a process of its own."""
+    command = [sys.executable, __file__, "--one", str(raw), str(store)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return dict(json.loads(answer))
+
+
+def print_ingest(name: str, cost: dict[str, float], store: Path) -> None:
+    """Print one line of the ingest table."""
+    rows = cost["rows"]
+    bytes_per_row = sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) / rows
+    cpu = cost["user"] + cost["system"]
+    print(
+        f"{name:24}{rows:>12,.0f}{cost['subjects']:>10,.0f}{cpu / rows * 1e6:>10.2f}{cost['user'] / rows * 1e6:>10.2f}"
+        f"{cost['wall']:>9.1f}{cost['peak_mb']:>10.0f}{bytes_per_row:>11.1f}"
+    )
+
+
+def middles(store: Store, most: int) -> Moments:
+    """Return evenly spread subjects, each with the middle of its last admission (or of its record)."""
+    places = np.unique(np.linspace(0, len(store.subjects) - 1, most).astype(int))
+    moments = []
+    for subject in store.subjects[places].tolist():
+        stays = store.rows(subject, "admissions").to_pylist()
+        last = max((stay for stay in stays if stay["dischtime"]), key=lambda stay: stay["admittime"], default=None)
+        if last is not None:
+            moments.append((subject, last["admittime"] + (last["dischtime"] - last["admittime"]) / 2))
+    return moments
+
+
+def chart_costs(store: Store, moments: Moments, tables: Sequence[str]) -> list[tuple[float, int]]:
+    """Return (CPU ms, visible rows) of fetching tables, for every subject: the least of three rounds."""
+    costs: list[tuple[float, int]] = []
+    for subject, moment in moments:
+        spent = []
+        for _ in range(3):
+            chart = store.chart(subject, moment)
+            started = time.process_time()
+            rows = sum(chart.table(name).num_rows for name in tables)
+            spent.append(time.process_time() - started)
+        costs.append((min(spent) * SECONDS_TO_MS, rows))
+    return costs
+
+
+def print_charts(store: Store, moments: Moments) -> None:
+    """Print the chart table: every table alone, then all of them."""
+    print(f"\n{'chart fetch':24}{'rows':>8}{'rows p95':>10}{'ms median':>12}{'ms p95':>10}{'ms max':>10}")
+    for name, tables in [*((name, [name]) for name in store.table_names), ("ALL TABLES", store.table_names)]:
+        costs = chart_costs(store, moments, tables)
+        times, rows = [cost for cost, _ in costs], [count for _, count in costs]
+        print(
+            f"{name:24}{statistics.median(rows):>8,.0f}{np.percentile(rows, 95):>10,.0f}"
+            f"{statistics.median(times):>12.3f}{np.percentile(times, 95):>10.3f}{max(times):>10.3f}"
+        )
+
+
+def run(arguments: Any, work: Path) -> None:
+    """Measure everything and print it."""
+    raws = [Path(folder) for folder in arguments.raw]
+    for patients in () if raws else arguments.patients:
+        raws.append(work / f"synthetic-{patients}")
+        synthesize(raws[-1], patients=patients, seed=7, workers=os.cpu_count() or 1)
+    columns = (("input", 24), ("rows", 12), ("subjects", 10), ("us/row", 10), ("user us", 10), ("wall s", 9))
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    print("".join(f"{name:{'<' if name == 'input' else '>'}{width}}" for name, width in columns), end="")
+    print(f"{'peak MB':>10}{'disk B/row':>11}")
+    for number, raw in enumerate(raws):
+        print_ingest(raw.name, ingest_apart(raw, work / f"store-{number}"), work / f"store-{number}")
+    store = Store.open(work / f"store-{len(raws) - 1}")
+    print_charts(store, middles(store, arguments.subjects))
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", nargs="*", default=[], help="raw folders, the smallest first")
+    parser.add_argument("--patients", nargs="*", type=int, default=[500, 4000], help="sizes of synthetic hospitals")
+    parser.add_argument("--subjects", type=int, default=200, help="how many subjects' charts to fetch")
+    parser.add_argument("--keep", type=Path, help="where inputs and stores are kept (default: a temporary folder)")
+    parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure_ingest(*arguments.one)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run(arguments, arguments.keep or Path(folder))
+
+
+if __name__ == "__main__":
+    main()
