@@ -1,0 +1,59 @@
+"""Memory: the bank of experiences, how they are drawn from episodes, and how they are shown again.
+
+A bank never serves an experience to the subject it came from, nor one from outside the training split.
+"""
+
+from wardround.memory.bank import Bank, Feedback, RevisionEntry
+from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
+from wardround.memory.experience import KINDS, Experience, Kind, Provenance, Subject
+from wardround.memory.extract import (
+    Asker,
+    Extraction,
+    ModelAsker,
+    extract_experiences,
+    extract_reasoning,
+    extract_tool_advice,
+    judge_success,
+)
+from wardround.memory.key import Key, chart_key, text_key
+from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
+from wardround.memory.parse import ParsedItem, parse_experiences
+from wardround.memory.reflector import RuleReflector
+from wardround.memory.serve import ServedText, render_experiences
+from wardround.memory.state import BankState, Match, Recall
+
+__all__ = [
+    "KINDS",
+    "Asker",
+    "Bank",
+    "BankState",
+    "ContaminationReport",
+    "Experience",
+    "Extraction",
+    "Feedback",
+    "Finding",
+    "Key",
+    "Kind",
+    "Match",
+    "Material",
+    "ModelAsker",
+    "ParsedItem",
+    "Provenance",
+    "Recall",
+    "ReducedText",
+    "RevisionEntry",
+    "RuleReflector",
+    "ServedText",
+    "Subject",
+    "chart_key",
+    "contamination_check",
+    "extract_experiences",
+    "extract_reasoning",
+    "extract_tool_advice",
+    "judge_success",
+    "parse_experiences",
+    "reduced_trajectory",
+    "render_experiences",
+    "text_key",
+    "trajectory_messages",
+]

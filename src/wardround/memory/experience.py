@@ -1,0 +1,112 @@
+"""An experience: one thing learnt from one episode, with where it came from."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Literal, Protocol, get_args
+
+from wardround.core import content_hash
+
+Kind = Literal["actor", "summariser", "tool", "reasoning"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class _Chart(Protocol):
+    @property
+    def subject_id(self) -> int: ...
+    @property
+    def spec(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A patient of a source. Two sources that number the same people alike must be given the same name."""
+
+    source: str
+    subject_id: int
+
+    @classmethod
+    def of_chart(cls, chart: _Chart) -> Subject:
+        """The subject whose chart this is."""
+        return cls(source=chart.spec.name, subject_id=chart.subject_id)
+
+    def hashed(self, key: bytes) -> str:
+        """Recognise the subject without storing the number: HMAC-SHA-256 under a bank's key, 128 bits of it.
+
+        A pseudonym, not anonymity: who holds bank and key can try every number.
+        """
+        message = f"{self.source.strip().casefold()}\x1f{self.subject_id}".encode()
+        return hmac.new(key, message, sha256).hexdigest()[:32]
+
+
+def utc_now() -> str:
+    """The wall clock, UTC, ISO 8601 to the microsecond; these texts sort in time order."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where an experience came from. ``subject`` is a :meth:`Subject.hashed`; ``prompts`` maps template to hash.
+
+    ``split`` is that of the sample in the benchmark it was drawn from. ``created`` is UTC, ISO 8601.
+    """
+
+    sample: str
+    subject: str
+    split: str
+    run: str = ""
+    episode: str = ""
+    model: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    created: str = field(default_factory=utc_now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """One item of memory. ``score`` is that of the episode it was drawn from (None: not known); ``tool`` is set exactly
+    on kind ``tool``. ``id`` follows from what it says and where it came from, so adding it twice adds it once."""
+
+    kind: Kind
+    title: str
+    description: str
+    content: str
+    task: str
+    provenance: Provenance
+    score: float | None = None
+    tool: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"an experience is one of {', '.join(KINDS)}, not {self.kind!r}")
+        if (self.kind == "tool") != bool(self.tool):
+            raise ValueError(f"a {self.kind} experience has tool {self.tool!r}")
+        if not self.title.strip() or not self.content.strip():
+            raise ValueError("an experience needs a title and a content")
+        if not self.id:
+            object.__setattr__(self, "id", self._identity())
+
+    def _identity(self) -> str:
+        origin = self.provenance
+        parts = (self.kind, self.task, self.tool, self.title, self.description, self.content)
+        return content_hash([*parts, origin.sample, origin.subject, origin.run, origin.episode])[:20]
+
+    def revised(self, *, title: str, description: str, content: str, score: float | None) -> Experience:
+        """The same experience (same id, same origin) in other words."""
+        return replace(self, title=title, description=description, content=content, score=score)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        body = asdict(self)
+        body["facts"], body["provenance"]["prompts"] = dict(self.facts), dict(self.provenance.prompts)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Experience:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**{**body, "provenance": Provenance(**body["provenance"])})

@@ -1,0 +1,213 @@
+"""Experiences without a language model: rules over what an episode did, for offline runs and as a floor.
+
+A rule states what can be counted: tables that named a right answer, right answers that were read and not given, calls
+that were repeated or refused, answers no candidate tool was asked about. Labels of the right answer do appear in the
+text, as those of a model's reflections do: they are the training sample's, which training may use; provenance keeps the
+experience from that patient and its split from every evaluation. They are written as what to look up and where it
+stood, not as an answer to give, because another patient's answer is no evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from wardround.codes import normalise_label
+from wardround.core import Message
+from wardround.memory.experience import Experience, Kind, Provenance
+from wardround.memory.extract import as_experience
+from wardround.memory.material import Material
+from wardround.memory.parse import ParsedItem
+
+_MOST_LABELS = 5
+_REPEATS = 3
+_NAME = "rules-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One call and what came back, in normal form for matching."""
+
+    tool: str
+    table: str
+    arguments: str
+    result: str
+
+    @property
+    def refused(self) -> bool:
+        return self.result.startswith("error:")
+
+
+class RuleReflector:
+    """Draws experiences of every kind from a finished episode. Deterministic: the same episode, the same items."""
+
+    name = _NAME
+
+    def __init__(self, *, candidate_prefix: str = "get_candidates_by", maximum: int = 5) -> None:
+        self._candidate_prefix = candidate_prefix
+        self._maximum = maximum
+
+    def reflect(self, material: Material, *, kind: Kind, provenance: Provenance) -> tuple[Experience, ...]:
+        """Return at most ``maximum`` experiences of one kind; kinds but ``reasoning`` need the target and give none
+        without it."""
+        calls = tuple(_calls(material.messages))
+        if kind == "tool":
+            return self._tool_advice(material, calls, provenance)
+        facts = _Facts(material, calls)
+        if kind == "reasoning":
+            items = [*self._habits(material, calls), *_waste(calls)]
+        elif material.target is None:
+            items = []
+        elif kind == "summariser":
+            items = list(_losses(material, facts))
+        else:
+            items = [*_answers(material, facts), *self._habits(material, calls), *_waste(calls)]
+        return tuple(as_experience(item, kind, material, provenance) for item in items[: self._maximum])
+
+    def _habits(self, material: Material, calls: Sequence[_Call]) -> Iterator[ParsedItem]:
+        if calls and not any(call.tool.startswith(self._candidate_prefix) for call in calls):
+            yield ParsedItem(
+                title="Look answers up before finishing",
+                description=f"When an answer to a {material.task} question is about to be given.",
+                content="No candidate tool was called in this case, so no answer was sure to be spelt as in the "
+                "candidate table. Look up every intended answer first.",
+            )
+        if material.prediction is None:
+            yield ParsedItem(
+                title="Finish with a list",
+                description="When turns run short.",
+                content="This case ended without an answer that could be read. Call finish with the best list so far.",
+            )
+
+    def _tool_advice(
+        self, material: Material, calls: Sequence[_Call], provenance: Provenance
+    ) -> tuple[Experience, ...]:
+        advice = []
+        for tool in sorted({call.tool for call in calls}):
+            own = [call for call in calls if call.tool == tool]
+            items = list(_waste(own))
+            advice += [as_experience(item, "tool", material, provenance, tool=tool) for item in items[:1]]
+        return tuple(advice[: self._maximum])
+
+
+class _Facts:
+    """What was right, what was found, and in which tables it was named."""
+
+    def __init__(self, material: Material, calls: Sequence[_Call]) -> None:
+        given = {normalise_label(answer) for answer in material.prediction or ()}
+        right = {normalise_label(label): label for label in material.target or ()}
+        self.hits = [label for name, label in right.items() if name in given]
+        self.missed = [label for name, label in right.items() if name not in given]
+        self.extra = [answer for answer in material.prediction or () if normalise_label(answer) not in right]
+        self._calls = [call for call in calls if call.table and not call.table.endswith("_candidates")]
+        self.tables = sorted({call.table for call in self._calls})
+
+    def named_in(self, label: str) -> list[str]:
+        """The record tables whose results held a label."""
+        name = normalise_label(label)
+        return sorted({call.table for call in self._calls if name in call.result})
+
+
+def _answers(material: Material, facts: _Facts) -> Iterator[ParsedItem]:
+    """Actor items from the answer and the right answer."""
+    seen = {label: facts.named_in(label) for label in facts.missed}
+    overlooked = [label for label, tables in seen.items() if tables]
+    unmet = [label for label, tables in seen.items() if not tables]
+    told = Counter(table for label in facts.hits for table in facts.named_in(label))
+    if told:
+        tables = ", ".join(table for table, _ in sorted(told.items(), key=lambda pair: (-pair[1], pair[0])))
+        yield ParsedItem(
+            title=f"Start from {tables}",
+            description=f"When a {material.task} question begins.",
+            content=f"In this case rows of {tables} named what was right ({_some(facts.hits)}). Read them early.",
+        )
+    if overlooked:
+        tables = ", ".join(sorted({table for label in overlooked for table in seen[label]}))
+        yield ParsedItem(
+            title="Weigh every finding that was read",
+            description=f"When rows of {tables} have been read for a {material.task} question.",
+            content=f"Rows of {tables} named {_some(overlooked)}, which was right and was not answered. Go through the "
+            "findings once more before finishing and look each one up.",
+        )
+    if unmet:
+        read = ", ".join(facts.tables) or "no record table"
+        yield ParsedItem(
+            title="Search beyond the first tables",
+            description=f"When a {material.task} question seems settled after {read}.",
+            content=f"What was right ({_some(unmet)}) was never named in what was read ({read}). Consider what other "
+            "tables, earlier encounters and notes may imply, and query for it.",
+        )
+    if facts.extra:
+        yield ParsedItem(
+            title="Leave out what the record does not carry",
+            description=f"When the answer list of a {material.task} question is closed.",
+            content=f"{len(facts.extra)} of {len(material.prediction or ())} answers were wrong "
+            f"({_some(facts.extra)}). Keep an answer only if a row speaks for it now.",
+        )
+
+
+def _losses(material: Material, facts: _Facts) -> Iterator[ParsedItem]:
+    """Summariser items: right answers that rows named, and whether the summary still did."""
+    summary = normalise_label(material.summary)
+    named = [label for label in (*facts.hits, *facts.missed) if facts.named_in(label)]
+    lost = [label for label in named if normalise_label(label) not in summary]
+    kept = [label for label in named if normalise_label(label) in summary]
+    for labels, title, verb, advice in (
+        (lost, "Keep the names of findings", "did not carry over", "Name each finding of these tables in the summary."),
+        (kept, "Go on naming findings", "carried over", "This is worth its room."),
+    ):
+        if labels:
+            tables = ", ".join(sorted({table for label in labels for table in facts.named_in(label)}))
+            yield ParsedItem(
+                title=f"{title} from {tables}",
+                description=f"When rows of {tables} are summarised for a {material.task} question.",
+                content=f"Rows of {tables} named {_some(labels)}, which was right; the summary {verb} it. {advice}",
+            )
+
+
+def _waste(calls: Sequence[_Call]) -> Iterator[ParsedItem]:
+    """Items from repeated and refused calls; they need no target."""
+    repeated = Counter((call.tool, call.arguments) for call in calls)
+    tools = sorted({tool for (tool, _), times in repeated.items() if times >= _REPEATS})
+    if tools:
+        yield ParsedItem(
+            title=f"Do not repeat a call of {', '.join(tools)}",
+            description="When a result has been read already.",
+            content=f"The same call was made {max(repeated.values())} times in this case and gave the same rows. "
+            "Change the table, the time range or the keyword, or go on.",
+        )
+    refused = Counter(call.tool for call in calls if call.refused)
+    if refused:
+        named = ", ".join(f"{tool} ({times})" for tool, times in sorted(refused.items()))
+        yield ParsedItem(
+            title=f"Check names before calling {', '.join(sorted(refused))}",
+            description="When a table or column has not been listed yet.",
+            content=f"Calls were refused in this case: {named}. List the tables and columns first; the refusal says "
+            "what would be right.",
+        )
+
+
+def _calls(messages: Iterable[Message]) -> Iterator[_Call]:
+    asked: dict[str, tuple[str, str]] = {}
+    for message in messages:
+        for call in message.tool_calls:
+            asked[call.id] = (call.name, call.arguments)
+        if message.role == "tool" and message.tool_call_id in asked:
+            name, arguments = asked.pop(message.tool_call_id)
+            result = normalise_label(message.content or "")
+            yield _Call(tool=name, table=_table(arguments), arguments=arguments, result=result)
+
+
+def _table(arguments: str) -> str:
+    try:
+        table = json.loads(arguments).get("table_name", "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return table if isinstance(table, str) else ""
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = len(labels) - _MOST_LABELS
+    return "; ".join(labels[:_MOST_LABELS]) + (f"; and {more} more" if more > 0 else "")

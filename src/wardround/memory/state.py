@@ -1,0 +1,248 @@
+"""A bank's state in memory, as of one revision, and the search over it: exact, guarded, in a fixed order.
+
+The guards stand here and nowhere else: an experience is eligible only if every sample that had a hand in it is of an
+allowed split, and is withheld from every subject that had a hand in it. What was withheld is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import LeakError, UserError
+from wardround.memory.experience import Experience, Kind, Subject
+from wardround.memory.key import Key
+from wardround.retrieval import Vectors
+
+SERVABLE_SPLITS = ("train",)
+_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """An experience that may be shown, and how similar its key was (None where none was compared)."""
+
+    experience: Experience
+    similarity: float | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """What a search gave. ``withheld`` counts the experiences of the asked kind and task that the guards kept back:
+    ``same_subject``, ``split``. ``revision`` is that of the bank when it was searched."""
+
+    matches: tuple[Match, ...]
+    withheld: Mapping[str, int]
+    revision: int
+
+    @property
+    def experiences(self) -> tuple[Experience, ...]:
+        """What may be shown, best first."""
+        return tuple(match.experience for match in self.matches)
+
+    def facts(self) -> dict[str, object]:
+        """What an episode's log notes of a retrieval."""
+        served = [{"id": match.experience.id, "similarity": match.similarity} for match in self.matches]
+        return {"served": served, "withheld": dict(self.withheld), "bank_revision": self.revision}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One experience as of the state: its text, its key's row, everybody who had a hand in it."""
+
+    experience: Experience
+    row: int | None
+    order: int
+    revision: int
+    live: bool
+    subjects: set[str]
+    splits: set[str]
+
+
+class _Choice(NamedTuple):
+    """What one combination of kind, task and splits may serve, whoever asks."""
+
+    entries: dict[str, _Entry]
+    by_row: dict[int, list[_Entry]]
+    by_subject: dict[str, list[_Entry]]
+    penalty: npt.NDArray[np.float32]
+    wrong_split: int
+
+
+@dataclass(slots=True)
+class BankState:
+    """The experiences of a bank as of one revision. ``Bank`` keeps one up to date, ``Bank.at`` makes past ones."""
+
+    subject_key: bytes
+    revision: int = 0
+    encoder: str | None = None
+    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _rows: dict[int, int] = field(default_factory=dict)
+    _room: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    _choices: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], _Choice] = field(default_factory=dict)
+
+    @property
+    def experiences(self) -> tuple[Experience, ...]:
+        """Every live experience, oldest first."""
+        return tuple(entry.experience for entry in self._entries.values() if entry.live)
+
+    def __len__(self) -> int:
+        return sum(entry.live for entry in self._entries.values())
+
+    @property
+    def _matrix(self) -> Vectors:
+        return self._room[: len(self._rows)]
+
+    def search(
+        self,
+        key: Key,
+        *,
+        kind: Kind,
+        for_subject: Subject,
+        k: int = 1,
+        task: str | None = None,
+        allowed_splits: Sequence[str] = SERVABLE_SPLITS,
+        least_similarity: float | None = None,
+    ) -> Recall:
+        """Return the experiences behind the ``k`` nearest keys (an episode's experiences share one key), nearest first.
+
+        Exact: every key is compared. Keys that are equally near go by age. ``for_subject`` is whom it is for.
+        """
+        choice = self._choice(kind, task, None, allowed_splits)
+        own = choice.by_subject.get(for_subject.hashed(self.subject_key), ())
+        withheld = {"same_subject": len(own), "split": choice.wrong_split}
+        if not choice.by_row or k < 1:
+            return Recall(matches=(), withheld=withheld, revision=self.revision)
+        self._check_key(key)
+        barred = {entry.experience.id for entry in own}
+        rows = {entry.row for entry in own}
+        closed = [row for row in rows if row is not None and self._all_barred(choice, row, barred)]
+        matches: list[Match] = []
+        for row, similarity in self._nearest(key.vector, choice.penalty, closed, k):
+            if least_similarity is not None and similarity < least_similarity:
+                break
+            shown = [entry for entry in choice.by_row[row] if entry.experience.id not in barred]
+            matches += [
+                Match(experience=entry.experience, similarity=similarity, revision=entry.revision) for entry in shown
+            ]
+        return Recall(matches=tuple(matches), withheld=withheld, revision=self.revision)
+
+    def recall(
+        self,
+        *,
+        kind: Kind,
+        for_subject: Subject,
+        limit: int,
+        task: str | None = None,
+        tool: str | None = None,
+        allowed_splits: Sequence[str] = SERVABLE_SPLITS,
+    ) -> Recall:
+        """Return experiences without a key: the best scored, then the newest, under the same guards."""
+        choice = self._choice(kind, task, tool, allowed_splits)
+        own = {entry.experience.id for entry in choice.by_subject.get(for_subject.hashed(self.subject_key), ())}
+        entries = [entry for name, entry in choice.entries.items() if name not in own]
+        entries.sort(key=lambda entry: (-(entry.experience.score or 0.0), -entry.order))
+        matches = tuple(
+            Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in entries[:limit]
+        )
+        withheld = {"same_subject": len(own), "split": choice.wrong_split}
+        return Recall(matches=matches, withheld=withheld, revision=self.revision)
+
+    def put_key(self, number: int, vector: Vectors) -> None:
+        """Take in a key by its number in the bank."""
+        if number in self._rows:
+            return
+        row = len(self._rows)
+        if row == len(self._room) or self._room.shape[1] != len(vector):
+            room = np.zeros((max(64, 2 * row), len(vector)), np.float32)
+            if row:
+                room[:row] = self._matrix
+            self._room = room
+        self._room[row] = vector
+        self._rows[number] = row
+        self._choices.clear()
+
+    def put_revision(
+        self, number: int, experience: Experience, *, key: int | None, live: bool, subject: str, split: str
+    ) -> None:
+        """Take in a revision: the experience as it reads from here on, and who had a hand in it."""
+        entry = self._entries.get(experience.id)
+        if entry is None:
+            row = None if key is None else self._rows[key]
+            entry = _Entry(experience, row, len(self._entries), number, live, set(), set())
+            self._entries[experience.id] = entry
+        entry.experience, entry.revision, entry.live = experience, number, live
+        entry.subjects.add(subject)
+        entry.splits.add(split)
+        self.revision = number
+        self._choices.clear()
+
+    def _all_barred(self, choice: _Choice, row: int, barred: set[str]) -> bool:
+        return all(entry.experience.id in barred for entry in choice.by_row[row])
+
+    def _nearest(
+        self, vector: Vectors, penalty: npt.NDArray[np.float32], closed: Sequence[int], k: int
+    ) -> list[tuple[int, float]]:
+        """Rows of the k greatest products, greatest first, equal ones by row number.
+
+        The scan is single precision; what it finds near the border is multiplied again in double, row by row, so that
+        equal vectors have equal products wherever they stand.
+        """
+        products = self._matrix @ vector
+        products += penalty
+        products[closed] = -np.inf
+        if k == 1:
+            candidates = np.flatnonzero(products >= products.max() - _ROUNDING)
+        elif k < len(products):
+            border = np.partition(products, len(products) - k)[len(products) - k]
+            candidates = np.flatnonzero(products >= border - _ROUNDING)
+        else:
+            candidates = np.arange(len(products))
+        candidates = candidates[products[candidates] > -np.inf]
+        exact = (self._matrix[candidates].astype(np.float64) * vector.astype(np.float64)).sum(axis=1).round(9)
+        order = np.lexsort((candidates, -exact))[:k]
+        return [(int(candidates[place]), float(exact[place])) for place in order]
+
+    def _choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> _Choice:
+        splits = tuple(sorted(set(allowed_splits)))
+        if not set(splits) <= set(SERVABLE_SPLITS):
+            raise LeakError(f"experiences are served from {SERVABLE_SPLITS} only, not from {splits}")
+        name = (kind, task, tool, splits)
+        if name not in self._choices:
+            self._choices[name] = self._choose(kind, task, tool, frozenset(splits))
+        return self._choices[name]
+
+    def _choose(self, kind: str, task: str | None, tool: str | None, splits: frozenset[str]) -> _Choice:
+        entries: dict[str, _Entry] = {}
+        by_row: dict[int, list[_Entry]] = {}
+        by_subject: dict[str, list[_Entry]] = {}
+        wrong_split = 0
+        for entry in self._entries.values():
+            experience = entry.experience
+            if not entry.live or experience.kind != kind:
+                continue
+            if task not in (None, experience.task) or tool not in (None, experience.tool):
+                continue
+            if not entry.splits <= splits:
+                wrong_split += 1
+                continue
+            entries[experience.id] = entry
+            for subject in entry.subjects:
+                by_subject.setdefault(subject, []).append(entry)
+            if entry.row is not None:
+                by_row.setdefault(entry.row, []).append(entry)
+        penalty = np.full(len(self._rows), -np.inf, np.float32)
+        penalty[list(by_row)] = 0.0
+        return _Choice(entries, by_row, by_subject, penalty, wrong_split)
+
+    def _check_key(self, key: Key) -> None:
+        if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:
+            raise UserError(
+                f"this bank's keys were made by encoder {self.encoder!r}, the question's by {key.encoder!r}; "
+                "open the run with the bank's encoder"
+            )
