@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from wardround.core import UserError
-from wardround.records.rules import ALWAYS_TIME, NO_TIME, Times, evaluate, parse_rule
+from wardround.records.rule_parser import parse_rule
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Times, evaluate
 
 
 @dataclass
@@ -19,6 +20,7 @@ class Rows:
     known_times: dict[tuple[str, str], list[int | None]] = field(default_factory=dict)
     references: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
     delay: int | None = None
+    texts: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -32,6 +34,12 @@ class Rows:
 
     def reference(self, key: str, table: str, column: str) -> Times:
         return _times(self.references[key, table, column])
+
+    def late_cell(self, key: str, table: str, column: str) -> Times:
+        return _times(self.references[key, table, f"late {column}"])
+
+    def holds(self, column: str, values: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.array([text in values for text in self.texts[column]])
 
     def lag(self, setting: str) -> int:
         return {"coding_lag": 100}[setting]
@@ -51,8 +59,12 @@ def value(text: str, rows: Rows) -> list[int | None]:
 ROWS = Rows(
     columns={"a": [1, None, 5, None], "b": [2, 2, None, None]},
     known_times={("stay_id", "stays"): [9, None, 1, 1]},
-    references={("hadm_id", "admissions", "dischtime"): [7, 7, None, 7]},
+    references={
+        ("hadm_id", "admissions", "dischtime"): [7, 7, None, 7],
+        ("poe_id", "poe", "late status"): [8, None, 8, 8],
+    },
     delay=10,
+    texts={"kind": ["Consult Status", "b", "c", "c"]},
 )
 
 
@@ -71,6 +83,12 @@ ROWS = Rows(
         ("lag(ref(hadm_id, admissions, dischtime), coding_lag)", [107, 107, None, 107]),
         ("lag(always, coding_lag)", [ALWAYS_TIME] * 4),
         ("first(b, median_delay(a, b))", [2, 2, 15, None]),
+        ("shift(a, 1)", [60_000_001, None, 60_000_005, None]),
+        ("shift(shift(a, -2), 2)", [1, None, 5, None]),
+        ("end_of_day(a)", [86_399_000_000, None, 86_399_000_000, None]),
+        ("end_of_day(always)", [ALWAYS_TIME] * 4),
+        ("cell(poe_id, poe, status)", [8, None, 8, 8]),
+        ("when(kind, 'Consult Status', 'c', a, b)", [1, 2, 5, None]),
     ],
 )
 def test_rules_compute(text: str, expected: list[int | None]) -> None:
@@ -85,6 +103,8 @@ def test_a_rule_prints_as_it_was_written() -> None:
     text = "first(storetime, median_delay(charttime, storetime), lag(ref(hadm_id, admissions, dischtime), coding_lag))"
     assert str(parse_rule(text)) == text
     assert parse_rule(text.replace(" ", "")) == parse_rule(text)
+    text = "when(kind, 'a b', 'c', shift(end_of_day(a), -1), cell(poe_id, poe, status))"
+    assert str(parse_rule(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -100,6 +120,11 @@ def test_a_rule_prints_as_it_was_written() -> None:
         ("known(max(a), b)", "known takes 2 plain names"),
         ("ref(a, b)", "ref takes 3 plain names"),
         ("lag(a)", "lag takes a rule and the name of a setting"),
+        ("shift(a, b)", "shift takes a rule and a whole number of minutes"),
+        ("end_of_day(a, b)", "end_of_day takes one rule"),
+        ("when(kind, a, b)", "when takes a column, quoted values and two rules"),
+        ("when(kind, 'a', b)", "when takes a column, quoted values and two rules"),
+        ("cell(a, b)", "cell takes 3 plain names"),
         ("a + b", "cannot read"),
         (",", "expected a name"),
     ],

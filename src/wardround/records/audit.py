@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, parse_time, silent
 from wardround.records.chart import Chart, ChartTable, Policy
-from wardround.records.deletion import RawSubjects, write_deleted
+from wardround.records.deletion import write_deleted
 from wardround.records.ingest import ingest
 from wardround.records.layout import AVAILABLE, EVENT, PENDING
+from wardround.records.raw_subjects import RawSubjects
 from wardround.records.settings import IngestSettings
 from wardround.records.spec import TableSpec
 from wardround.records.store import Store

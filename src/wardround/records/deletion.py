@@ -7,72 +7,25 @@ shows against the other. Raw rows and stored rows are matched by the columns tha
 from __future__ import annotations
 
 import csv
-import gzip
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
 
 from wardround.core import end_of_day, parse_time
 from wardround.records.clocks import rule_columns
 from wardround.records.finalise import late_rules
 from wardround.records.layout import AVAILABLE, EVENT, LATE, PENDING
+from wardround.records.raw_subjects import Folders, RawSubjects
 from wardround.records.rules import Column
-from wardround.records.sources import SourceFiles, find_files
-from wardround.records.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec
+from wardround.records.spec import ColumnType, TableSpec
 from wardround.records.store import Store
 
-Folders = Path | Sequence[Path]
 _EMPTY_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N", "___"})
-_BLOCK_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class RawTable:
-    """The raw rows of some subjects: ``header`` in lower case as in the file, text cells."""
-
-    header: tuple[str, ...]
-    rows: Mapping[int, Sequence[tuple[str, ...]]]
-
-
-@dataclass(slots=True, kw_only=True)
-class RawSubjects:
-    """The raw files of a source, cut down to some subjects and read once."""
-
-    spec: SourceSpec
-    files: SourceFiles
-    tables: dict[str, RawTable] = field(default_factory=dict)
-    dictionaries: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, store: Store, folder: Folders, subjects: Collection[int]) -> RawSubjects:
-        """Read what concerns ``subjects``, and of the dictionaries what their rows may name."""
-        spec = store.spec
-        raw = cls(spec=spec, files=find_files(spec, folder if isinstance(folder, Path) else tuple(folder)))
-        for name, path in raw.files.tables.items():
-            raw.tables[name] = _read_table(spec, spec.tables[name], path, store, subjects)
-        for name, path in raw.files.dictionaries.items():
-            used = raw._codes(name)
-            if used:
-                raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], path, used)
-        return raw
-
-    def _codes(self, dictionary: str) -> set[str]:
-        """Return every text by which a row of the subjects may name an entry of a dictionary."""
-        codes: set[str] = set()
-        for name, raw in self.tables.items():
-            for join in self.spec.tables[name].dictionaries:
-                if join.table == dictionary and join.on[0] in raw.header:
-                    place = raw.header.index(join.on[0])
-                    codes.update(row[place].strip() for rows in raw.rows.values() for row in rows)
-        return codes
 
 
 @dataclass(slots=True)
@@ -241,75 +194,6 @@ def _value(kind: ColumnType, text: str) -> object:
     except ValueError:
         return text
     return moment.date() if kind == "date" else moment
-
-
-def _read_table(spec: SourceSpec, table: TableSpec, path: Path, store: Store, subjects: Collection[int]) -> RawTable:
-    column = table.subject or (table.subject_from or ("",))[0]
-    owners = _owners(spec, table, store, subjects)
-    header: tuple[str, ...] = ()
-    rows: dict[int, list[tuple[str, ...]]] = defaultdict(list)
-    for header, block in _blocks(path):
-        place = header.index(column)
-        wanted = block.filter(
-            pc.is_in(pc.utf8_trim_whitespace(block.column(place)), pa.array(list(owners), pa.string()))
-        )
-        for row in zip(*(part.to_pylist() for part in wanted.columns), strict=True):
-            rows[owners[row[place].strip()]].append(row)
-    return RawTable(header, rows)
-
-
-def _owners(spec: SourceSpec, table: TableSpec, store: Store, subjects: Collection[int]) -> dict[str, int]:
-    """Return the text in the table's subject (or parent key) column -> subject; whole numbers also as ``12.0``."""
-    pairs: Iterable[tuple[object, int]] = ((subject, subject) for subject in subjects)
-    if table.subject is None and table.subject_from is not None:
-        parent = spec.tables[table.subject_from[1]]
-        pairs = ((key, s) for s in subjects for key in store.rows(s, parent.name).column(parent.key[0]).to_pylist())
-    return {text: subject for key, subject in pairs for text in (str(key), f"{key}.0")}
-
-
-def _read_dictionary(
-    dictionary: DictionarySpec, path: Path, codes: set[str]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    header: tuple[str, ...] = ()
-    rows: list[tuple[str, ...]] = []
-    wanted = pa.array([*codes], pa.string())
-    for header, block in _blocks(path):
-        place = header.index(dictionary.key[0])
-        kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(place)), wanted))
-        rows += zip(*(part.to_pylist() for part in kept.columns), strict=True)
-    return header, rows
-
-
-def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
-    """Yield (lower-case header, block of text cells); broken lines are left out, as ingest quarantines them."""
-    if path.name.endswith(".parquet"):
-        with pa_parquet.ParquetFile(path) as file:
-            header = tuple(name.lower() for name in file.schema_arrow.names)
-            yield header, pa.table({name: pa.array([], pa.string()) for name in header})
-            for batch in file.iter_batches():
-                texts = [pc.fill_null(column.cast(pa.string()), "") for column in batch.columns]
-                yield header, pa.table(dict(zip(header, texts, strict=True)))
-        return
-    with (gzip.open if path.name.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        names = next(csv.reader(lines), [])
-    header = tuple(name.strip().lower() for name in names)
-    yield header, pa.table({name: pa.array([], pa.string()) for name in header})
-    options = {
-        "read_options": pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(header), skip_rows=1),
-        "parse_options": pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-        "convert_options": pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False, check_utf8=False
-        ),
-    }
-    with pa.input_stream(str(path), compression="gzip" if path.name.endswith(".gz") else None) as stream:
-        try:
-            reader = pa_csv.open_csv(stream, **options)
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" in str(error):
-                return
-            raise
-        for batch in reader:
-            yield header, pa.Table.from_batches([batch])
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

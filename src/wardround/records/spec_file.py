@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from wardround.core import UserError, content_hash
-from wardround.records.rules import Rule, parse_rule
+from wardround.records.rule_parser import parse_rule
+from wardround.records.rules import Rule
 from wardround.records.spec import (
     COLUMN_TYPES,
     GROUP_SYSTEMS,
