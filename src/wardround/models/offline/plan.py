@@ -15,6 +15,7 @@ from wardround.models.offline.rules import load_rules, rules_for
 _PHRASES_PER_SEARCH = 12
 _MOST_SEARCHES = 3
 _LEAST_SIMILARITY = 0.3
+_LEAST_SHARE = 0.04
 
 
 Asking = Callable[[Known], Sequence[queries.Ask]]
@@ -257,9 +258,9 @@ def share_of(kind: str, column: str, *, prior: Callable[[], Mapping[str, float]]
             seen[value] = seen.get(value, 0.0) + number(row, "n", 1) + number(row, "near")
             rows[value] = row_ids(row)
         return [
-            Note(kind=kind, value=value, amount=round(amount / moments, 3), rows=rows.get(value, ()))
+            Note(kind=kind, value=value, amount=round(amount / max(moments, 1), 3), rows=rows.get(value, ()))
             for value, amount in sorted(seen.items(), key=lambda item: (-item[1], item[0]))
-            if value and moments
+            if value and amount >= _LEAST_SHARE * max(moments, 1)
         ]
 
     return read

@@ -23,6 +23,8 @@ from wardround.models.offline.plan import (
     thoughts_on,
 )
 
+_MOST_ABNORMAL = 25
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -100,7 +102,7 @@ def _sides(known: Known, results: Sequence[Result]) -> list[Note]:
             if share >= 0.34:
                 value = f"{row.get('label', '')} {side}"
                 found.append(Note(kind="lab", value=value, amount=round(share, 2), rows=row_ids(row)))
-    return found
+    return found[:_MOST_ABNORMAL]
 
 
 def reason_to_come(task: str) -> Step:
