@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
+from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
-from wardround.records import Store, audit_leaks
+from wardround.records import IngestSettings, Store, audit_leaks
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
@@ -44,16 +45,29 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.limit is not None and len(samples) > arguments.limit:
         samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
     progress = TerminalProgress()
+    store = Store.open(arguments.store)
     report = audit_leaks(
-        Store.open(arguments.store),
+        store,
         samples,
         raw_folder=tuple(arguments.raw) or None,
         policy=arguments.policy,
+        user_codes=_codes_of(store) if arguments.raw else None,
         report=progress,
     )
     progress.close()
     print(report.as_text())
     return 0 if report.clean else 1
+
+
+def _codes_of(store: Store) -> Path | None:
+    """Return the folder of code tables the store was ingested with; UserError when they have changed since."""
+    used = store.manifest["settings"]["user_codes"]
+    if used is None:
+        return None
+    home = user_codes_home()
+    if IngestSettings(user_codes=home).to_json()["user_codes"] != used:
+        raise UserError("the code tables (wardround codes show) are not those of the store's ingest; ingest it again")
+    return home
 
 
 def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
