@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
 
 ADMISSION_SECTIONS = (
     "Chief Complaint",
@@ -89,33 +90,55 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _SPACE = re.compile(r"[\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+_MARK = re.compile(r"[-–—(\[]")
+_PROSE_LETTERS = 40
+_HEADER_WORDS = 11
+"""More words than any header has, a number or letter before it included."""
+_FIRST_WORDS = "|".join(sorted({name.split()[0] for name in _TITLES} | {"history"}))
+_MAY_OPEN = re.compile(rf"(?<![^\W_])(?:{_FIRST_WORDS})(?![^\W_])")
+"""A line without one of these words, case folded, opens no kept section."""
+_LOWER, _UPPER = ascii_lowercase.encode(), ascii_uppercase.encode()
 
 
 def admission_sections(text: str) -> str:
     """Return the sections of a discharge summary known at admission, each under its title; empty when there is none."""
     found: dict[str, list[str]] = {title: [] for title in ADMISSION_SECTIONS}
+    shouts = _shouts(text)
     title: str | None = None
-    for kind, rest in _lines(text):
-        if kind is not None:
-            title = kind or None
-        if title is not None and rest:
-            found[title].append(rest)
+    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        if title is None and not _MAY_OPEN.search(raw.casefold()):
+            continue
+        for line in _pieces(raw, shouts=shouts):
+            kind, rest = (None, line.strip()) if _is_prose(line) else _read(line, shouts=shouts)
+            if kind is not None:
+                title = kind or None
+            if title is not None and rest:
+                found[title].append(rest)
     blocks = {name: _tidy(lines) for name, lines in found.items()}
     return "\n\n".join(f"{name}:\n{body}" for name, body in blocks.items() if body)
 
 
-def _lines(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield (title, rest) per line: the kept section it opens, "" when it ends one, None when it goes on with it."""
-    shouts = sum(map(str.islower, text)) < 0.2 * sum(map(str.isalpha, text))
-    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        for line in _pieces(raw, shouts=shouts):
-            yield _read(line, shouts=shouts)
+def _shouts(text: str) -> bool:
+    """Say whether a text is written in capitals throughout, so that capitals mark no header."""
+    if not text.isascii():
+        return sum(map(str.islower, text)) < 0.2 * sum(map(str.isalpha, text))
+    plain = text.encode()
+    lower = len(plain) - len(plain.translate(None, _LOWER))
+    return lower < 0.2 * (lower + len(plain) - len(plain.translate(None, _UPPER)))
+
+
+def _is_prose(line: str) -> bool:
+    """Say quickly of a long line that it is no header of any shape: too many words, and no sign of one."""
+    if ":" in line or len(line) < _PROSE_LETTERS or _MARK.search(line) or "history" in line.casefold():
+        return False
+    return len(_WORD.findall(line)) > _HEADER_WORDS and not _OPENING.match(line)
 
 
 def _pieces(line: str, *, shouts: bool) -> Iterator[str]:
     """Split a line before headers inside it: known ones, and in a mixed-case text also unknown ones in capitals."""
     start = 0
-    for match in _INLINE.finditer(line) if line.count(":") > 1 or len(line) > 80 else ():
+    for match in _INLINE.finditer(line) if ":" in line and (line.count(":") > 1 or len(line) > 80) else ():
         known = match["known"]
         cut = match.start("known" if known else "capital")
         before = line[start:cut]
