@@ -190,6 +190,8 @@ def test_unknown_names_are_told(store: Store) -> None:
         chart.table("lab")
     with pytest.raises(RecordError, match="no subject 3"):
         store.chart(3, moment("31 00:00"))
+    with pytest.raises(UserError, match="policy must be one of known_at, published"):
+        store.chart(1, moment("31 00:00"), policy="happened_at")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="time zone"):
         store.chart(1, datetime(2150, 1, 1, tzinfo=UTC))
 

@@ -21,6 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
@@ -29,7 +30,7 @@ from wardround.records.bucket_table import bucket_table, medians_of
 from wardround.records.clocks import median_of_counts
 from wardround.records.finalise import Finishing
 from wardround.records.joins import DictionaryIndex, GroupLabels
-from wardround.records.layout import MANIFEST, STORE_VERSION, shard_folder
+from wardround.records.layout import MANIFEST, STORE_VERSION, SUBJECTS, shard_folder
 from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
@@ -230,6 +231,8 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
             raise RecordError(
                 f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
             )
+    subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
+    np.save(plan.store / SUBJECTS, subjects)
     unfinished = plan.store / f"{MANIFEST}.tmp"
     unfinished.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     os.replace(unfinished, plan.store / MANIFEST)

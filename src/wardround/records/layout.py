@@ -2,6 +2,7 @@
 
     manifest.json             written last: a folder without it never opens
     spec/*.toml               the spec the store was made with
+    subjects.npy              every subject id, sorted
     dictionaries/<name>.arrow
     quarantine/<table>.jsonl
     shards/00012/             all rows of some subjects
@@ -23,6 +24,7 @@ from wardround.core import to_microseconds
 
 STORE_VERSION = 2
 MANIFEST = "manifest.json"
+SUBJECTS = "subjects.npy"
 EVENT = "_event"
 AVAILABLE = "_available"
 PUBLISHED = "_published"

@@ -18,6 +18,8 @@ from wardround.records.sources import SourceFiles
 from wardround.records.spec import SourceSpec
 
 _MOST_SHARDS = 4_096
+_SHARE = 8
+"""A shard's raw rows take this part of the memory; finishing holds about three copies of the largest table."""
 _EXPANSION: Mapping[str, float] = {".gz": 8.0, ".parquet": 6.0}
 
 
@@ -79,7 +81,7 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
     total = 0.0
     for path in files.tables.values():
         total += path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
-    return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / 12)))
+    return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / _SHARE)))
 
 
 def prepare(plan: Plan) -> bool:

@@ -71,12 +71,6 @@ class Shard:
                 self._tables[name] = _open(self.folder, *index[name])
             return self._tables[name]
 
-    def subjects(self) -> Integers:
-        """Return the subjects of the shard, sorted."""
-        with self._lock:
-            parts = [batch.column("subject_id").to_numpy() for _, batch in self._read_index().values()]
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
-
     def _read_index(self) -> Mapping[str, tuple[str, Any]]:
         if not self._index:
             reader = pa.ipc.open_file(pa.BufferReader(_map(self.folder / "index.arrow")))

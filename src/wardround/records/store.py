@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,17 @@ from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.buckets import bucket_numbers
 from wardround.records.chart import Chart, Policy
 from wardround.records.ingest import read_dictionary
-from wardround.records.layout import AVAILABLE, EVENT, LATE, MANIFEST, PENDING, PUBLISHED, STORE_VERSION, shard_folder
+from wardround.records.layout import (
+    AVAILABLE,
+    EVENT,
+    LATE,
+    MANIFEST,
+    PENDING,
+    PUBLISHED,
+    STORE_VERSION,
+    SUBJECTS,
+    shard_folder,
+)
 from wardround.records.plan import is_unfinished
 from wardround.records.shard_reader import Shard
 from wardround.records.spec import SourceSpec
@@ -42,7 +52,8 @@ class Store:
         self.digest: str = manifest["digest"]
         self._dictionaries = {name: read_dictionary(path, name) for name in manifest["dictionaries"]}
         self._shards = [Shard(shard_folder(path, number)) for number in range(manifest["shards"])]
-        self._subjects: npt.NDArray[np.int64] | None = None
+        self.subjects: npt.NDArray[np.int64] = np.load(path / SUBJECTS)
+        """The ids of all subjects, sorted."""
         self._layouts = {
             name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
             for name, body in manifest["tables"].items()
@@ -64,18 +75,12 @@ class Store:
             raise UserError(f"{path}: a store of version {manifest['version']}, expected {STORE_VERSION}; ingest again")
         return cls(path, load_source_spec(path / "spec"), manifest)
 
-    @property
-    def subjects(self) -> npt.NDArray[np.int64]:
-        """The ids of all subjects, sorted."""
-        if self._subjects is None:
-            parts = [shard.subjects() for shard in self._shards]
-            self._subjects = np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
-        return self._subjects
-
     def chart(self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at") -> Chart:
         """Return the record of one subject as of a moment. RecordError: no such subject."""
         if as_of.tzinfo is not None:
             raise UserError(f"as_of must be a time of the record, without a time zone, not {as_of!r}")
+        if policy not in get_args(Policy):
+            raise UserError(f"policy must be one of {', '.join(get_args(Policy))}, not {policy!r}")
         place = int(self.subjects.searchsorted(subject_id))
         if place == len(self.subjects) or self.subjects[place] != subject_id:
             raise RecordError(f"no subject {subject_id!r} in {self.path}")
