@@ -97,7 +97,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def has_begun(path: Path) -> bool:
-    """Whether a log's tables are there: a worker that is just starting, or was killed then, leaves a file without any."""
+    """Whether a log has its tables: a worker that is just starting, or was killed then, leaves a file without any."""
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         try:
