@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
 ADMISSION_SECTIONS = (
@@ -104,19 +105,34 @@ _LOWER, _UPPER = ascii_lowercase.encode(), ascii_uppercase.encode()
 def admission_sections(text: str) -> str:
     """Return the sections of a discharge summary known at admission, each under its title; empty when there is none."""
     found: dict[str, list[str]] = {title: [] for title in ADMISSION_SECTIONS}
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     shouts = _shouts(text)
     title: str | None = None
-    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        if title is None and not _MAY_OPEN.search(raw.casefold()):
-            continue
-        for line in _pieces(raw, shouts=shouts):
+    folded = text.casefold()
+    start = _next_opening(text, folded, 0)
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        for line in _pieces(text[start:end], shouts=shouts):
             kind, rest = (None, line.strip()) if _is_prose(line) else _read(line, shouts=shouts)
             if kind is not None:
                 title = kind or None
             if title is not None and rest:
                 found[title].append(rest)
+        start = end + 1 if title is not None else _next_opening(text, folded, end + 1)
     blocks = {name: _tidy(lines) for name, lines in found.items()}
     return "\n\n".join(f"{name}:\n{body}" for name, body in blocks.items() if body)
+
+
+def _next_opening(text: str, folded: str, start: int) -> int:
+    """Return the start of the next line that may open a kept section; the text's length if there is none.
+
+    Folding a letter gives one letter or more, so that places agree exactly when the lengths do.
+    """
+    if len(folded) != len(text):
+        return start
+    match = _MAY_OPEN.search(folded, start)
+    return len(text) if match is None else text.rfind("\n", start, match.start()) + 1 or start
 
 
 def _shouts(text: str) -> bool:
@@ -208,6 +224,7 @@ def _is_title(shown: str) -> bool:
     return all(word[0].isupper() for word in re.findall(r"[^\W\d_]{4,}", shown))
 
 
+@lru_cache(maxsize=8192)
 def _normal(header: str) -> str:
     """Fold case, leave bracketed remarks out and join the words by single spaces."""
     plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", header)
