@@ -23,7 +23,7 @@ import numpy as np
 
 from wardround.core import UserError
 from wardround.memory.database import explained, open_for_reading, open_for_writing
-from wardround.memory.experience import Experience, Kind, Provenance, Subject, utc_now
+from wardround.memory.experience import Experience, Kind, Provenance, Subject, plain_text, utc_now
 from wardround.memory.key import Key
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 
@@ -140,6 +140,12 @@ class Bank:
                     numbers[group] = None if key is None else self._add_key(key, group)
                 count += self._add(experience, numbers[group], reason)
             return count
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Commit everything written inside at once, all or nothing; other threads of this process wait."""
+        with self._lock, self._writing():
+            yield
 
     def revise(
         self,
@@ -292,20 +298,28 @@ class Bank:
     def _writing(self) -> Iterator[None]:
         if not self.writable:
             raise UserError(f"{self.path} was opened for reading only")
+        if self._connection.in_transaction:
+            yield
+            return
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                self._undo()
                 raise
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._undo()
             raise explained(error, self.path) from error
         finally:
             self._wrote = True
+
+    def _undo(self) -> None:
+        """Roll back, and forget the copy in memory, which may have followed what is now undone."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+            self._live_state = BankState(subject_key=self._subject_key)
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
@@ -321,8 +335,12 @@ class Bank:
         known = self._setting("encoder")
         if known is None:
             self._connection.execute("INSERT INTO setting VALUES ('encoder', ?)", (key.encoder,))
-        elif known != key.encoder:
-            raise UserError(f"this bank's keys were made by encoder {known!r}, this one by {key.encoder!r}")
+            self._connection.execute("INSERT INTO setting VALUES ('dimensions', ?)", (len(key.vector),))
+        elif known != key.encoder or self._setting("dimensions") != len(key.vector):
+            raise UserError(
+                f"this bank's keys were made by encoder {known!r}, this one of {len(key.vector)} numbers by "
+                f"{key.encoder!r}; add with the bank's encoder, or to another bank"
+            )
         blob = key.vector.astype("<f4").tobytes()
         digest = sha256(b"\x1f".join((key.encoder.encode(), *(part.encode() for part in group), blob))).digest()
         values = (digest, key.encoder, key.text_hash, blob)
@@ -353,7 +371,7 @@ class Bank:
         texts = (experience.title, experience.description, experience.content)
         hand = (origin.sample, origin.subject, origin.split)
         self._connection.execute(
-            _INSERT_REVISION, (experience.id, 1, *map(_plain, texts), experience.score, *hand, reason, utc_now())
+            _INSERT_REVISION, (experience.id, 1, *map(plain_text, texts), experience.score, *hand, reason, utc_now())
         )
         return 1
 
@@ -371,7 +389,7 @@ class Bank:
     ) -> int:
         query = "SELECT sample, subject, split FROM experience WHERE id = ?"
         hand = self._rows(query, (last.experience,))[0] if by is None else (by.sample, by.subject, by.split)
-        values = (last.experience, int(live), *map(_plain, texts), score, *hand, reason, utc_now())
+        values = (last.experience, int(live), *map(plain_text, texts), score, *hand, reason, utc_now())
         return int(self._connection.execute(_INSERT_REVISION, values).lastrowid or 0)
 
     def _state(self) -> BankState:
@@ -419,9 +437,4 @@ def _put(state: BankState, row: Sequence[Any]) -> None:
 
 
 def _json(value: Any) -> str:
-    return _plain(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
-
-
-def _plain(text: str) -> str:
-    """Text without lone surrogates, which a model can write and SQLite cannot store."""
-    return text.encode("utf-8", "replace").decode()
+    return plain_text(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))

@@ -43,6 +43,11 @@ class Subject:
         return hmac.new(key, message, sha256).hexdigest()[:32]
 
 
+def plain_text(text: str) -> str:
+    """Text without lone surrogates, which a model can write and a file cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def utc_now() -> str:
     """The wall clock, UTC, ISO 8601 to the microsecond; these texts sort in time order."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
@@ -88,6 +93,8 @@ class Experience:
             raise ValueError(f"a {self.kind} experience has tool {self.tool!r}")
         if not self.title.strip() or not self.content.strip():
             raise ValueError("an experience needs a title and a content")
+        for name in ("title", "description", "content"):
+            object.__setattr__(self, name, plain_text(getattr(self, name)))
         if not self.id:
             object.__setattr__(self, "id", self._identity())
 

@@ -29,7 +29,11 @@ class Key:
 
 def text_key(encoder: Encoder, text: str) -> Key:
     """Encode a text. Blocks: call it off the event loop."""
-    return Key(encoder=encoder.identity, vector=encoder.encode([text])[0], text_hash=content_hash(text))
+    return Key(
+        encoder=encoder.identity,
+        vector=encoder.encode([text])[0],
+        text_hash=content_hash(text.encode("utf-8", "replace")),
+    )
 
 
 def chart_key(encoder: Encoder, chart: RecentChart, *, max_tokens: int = MAX_TOKENS) -> Key:

@@ -33,6 +33,8 @@ class VectorCache:
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute(_TABLE)
         except (OSError, sqlite3.Error) as error:
+            if hasattr(self, "_connection"):
+                self._connection.close()
             raise UserError(f"cannot use the vector cache {path}: {error}; delete it or name another file") from error
 
     def get(self, encoder: str, hashes: Sequence[str]) -> dict[str, Vectors]:

@@ -22,6 +22,7 @@ from wardround.records.rules import ALWAYS_TIME
 MAX_TOKENS = 2048
 _LEAST_TABLE_TOKENS = 24
 _MOST_ROWS = 40
+_UNTELLING = ("_id", "_seq", "_num", "_version", "_ordinal")
 _HOUR_MICROSECONDS = 3_600_000_000
 _AGES = ((1, "within the hour"), (6, "within 6 hours"), (24, "within a day"), (168, "within a week"))
 _LATER_AGES = ((730, "within a month"), (8760, "within a year"))
@@ -118,18 +119,18 @@ def _rows(table: RecentTable, places: npt.NDArray[np.int64]) -> tuple[str, ...]:
 
 
 def _telling_columns(table: RecentTable) -> list[str]:
-    """Columns that say something of a patient's state: no key, identifier or clock; the label instead of the code."""
-    spec, schema = table.spec, table.batch.schema
-    skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
-    if spec.label in schema.names:
+    """Columns that say something of a patient's state, of those shown first: no key, no identifier, no clock, no
+    counter, and the label instead of the code."""
+    spec, names = table.spec, table.batch.schema.names
+    types: dict[str, str] = dict(spec.public_columns)
+    skipped = {"row_id", spec.subject, spec.encounter, *(name for name in spec.key if types.get(name) == "int")}
+    if spec.label in names and spec.code != spec.label:
         skipped.add(spec.code)
-    if spec.value in schema.names and spec.text in schema.names and spec.value != spec.text:
-        skipped.add(spec.value)
-    types: dict[str, str] = dict(spec.all_columns)
+    wanted = [name for name in spec.default_columns if name in names] or names
     return [
         name
-        for name in schema.names
-        if name not in skipped and not name.endswith("_id") and types.get(name) not in ("time", "date")
+        for name in wanted
+        if name not in skipped and types.get(name) not in ("time", "date") and not name.endswith(_UNTELLING)
     ]
 
 

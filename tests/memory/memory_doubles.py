@@ -1,0 +1,74 @@
+"""Small real things the memory tests share: experiences of made-up subjects, keys of a few numbers, an episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wardround.core import Message, ToolCall
+from wardround.memory import Bank, Experience, Key, Material, Provenance, Subject
+
+SOURCE = "mimiciv"
+
+
+def patient(number: int) -> Subject:
+    return Subject(source=SOURCE, subject_id=number)
+
+
+def origin(bank: Bank, subject: int, *, split: str = "train", sample: str = "", **more: Any) -> Provenance:
+    name = sample or f"sample-{subject}"
+    return Provenance(sample=name, subject=bank.subject_hash(patient(subject)), split=split, **more)
+
+
+def lesson(bank: Bank, title: str, subject: int, *, split: str = "train", sample: str = "", **more: Any) -> Experience:
+    fields: dict[str, Any] = {"kind": "actor", "description": "When asked", "content": f"Do {title}"}
+    fields |= {"task": "diagnoses", **more}
+    return Experience(title=title, provenance=origin(bank, subject, split=split, sample=sample), **fields)
+
+
+def key(*numbers: float, encoder: str = "hand") -> Key:
+    vector = np.array(numbers, np.float32)
+    return Key(encoder=encoder, vector=vector / np.linalg.norm(vector))
+
+
+def titles(found: Any) -> list[str]:
+    return [experience.title for experience in found.experiences]
+
+
+def asks(call_id: str, tool: str, arguments: str) -> Message:
+    return Message(role="assistant", content=None, tool_calls=(ToolCall(id=call_id, name=tool, arguments=arguments),))
+
+
+def answers(call_id: str, text: str) -> Message:
+    return Message(role="tool", content=text, tool_call_id=call_id)
+
+
+def turns(*played: tuple[str, str, str]) -> tuple[Message, ...]:
+    """(tool, arguments, result) per turn."""
+    messages: list[Message] = []
+    for number, (tool, arguments, result) in enumerate(played):
+        messages += [asks(f"c{number}", tool, arguments), answers(f"c{number}", result)]
+    return tuple(messages)
+
+
+def episode(**changes: Any) -> Material:
+    """A finished episode with one hit, one overlooked, one never met and one wrong answer."""
+    fields: dict[str, Any] = {
+        "task": "diagnoses",
+        "question": "Which diagnoses?",
+        "messages": turns(
+            (
+                "get_latest_records",
+                '{"table_name": "radiology"}',
+                "radiology: 1 of 1 rows\nPneumonia, pleural effusion",
+            ),
+            ("get_records_by_keyword", '{"table_name": "labevents"}', "labevents: 1 of 9 rows\nAcute renal failure"),
+            ("get_latest_records", '{"table_name": "nonsense"}', "Error: there is no table 'nonsense'"),
+        ),
+        "prediction": ("Pneumonia", "Asthma"),
+        "target": ("Pneumonia", "Acute renal failure", "Gout"),
+        "summary": "The chest film shows pneumonia.",
+        "score": 0.4,
+    }
+    return Material(**{**fields, **changes})
