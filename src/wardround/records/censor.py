@@ -93,12 +93,12 @@ def _hand_out(
         else:
             array = _ages(layout, stored, as_of)
         batch = batch.add_column(place, view.schema.field(place), array)
+    masks = {id(mask): pa.array(mask) for mask in hidden.values()}
     for name, mask in hidden.items():
-        place = view.position.get(name, -1)
-        if place > 0:
-            field = view.schema.field(place)
-            array = pc.if_else(pa.array(mask), pa.scalar(None, field.type), batch.column(place))
-            batch = batch.set_column(place, field, array)
+        if name in view.position:
+            place = view.position[name]
+            array = pc.if_else(masks[id(mask)], view.nulls[place], batch.column(place))
+            batch = batch.set_column(place, view.schema.field(place), array)
     return batch
 
 

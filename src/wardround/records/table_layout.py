@@ -39,6 +39,7 @@ class View:
     places: tuple[int, ...]
     added: tuple[tuple[int, str], ...]
     position: Mapping[str, int]
+    nulls: tuple[Any, ...]
     empty: pa.RecordBatch
 
 
@@ -72,6 +73,7 @@ class TableLayout:
             places=tuple(stored.get_field_index(name) for name in names if name not in made) if stored else (),
             added=tuple((place, name) for place, name in enumerate(names) if name in made),
             position={name: place for place, name in enumerate(names)},
+            nulls=tuple(pa.scalar(None, kind) for kind in schema.types),
             empty=_no_rows(schema),
         )
 
