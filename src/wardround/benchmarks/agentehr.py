@@ -1,9 +1,10 @@
-"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), built from any store of MIMIC-IV shape.
+"""The AgentEHR benchmark (sections 2.1, 2.2 and appendix B of the paper), built from a MIMIC-IV or MIMIC-III store.
 
 Per task: every label event of every subject; one eligible event per subject, chosen by seed; weights of eq. 11 over
 those candidates; common and rare pools; a weighted draw without replacement from each pool of each split. Subjects,
-not samples, are split. Count(y) of eq. 11 is taken over all candidates, as in the paper: it decides which questions are
-asked and never reaches an agent. What does reach one, the candidate spaces, comes from training subjects only.
+not samples, are split. MIMIC-III is drawn from directly, without weights and pools (B.3). Count(y) of eq. 11 is taken
+over all candidates, as in the paper: it decides which questions are asked and never reaches an agent. What does reach
+one, the candidate spaces, comes from training subjects only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.drawing import Recipe, choose_events, draw, make_samples, read_encounters, weigh
 from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
 from wardround.benchmarks.label_events import EventFinder, LabelSource
-from wardround.benchmarks.label_sources import label_sources
+from wardround.benchmarks.label_sources import is_other_source, label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import Fractions, check_fractions, split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
@@ -48,7 +49,7 @@ def build_agentehr(
     recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
     report(Progress(label="candidate spaces", done=0, total=1))
     spaces = build_candidate_spaces(store, training, user_codes)
-    sources = label_sources(policy, user_codes, store.spec.tables.get("microbiologyevents"))
+    sources = label_sources(policy, user_codes, store.spec)
     built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
     samples = tuple(sample for made, _ in built.values() for sample in made)
     if not samples:
@@ -62,7 +63,8 @@ def build_agentehr(
         "seed": seed,
         "fractions": list(fractions),
         "per_task": per_task,
-        "label_maps": label_map_facts(user_codes),
+        "sampling": "direct" if recipe.direct else "eq. 11",
+        "label_maps": label_map_facts(store.spec, user_codes),
         "source": source_facts(store),
         "subjects": _count_splits(recipe),
         "tasks": {name: said for name, (_, said) in built.items()},
@@ -94,6 +96,7 @@ def _prepare(
         splits=splits,
         encounters=read_encounters(store),
         report=report,
+        direct=is_other_source(store.spec),
     )
     return recipe, training
 
@@ -114,7 +117,7 @@ def _build_task(
     said = {
         "title": task.title,
         "table": source.table,
-        **space_facts(task, space),
+        **space_facts(task, space, source.prompt),
         "events": finder.found,
         "candidates": len(candidates),
         "pools": pool_facts(samples),

@@ -12,7 +12,7 @@ from typing import Any
 
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
-from wardround.core import RecordError, UserError, canonical_json, content_hash
+from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
@@ -62,6 +62,12 @@ class Benchmark:
             and (split is None or sample.split == split)
             and (not strata or sample.stratum in strata)
         )
+
+    @property
+    def prompts(self) -> tuple[PromptFile, ...]:
+        """The templates that its samples are asked with."""
+        used = sorted({(sample.task, str(sample.facts.get("prompt") or "")) for sample in self.all_samples})
+        return tuple(get_task(task).prompt_named(name or None) for task, name in used)
 
     def space(self, task: Task) -> CandidateSpace:
         """Return the candidate space a task is asked with; UserError when the benchmark has none for it."""

@@ -19,7 +19,7 @@ from wardround.records import Policy, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What all tasks of one build share."""
+    """What all tasks of one build share. ``direct``: every candidate is as likely to be drawn, without strata."""
 
     store: Store
     seed: int
@@ -28,6 +28,7 @@ class Recipe:
     splits: Mapping[int, Split]
     encounters: Mapping[int, Encounters]
     report: Reporter
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,8 @@ def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[Label
 
 def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Candidate]:
     """Give every event its weight, its pool and its key in the draw."""
-    weights = sample_weights([event.target for event in events])
+    weights = [1.0] * len(events) if recipe.direct else sample_weights([event.target for event in events])
+    strata: Sequence[Stratum] = ["other-source"] * len(events) if recipe.direct else strata_of(weights)
     return [
         Candidate(
             event=event,
@@ -70,7 +72,7 @@ def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Cand
             stratum=stratum,
             key=draw_key(weight, recipe.seed, task.name, event.subject_id, "draw"),
         )
-        for event, weight, stratum in zip(events, weights, strata_of(weights), strict=True)
+        for event, weight, stratum in zip(events, weights, strata, strict=True)
     ]
 
 
@@ -104,6 +106,7 @@ def make_samples(
                 "row_ids": _row_ids(recipe, finder, one.event),
                 "unmapped_rows": one.event.unmapped,
                 "weight": one.weight,
+                **({"prompt": finder.source.prompt} if finder.source.prompt else {}),
             },
         )
         for one in drawn

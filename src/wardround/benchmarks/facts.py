@@ -9,9 +9,9 @@ from typing import Any
 
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample
 from wardround.benchmarks.task import Task
-from wardround.codes import load_ccs, load_drugs
-from wardround.records import Store
-from wardround.tools.candidates import CandidateSpace
+from wardround.codes import load_ccs
+from wardround.records import SourceSpec, Store
+from wardround.tools.candidates import CandidateSpace, drug_grouper
 
 CLOCKS = {
     "known_at": "a question is asked before anything of its answer is known, on a chart that shows only what was known",
@@ -27,20 +27,21 @@ def source_facts(store: Store) -> dict[str, Any]:
         "store_digest": store.digest,
         "spec_sha256": store.spec.sha256,
         "settings": store.manifest.get("settings"),
+        "assumptions": store.manifest.get("assumptions", []),
     }
 
 
-def label_map_facts(user_codes: Path | None) -> dict[str, Any]:
+def label_map_facts(spec: SourceSpec, user_codes: Path | None) -> dict[str, Any]:
     """Say which user-supplied code tables the labels come from: without them some labels are coarser or missing."""
     return {
-        "prescriptions": load_drugs(user_codes).kind,
+        "prescriptions": drug_grouper(spec, user_codes).kind,
         "icd9_procedures": 9 in load_ccs("procedures", user_codes).codes,
     }
 
 
-def space_facts(task: Task, space: CandidateSpace) -> dict[str, Any]:
+def space_facts(task: Task, space: CandidateSpace, prompt_name: str | None = None) -> dict[str, Any]:
     """Say what may be answered and how it is asked."""
-    prompt = task.prompt
+    prompt = task.prompt_named(prompt_name)
     return {
         "candidate_space": space.name,
         "candidate_labels": len(space.labels),

@@ -1,4 +1,4 @@
-"""Where the labels of the six AgentEHR tasks come from (appendix B), one declaration each.
+"""Where the labels of the six AgentEHR tasks come from (appendix B), one declaration each and per source.
 
 Label spaces: CCS categories for diagnoses and procedures, ATC names (or normalised drug names where no ATC map was
 added) for prescriptions, ``d_labitems`` labels, microbiology test names, care units.
@@ -7,22 +7,35 @@ added) for prescriptions, ``d_labitems`` labels, microbiology test names, care u
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from wardround.benchmarks.label_events import LabelSource
-from wardround.codes import CodeGrouper, load_ccs, load_drugs
-from wardround.records import Policy, TableSpec
+from wardround.codes import CodeGrouper, load_ccs
+from wardround.records import Policy, SourceSpec
+from wardround.tools.candidates import drug_grouper
 
 _MOVES = frozenset({"admit", "transfer"})
 _NO_UNIT = frozenset({"", "UNKNOWN"})
 
 
-def label_sources(policy: Policy, user_codes: Path | None, microbiology: TableSpec | None) -> dict[str, LabelSource]:
-    """Return the source of every task.
+def is_other_source(spec: SourceSpec) -> bool:
+    """Whether this is the paper's second database, on which methods are only tested."""
+    return spec.name == "mimiciii"
+
+
+def label_sources(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
+    """Return the source of every task."""
+    return (_mimiciii if is_other_source(spec) else _mimiciv)(policy, user_codes, spec)
+
+
+def _mimiciv(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
+    """MIMIC-IV.
 
     Under ``known_at`` a reflex test (one the laboratory adds because of a result) is no part of what was asked for: the
     spec of the microbiology table names them. Under ``published`` every test of the moment counts, as in the paper.
     """
+    microbiology = spec.tables.get("microbiologyevents")
     reflex = microbiology.pending.reflex_patterns if microbiology and microbiology.pending else ()
     return {
         "diagnoses": LabelSource(
@@ -43,7 +56,7 @@ def label_sources(policy: Policy, user_codes: Path | None, microbiology: TableSp
             by_session=True,
         ),
         "prescriptions": LabelSource(
-            table="prescriptions", columns=("drug", "ndc"), label=load_drugs(user_codes).label, by_session=True
+            table="prescriptions", columns=("drug", "ndc"), label=drug_grouper(spec, user_codes).label, by_session=True
         ),
         "procedures": LabelSource(
             table="procedures_icd",
@@ -55,6 +68,54 @@ def label_sources(policy: Policy, user_codes: Path | None, microbiology: TableSp
         "transfers": LabelSource(
             table="transfers",
             columns=("careunit",),
+            label=_care_unit,
+            keep_column="eventtype",
+            keep=_is_move,
+        ),
+    }
+
+
+def _mimiciii(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
+    """MIMIC-III: ICD-9 only, specimens in place of tests, drug names, five units.
+
+    Procedures have no day: they are dated as diagnoses are, at discharge, and asked for the whole stay (the paper has
+    3.64 labels per question, against 2.46 in MIMIC-IV: those of stays). Prescriptions have only a day: what starts on
+    one is one question, asked, under ``known_at``, when the day begins.
+    """
+    return {
+        "diagnoses": LabelSource(
+            table="diagnoses_icd",
+            columns=("icd9_code",),
+            label=partial(_ccs_label(load_ccs("diagnoses")), version="9"),
+            by_encounter=True,
+        ),
+        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain, by_session=True),
+        "microbiology": LabelSource(
+            table="microbiologyevents",
+            columns=("spec_type_desc",),
+            label=_plain,
+            clock_column="charttime" if policy == "known_at" else None,
+            by_session=True,
+            prompt="microbiology_specimens",
+        ),
+        "prescriptions": LabelSource(
+            table="prescriptions",
+            columns=("drug",),
+            label=drug_grouper(spec, user_codes).label,
+            by_encounter=True,
+            from_day_start=True,
+            prompt="prescriptions_day",
+        ),
+        "procedures": LabelSource(
+            table="procedures_icd",
+            columns=("icd9_code",),
+            label=partial(_ccs_label(load_ccs("procedures", user_codes)), version="9"),
+            by_encounter=True,
+            prompt="procedures_stay",
+        ),
+        "transfers": LabelSource(
+            table="transfers",
+            columns=("curr_careunit",),
             label=_care_unit,
             keep_column="eventtype",
             keep=_is_move,

@@ -13,6 +13,6 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace) -> str:
 
     Nothing of the target reaches it: only the subject, the prediction time and names that all samples share.
     """
-    return task.prompt.render(
+    return task.prompt_named(sample.facts.get("prompt")).render(
         subject_id=sample.subject_id, current_time=format_time(sample.prediction_time), candidate_table=space.name
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from wardround.core import RecordError, format_time, parse_time
 
 Split = Literal["train", "dev", "test"]
-Stratum = Literal["common", "rare"]
+Stratum = Literal["common", "rare", "other-source"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 STRATA: tuple[Stratum, ...] = get_args(Stratum)
 
@@ -21,7 +21,7 @@ class Sample:
 
     ``target`` is sorted and free of duplicates. ``unwinnable`` is the part of it that is not in the task's candidate
     space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
-    of the label, how many of its codes had no label, the weight of eq. 11.
+    of the label, how many of its codes had no label, the weight of eq. 11, the prompt if it is not the task's own.
     """
 
     id: str

@@ -22,7 +22,11 @@ class Task:
     @property
     def prompt(self) -> PromptFile:
         """The template that asks this task."""
-        return load_prompt("wardround.benchmarks", self.name)
+        return self.prompt_named(None)
+
+    def prompt_named(self, name: str | None) -> PromptFile:
+        """Return a template that asks this task as another source's records allow, the task's own for None."""
+        return load_prompt("wardround.benchmarks", name or self.name)
 
     @property
     def candidate_spaces(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import STRATA, Benchmark
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(benchmark: Benchmark) -> None:
     print(f"{benchmark.name}, clock policy {benchmark.policy}, {len(benchmark.all_samples):,} samples")
+    for assumption in (benchmark.manifest.get("source") or {}).get("assumptions", ()):
+        print(assumption)
     rows = []
     for task in benchmark.tasks:
         samples = benchmark.samples(task.name)
@@ -69,13 +71,13 @@ def _show(benchmark: Benchmark) -> None:
                 task.name,
                 str(len(samples)),
                 *(str(len(benchmark.samples(task.name, split))) for split in ("train", "dev", "test")),
-                *(str(len(benchmark.samples(task.name, None, stratum))) for stratum in ("common", "rare")),
+                *(str(len(benchmark.samples(task.name, None, stratum))) for stratum in STRATA),
                 str(len(benchmark.space(task).labels.labels)),
                 f"{wanted / len(samples):.2f}",
                 f"{sum(len(sample.unwinnable) for sample in samples) / wanted:.1%}",
             )
         )
-    header = ("task", "samples", "train", "dev", "test", "common", "rare", "candidates", "labels/sample", "unwinnable")
+    header = ("task", "samples", "train", "dev", "test", *STRATA, "candidates", "labels/sample", "unwinnable")
     print_rows(header, rows)
     drops = benchmark.manifest.get("drops") or {}
     for task, reasons in drops.items():

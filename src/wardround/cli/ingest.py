@@ -14,6 +14,7 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
+  wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
 """
 
 
@@ -25,6 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
     )
+    parser.add_argument(
+        "--result-lag-hours", type=float, default=24.0, help="laboratory results without a time are known so much later"
+    )
+    parser.add_argument(
+        "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes")
 
 
@@ -33,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     settings = IngestSettings(
         coding_lag=timedelta(days=arguments.coding_lag_days),
+        result_lag=timedelta(hours=arguments.result_lag_hours),
+        culture_lag=timedelta(days=arguments.culture_lag_days),
         user_codes=user_codes_home(),
         workers=arguments.workers,
     )
@@ -47,6 +56,8 @@ def _print(report: IngestReport) -> None:
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
     print(f"took {clock(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
+    for assumption in report.assumptions:
+        print(assumption)
     set_aside = sum(report.quarantined.values())
     if set_aside:
         where = ", ".join(f"{name} {count:,}" for name, count in report.quarantined.items() if count)

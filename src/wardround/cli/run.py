@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from wardround.agents import list_agents
+from wardround.benchmarks import STRATA
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, execute, start
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--retry-errors", action="store_true", help="with --resume: play episodes again that failed")
     what.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
     what.add_argument("--split", default=_DEFAULTS.split, choices=["train", "dev", "test"], help="which samples")
-    what.add_argument("--stratum", nargs="+", default=[], choices=["common", "rare"], help="only these strata")
+    what.add_argument("--stratum", nargs="+", default=[], choices=STRATA, help="only these strata")
     what.add_argument("--limit", type=int, help="at most this many samples per task")
     what.add_argument("--epochs", type=int, default=_DEFAULTS.epochs, help="repeats of every sample")
     what.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed of everything random")

@@ -120,7 +120,7 @@ def _facts(
 
 def _prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark) -> dict[str, str]:
     files = [file for agent in agents for file in agent.prompt_files()]
-    files += [task.prompt for task in benchmark.tasks]
+    files += benchmark.prompts
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 
 

@@ -104,9 +104,13 @@ def supports_answer(view: TableView, row: int, answer: str) -> bool:
 
 def _coded(view: TableView, row: int, wanted: str) -> bool:
     """Whether the row's ICD code falls into the CCS category that the answer names."""
-    if not {"icd_code", "icd_version"} <= set(view.columns):
+    version: str | None = "9"
+    if "icd9_code" in view.columns:
+        code = _cell(view, row, "icd9_code")
+    elif {"icd_code", "icd_version"} <= set(view.columns):
+        code, version = (_cell(view, row, name) for name in ("icd_code", "icd_version"))
+    else:
         return False
-    code, version = (_cell(view, row, name) for name in ("icd_code", "icd_version"))
     if code is None or version not in ("9", "10"):
         return False
     grouper = load_ccs("procedures" if "procedure" in view.name else "diagnoses")

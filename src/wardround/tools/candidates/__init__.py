@@ -1,7 +1,7 @@
 """Candidates: the closed answer spaces of the tasks and the ladder of searches through them."""
 
-from wardround.tools.candidates.build import build_candidate_spaces
+from wardround.tools.candidates.build import build_candidate_spaces, drug_grouper
 from wardround.tools.candidates.match import Match
 from wardround.tools.candidates.space import CandidateSpace, Encoder
 
-__all__ = ["CandidateSpace", "Encoder", "Match", "build_candidate_spaces"]
+__all__ = ["CandidateSpace", "Encoder", "Match", "build_candidate_spaces", "drug_grouper"]

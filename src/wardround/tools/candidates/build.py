@@ -1,5 +1,8 @@
 """The candidate spaces of the six AgentEHR tasks, from a store's dictionaries and its training subjects.
 
+Where MIMIC-III has another column (ICD-9 codes without a version, specimens without tests, units of intensive care
+only) it stands in; its drugs go by name, because its NDC codes are incomplete (appendix B.1).
+
 What is counted or collected from records comes from training subjects only; a label that only test subjects have is
 outside the space, and the benchmark flags samples that need it as unwinnable.
 """
@@ -10,9 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from wardround.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, load_drugs, normalise_label
+from wardround.codes import (
+    DrugGrouper,
+    LabelSet,
+    distinct_labels,
+    load_ccs,
+    load_ccs_words,
+    load_drugs,
+    normalise_label,
+)
 from wardround.core import RecordError
-from wardround.records import Store
+from wardround.records import SourceSpec, Store
 from wardround.tools.candidates.space import CandidateSpace
 
 NO_UNIT = frozenset({"", "unknown"})
@@ -28,7 +39,7 @@ def build_candidate_spaces(store: Store, subjects: Iterable[int], user_codes: Pa
     drugs are `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
     """
     training = frozenset(int(subject) for subject in subjects)
-    drugs = load_drugs(user_codes)
+    drugs = drug_grouper(store.spec, user_codes)
     built = (
         _ccs_space(store, "diagnoses", user_codes),
         _ccs_space(store, "procedures", user_codes),
@@ -42,11 +53,20 @@ def build_candidate_spaces(store: Store, subjects: Iterable[int], user_codes: Pa
     return {space.name: space for space in built if space is not None}
 
 
+def drug_grouper(spec: SourceSpec, user_codes: Path | None) -> DrugGrouper:
+    """What names the drugs of a source: an added ATC map, but only where the source's spec groups its drugs by one."""
+    table = spec.tables.get("prescriptions")
+    by_atc = table is not None and table.group is not None and table.group.system == "atc"
+    return load_drugs(user_codes if by_atc else None)
+
+
 def _ccs_space(store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None) -> CandidateSpace:
     """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
     grouper = load_ccs(kind, user_codes)
     described = {label: set(rows) for label, rows in load_ccs_words(kind).items()}
-    for code, version, title in _dictionary(store, f"d_icd_{kind}", ("icd_code", "icd_version", "long_title")):
+    columns = ("icd_code", "icd_version", "long_title", "icd9_code")
+    for code, version, title, code9 in _dictionary(store, f"d_icd_{kind}", columns):
+        code, version = (code9, "9") if code9 else (code, version)
         category = grouper.category(code, version) if code and version in ("9", "10") else None
         if category and title:
             described.setdefault(category.label, set()).add(title)
@@ -79,18 +99,25 @@ def _lab_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
 
 
 def _microbiology_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
-    """The test names of training subjects, described by the specimens they were done on."""
+    """The test names of training subjects, described by their specimens; the specimens where there are no tests."""
+    table = store.spec.tables.get("microbiologyevents")
+    has_tests = table is not None and "test_name" in table.columns
     described: Described = {}
     for test, specimen in _training_rows(store, "microbiologyevents", ("test_name", "spec_type_desc"), training):
-        described.setdefault(test or "", set()).add(f"{test} {specimen or ''}")
+        if has_tests:
+            described.setdefault(test or "", set()).add(f"{test} {specimen or ''}")
+        else:
+            described.setdefault(specimen or "", set())
     return _space("microbiologyevents_candidates", described)
 
 
 def _transfer_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
     """The care units that training subjects were admitted or moved to."""
-    rows = _training_rows(store, "transfers", ("careunit", "eventtype"), training)
-    units = {unit for unit, kind in rows if unit and (kind or "").casefold() in MOVES}
-    return _space("transfers_candidates", {unit: set() for unit in units if unit.strip().casefold() not in NO_UNIT})
+    rows = _training_rows(store, "transfers", ("careunit", "curr_careunit", "eventtype"), training)
+    units = {unit or icu for unit, icu, kind in rows if (unit or icu) and (kind or "").casefold() in MOVES}
+    return _space(
+        "transfers_candidates", {unit: set() for unit in units if unit and unit.strip().casefold() not in NO_UNIT}
+    )
 
 
 def _space(name: str, described: Described) -> CandidateSpace | None:
