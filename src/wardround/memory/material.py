@@ -76,7 +76,7 @@ def reduced_trajectory(messages: Sequence[Message], max_tokens: int, *, count: C
     turns = _turns(messages)
     texts = [turn.text for turn in turns]
     sizes = [count(text) + 1 for text in texts]
-    whole = total = sum(sizes)
+    whole, total = count("\n".join(texts)), sum(sizes)
     shortened = 0
     for place, turn in enumerate(turns):
         if total <= max_tokens:
