@@ -6,6 +6,7 @@ Colours come from the page's style sheet through classes, so that a dark page an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
@@ -65,6 +66,87 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
                 css = "on-dark" if share > 0.55 else "value"
                 body.append(_text(x + cell / 2, y + 17, f"{share:.0%}", anchor="middle", css=css))
     return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
+
+
+def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, axis: str) -> Markup:
+    """Lines of figures in 0..1 over a setting; each line carries its name at its end, so no colour key is needed."""
+    plane = _Plane.around([point for points in series.values() for point in points], ticks=_values(series))
+    body = [plane.frame(axis)]
+    for n, points in enumerate(series.values()):
+        path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in points)
+        body.append(f'<polyline class="series s{n % 6}" points="{path}"/>')
+        body += [f'<circle class="dot s{n % 6}" cx="{plane.x(x):.1f}" cy="{plane.y(y):.1f}" r="4"/>' for x, y in points]
+    body += plane.labels([(name, *points[-1]) for name, points in series.items()])
+    return _svg(body, height=plane.height + 34, title=title)
+
+
+def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: str) -> Markup:
+    """Named points of (spending, figure in 0..1), and the line through those that none beats in both."""
+    plane = _Plane.around([(x, y) for _, x, y in points], ticks=())
+    best: list[tuple[float, float]] = []
+    for _, x, y in sorted(points, key=lambda point: (point[1], -point[2])):
+        if not best or y > best[-1][1]:
+            best.append((x, y))
+    path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in best)
+    body = [plane.frame(unit), f'<polyline class="series" points="{path}"/>']
+    body += [f'<circle class="dot" cx="{plane.x(x):.1f}" cy="{plane.y(y):.1f}" r="5"/>' for _, x, y in points]
+    body += plane.labels([(f"{name} ({x:,.0f})", x, y) for name, x, y in points])
+    return _svg(body, height=plane.height + 34, title=title)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plane:
+    """Maps data to the picture: the horizontal axis over the data's range, the vertical one from 0 up."""
+
+    low: float
+    high: float
+    top: float
+    ticks: tuple[float, ...]
+    left: float = 40.0
+    width: float = 480.0
+    height: float = 240.0
+
+    @classmethod
+    def around(cls, points: Sequence[tuple[float, float]], *, ticks: Sequence[float]) -> _Plane:
+        values = [x for x, _ in points]
+        low, high = min(values), max(values)
+        room = (high - low) * 0.06 or 1.0
+        top = min(1.0, max(0.1, max(y for _, y in points) * 1.15))
+        return cls(low=low - room, high=high + room, top=top, ticks=tuple(ticks) or (low, high))
+
+    def x(self, value: float) -> float:
+        return self.left + (value - self.low) / (self.high - self.low) * self.width
+
+    def y(self, value: float) -> float:
+        return 8 + (1 - value / self.top) * (self.height - 8)
+
+    def frame(self, axis: str) -> str:
+        parts = []
+        for quarter in range(5):
+            value = self.top * quarter / 4
+            y, end = self.y(value), self.left + self.width
+            parts.append(f'<line class="grid" x1="{self.left}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(_text(self.left - 6, y + 4, f"{value:.2f}", anchor="end", css="axis"))
+        for tick in self.ticks:
+            parts.append(_text(self.x(tick), self.height + 16, f"{tick:,.0f}", anchor="middle", css="axis"))
+        parts.append(_text(self.left + self.width / 2, self.height + 32, axis, anchor="middle", css="axis"))
+        return "".join(parts)
+
+    def labels(self, points: Sequence[tuple[str, float, float]]) -> list[str]:
+        """Names to the right of the plane, pushed apart where they would overlap, each joined to its point."""
+        parts: list[str] = []
+        lowest = 4.0
+        for name, x, y in sorted(points, key=lambda point: -point[2]):
+            lowest = max(lowest + 15, self.y(y))
+            edge = self.left + self.width + 14
+            line = f'x1="{self.x(x) + 6:.1f}" y1="{self.y(y):.1f}" x2="{edge:.1f}" y2="{lowest:.1f}"'
+            parts.append(f'<line class="leader" {line}/>')
+            parts.append(_text(edge + 4, lowest + 4, name))
+        return parts
+
+
+def _values(series: Mapping[str, Sequence[tuple[float, float]]]) -> list[float]:
+    return sorted({x for points in series.values() for x, _ in points})
 
 
 def _grid(plot: float, rows: int) -> str:

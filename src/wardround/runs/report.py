@@ -5,10 +5,7 @@ It holds record text, so it is patient data like the run it comes from.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,21 +15,10 @@ import jinja2
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.log import LogReader
-from wardround.runs import charts
+from wardround.runs.analyses import Point, sections
 from wardround.runs.folder import RunFolder, write_atomically
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, ErrorClass, SummaryRow
-
-_TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A chart with its heading and what to read from it."""
-
-    title: str
-    text: str
-    chart: Any
+from wardround.scoring import EpisodeScore
 
 
 def write_report(
@@ -40,10 +26,14 @@ def write_report(
     results: Sequence[EpisodeScore],
     summary: RunSummary,
     *,
+    points: Sequence[Point] = (),
     episodes: bool = True,
     report: Reporter = silent,
 ) -> Path:
-    """Write ``report/index.html`` and its episode pages; return the path of the index."""
+    """Write ``report/index.html`` and its episode pages; return the path of the index.
+
+    ``points`` of runs that differ in a setting add a chart of the score against it.
+    """
     target = folder.path / "report"
     (target / "episodes").mkdir(parents=True, exist_ok=True)
     environment = _environment()
@@ -53,7 +43,7 @@ def write_report(
         manifest=folder.manifest,
         summary=summary,
         totals=_totals(results),
-        sections=list(_sections(results, summary)),
+        sections=list(sections(results, summary, points)),
         results=results,
         page=episode_page,
         contender=contender,
@@ -119,88 +109,3 @@ def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
 
 def _seconds(result: EpisodeScore) -> float:
     return result.use.model_seconds + result.use.tool_seconds
-
-
-def _sections(results: Sequence[EpisodeScore], summary: RunSummary) -> Iterable[Section]:
-    if not results:
-        return
-    yield _score_section(summary.rows)
-    yield _error_section(results)
-    yield _turn_section(results)
-    yield _tool_section(results)
-    yield _table_section(results)
-
-
-def _score_section(rows: Sequence[SummaryRow]) -> Section:
-    several = len({contender(row) for row in rows}) > 1
-    whole = {(contender(row), row.task): row for row in rows}  # the row over all strata comes last
-    points = [
-        (f"{task} · {name}" if several else task, row.f1.estimate, row.f1.low, row.f1.high)
-        for (name, task), row in whole.items()
-    ]
-    return Section(
-        title="Score by task",
-        text="Mean set F1 over samples; the line is the 95 % interval over patients.",
-        chart=charts.intervals(points, title="F1 by task with 95 % intervals"),
-    )
-
-
-def _error_section(results: Sequence[EpisodeScore]) -> Section:
-    counts = Counter(name for result in results for name in result.errors)
-    rows = [
-        (name.replace("_", " "), float(counts[name]), f"{counts[name]:,} of {len(results):,}") for name in ErrorClass
-    ]
-    return Section(
-        title="Errors",
-        text="Episodes in which each error class of AgentEHR (appendix E) holds; several may hold at once.",
-        chart=charts.bars(rows, title="Episodes per error class", full=len(results)),
-    )
-
-
-def _turn_section(results: Sequence[EpisodeScore]) -> Section:
-    columns = [f"≤ {edge}" for edge in _TURN_EDGES] + [f"> {_TURN_EDGES[-1]}"]
-    rows = {}
-    for name, group in _by_task(results).items():
-        bins = Counter(_turn_bin(result.use.turns) for result in group)
-        rows[name] = {column: bins[n] / len(group) for n, column in enumerate(columns)}
-    return Section(
-        title="Turns per episode",
-        text="Share of a task's episodes that took so many turns.",
-        chart=charts.heat(rows, columns, title="Turns per episode by task"),
-    )
-
-
-def _turn_bin(turns: int) -> int:
-    return next((n for n, edge in enumerate(_TURN_EDGES) if turns <= edge), len(_TURN_EDGES))
-
-
-def _tool_section(results: Sequence[EpisodeScore]) -> Section:
-    counts: Counter[str] = Counter()
-    for result in results:
-        counts.update(result.use.tool_calls)
-    total = counts.total() or 1
-    rows = [(name, float(count), f"{count:,} ({count / total:.0%})") for name, count in counts.most_common()]
-    return Section(
-        title="Tools called", text="Calls over all episodes.", chart=charts.bars(rows, title="Calls per tool")
-    )
-
-
-def _table_section(results: Sequence[EpisodeScore]) -> Section:
-    groups = _by_task(results)
-    names = Counter(table for result in results for table in result.use.tables).most_common(14)
-    rows = {
-        table: {
-            task: sum(table in result.use.tables for result in group) / len(group) for task, group in groups.items()
-        }
-        for table, _ in names
-    }
-    return Section(
-        title="Tables read",
-        text="Share of a task's episodes that read each table at least once.",
-        chart=charts.heat(rows, list(groups), title="Tables read by task"),
-    )
-
-
-def _by_task(results: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
-    ordered = sorted(results, key=lambda result: result.task)
-    return {name: list(group) for name, group in groupby(ordered, key=lambda result: result.task)}

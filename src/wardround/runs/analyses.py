@@ -1,0 +1,225 @@
+"""The analyses of a report, from scored rows alone: how contenders behave, not only how well they score.
+
+They follow section 5 and appendix F of the AgentEHR paper. Rows are contenders where there are several, else tasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from markupsafe import Markup
+
+from wardround.runs import charts
+from wardround.runs.summary import RunSummary, contender
+from wardround.scoring import EpisodeScore, ErrorClass
+from wardround.tools import default_toolset
+
+_TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
+_MOST_TABLES = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A chart with its heading and what to read from it."""
+
+    title: str
+    text: str
+    chart: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A contender's mean F1 in a run with one value of a setting that runs differ in."""
+
+    contender: str
+    setting: str
+    value: float
+    f1: float
+
+
+def sections(scores: Sequence[EpisodeScore], summary: RunSummary, points: Sequence[Point] = ()) -> Iterable[Section]:
+    """Yield every analysis these scores allow. ``points`` come from runs that differ in one setting."""
+    if not scores:
+        return
+    groups = _groups(scores)
+    yield _by_task(summary)
+    yield _errors(groups)
+    yield _turns(groups)
+    yield _tool_mix(groups)
+    yield from _tables(scores)
+    yield from _spending(groups)
+    yield from _frontier(scores)
+    yield from _best_at(summary)
+    for setting in sorted({point.setting for point in points}):
+        yield _against(setting, [point for point in points if point.setting == setting])
+
+
+def _groups(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
+    several = len({contender(score) for score in scores}) > 1
+    return _grouped(scores, contender if several else _task)
+
+
+def _grouped(scores: Iterable[EpisodeScore], key: Callable[[EpisodeScore], str]) -> dict[str, list[EpisodeScore]]:
+    groups: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        groups.setdefault(key(score), []).append(score)
+    return groups
+
+
+def _task(score: EpisodeScore) -> str:
+    return score.task
+
+
+def _by_task(summary: RunSummary) -> Section:
+    several = len({contender(row) for row in summary.rows}) > 1
+    whole = {(row.task, contender(row)): row for row in summary.rows}  # the row over all strata comes last
+    order = sorted(whole, key=lambda key: key[0] == "all") if several else list(whole)
+    points = [
+        (f"{task} · {name}" if several else task, whole[task, name].f1.estimate, *_ends(whole[task, name].f1))
+        for task, name in order
+    ]
+    return Section(
+        title="Score by task",
+        text="Mean set F1 over samples; the line is the 95 % interval over patients.",
+        chart=charts.intervals(points, title="F1 by task with 95 % intervals"),
+    )
+
+
+def _ends(interval: object) -> tuple[float | None, float | None]:
+    return getattr(interval, "low", None), getattr(interval, "high", None)
+
+
+def _errors(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
+    columns = [name.replace("_", " ") for name in ErrorClass]
+    rows = {
+        label: {name.replace("_", " "): sum(name in s.errors for s in group) / len(group) for name in ErrorClass}
+        for label, group in groups.items()
+    }
+    return Section(
+        title="Errors",
+        text="Share of episodes in which each error class of AgentEHR (appendix E) holds; several may hold at once.",
+        chart=charts.heat(rows, columns, title="Error classes"),
+    )
+
+
+def _turns(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
+    columns = [f"≤ {edge}" for edge in _TURN_EDGES] + [f"> {_TURN_EDGES[-1]}"]
+    rows = {}
+    for label, group in groups.items():
+        bins = Counter(_turn_bin(score.use.turns) for score in group)
+        rows[label] = {column: bins[n] / len(group) for n, column in enumerate(columns)}
+    return Section(
+        title="Turns per episode",
+        text="Share of episodes that took so many turns.",
+        chart=charts.heat(rows, columns, title="Turns per episode"),
+    )
+
+
+def _turn_bin(turns: int) -> int:
+    return next((n for n, edge in enumerate(_TURN_EDGES) if turns <= edge), len(_TURN_EDGES))
+
+
+def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
+    category = {tool.name: tool.category for tool in default_toolset().tools}
+    rows = {}
+    for label, group in groups.items():
+        counts: Counter[str] = Counter()
+        for score in group:
+            for name, count in score.use.tool_calls.items():
+                counts[category.get(name, "unknown")] += count
+        total = counts.total() or 1
+        rows[label] = {name: count / total for name, count in counts.items()}
+    columns = sorted({name for shares in rows.values() for name in shares})
+    return Section(
+        title="Tools called",
+        text="Share of tool calls by category; unknown are tools that do not exist.",
+        chart=charts.heat(rows, columns, title="Tool calls by category"),
+    )
+
+
+def _tables(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
+    for name, group in _grouped(scores, contender).items():
+        tasks = _grouped(group, _task)
+        most = Counter(table for score in group for table in score.use.tables).most_common(_MOST_TABLES)
+        rows = {
+            table: {task: sum(table in s.use.tables for s in part) / len(part) for task, part in tasks.items()}
+            for table, _ in most
+        }
+        yield Section(
+            title=f"Tables read: {name}",
+            text="Share of a task's episodes that read each table at least once.",
+            chart=charts.heat(rows, sorted(tasks), title=f"Tables read by task, {name}"),
+        )
+
+
+def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]:
+    tokens = [(label, value) for label, group in groups.items() if (value := _mean_input(group)) is not None]
+    if tokens:
+        yield Section(
+            title="Input tokens per episode",
+            text="Mean over episodes of which every call reported its tokens.",
+            chart=charts.bars([(label, value, f"{value:,.0f}") for label, value in tokens], title="Input tokens"),
+        )
+    seconds = [
+        (label, fmean(s.use.model_seconds + s.use.tool_seconds for s in group)) for label, group in groups.items()
+    ]
+    yield Section(
+        title="Time per episode",
+        text="Mean wall time of model and tools; with many episodes at once it includes waiting.",
+        chart=charts.bars([(label, value, f"{value:.2f} s") for label, value in seconds], title="Seconds per episode"),
+    )
+    shares = [(label, value) for label, group in groups.items() if (value := _mean_prefix(group)) is not None]
+    if shares:
+        yield Section(
+            title="Prompt re-used as prefix",
+            text="Share of prompt bytes that repeat the start of the prompt before: what a prefix cache can save.",
+            chart=charts.bars([(n, v, f"{v:.0%}") for n, v in shares], title="Prefix share", full=1.0),
+        )
+
+
+def _mean_input(scores: Sequence[EpisodeScore]) -> float | None:
+    usages = [score.use.usage for score in scores]
+    return None if None in usages else fmean(usage.input_tokens for usage in usages if usage is not None)
+
+
+def _mean_prefix(scores: Sequence[EpisodeScore]) -> float | None:
+    shares = [score.use.prefix_share for score in scores if score.use.prefix_share is not None]
+    return fmean(shares) if shares else None
+
+
+def _frontier(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
+    groups = _grouped(scores, contender)
+    spent = {name: _mean_input(group) for name, group in groups.items()}
+    if len(groups) < 2 or None in spent.values():
+        return
+    points = [(name, spent[name] or 0.0, fmean(score.score.f1 for score in group)) for name, group in groups.items()]
+    yield Section(
+        title="Score against spending",
+        text="Mean F1 against mean input tokens per episode; the line joins those that no other beats in both.",
+        chart=charts.frontier(points, title="F1 against input tokens", unit="input tokens"),
+    )
+
+
+def _best_at(summary: RunSummary) -> Iterable[Section]:
+    lines = {f"{row.task} · {row.contender}": list(enumerate(row.values, start=1)) for row in summary.best}
+    if lines:
+        yield Section(
+            title="Best@K",
+            text="Expected best F1 of K episodes drawn from those played (eq. 15).",
+            chart=charts.lines(lines, title="Best@K F1", axis="K"),
+        )
+
+
+def _against(setting: str, points: Sequence[Point]) -> Section:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in sorted(points, key=lambda point: point.value):
+        lines.setdefault(point.contender, []).append((point.value, point.f1))
+    name = setting.replace("_", " ")
+    return Section(
+        title=f"Score against {name}",
+        text=f"Mean F1 over all tasks in runs that differ in {name}.",
+        chart=charts.lines(lines, title=f"F1 against {name}", axis=name),
+    )
