@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, read_conversation
+from wardround.models.offline.dialect import translated
 from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.plan import Step
 from wardround.models.offline.queries import Ask
@@ -70,7 +71,7 @@ def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -
         return _say(request, plan, talk.step, f"{taken.name}, another way", fresh, again)
     for place in range(talk.step, len(plan.steps)):
         step = plan.steps[place]
-        asks = [ask for ask in step.ask(known) if ask.tool in offered]
+        asks = [translated(ask, known.first("dialect")) for ask in step.ask(known) if ask.tool in offered]
         if asks:
             return _say(request, plan, place + 1, step.name, fresh, asks)
     return _finish(plan, talk, known, fresh, offered, request)

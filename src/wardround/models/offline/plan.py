@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from wardround.core import format_time, parse_time
 from wardround.models.offline import queries
 from wardround.models.offline.conversation import Result
+from wardround.models.offline.dialect import dialect_of, with_aliases
 from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.rules import load_rules, rules_for
 
@@ -136,8 +137,11 @@ def together(*readings: Reading) -> Reading:
 
 
 def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
-    held = [row["table"] for row in rows_of(results) if row.get("kind") == "record" and row.get("rows", "0") != "0"]
-    return [Note(kind="tables", value=" ".join(held))] if held else []
+    listed = {row["table"]: row.get("rows", "0") for row in rows_of(results) if row.get("kind") == "record"}
+    held = with_aliases([table for table, rows in listed.items() if rows != "0"])
+    dialect = dialect_of(listed)
+    found = [Note(kind="dialect", value=dialect)] if dialect else []
+    return [*found, Note(kind="tables", value=" ".join(held))] if held else found
 
 
 TABLES = Step(
