@@ -111,6 +111,20 @@ def test_lone_surrogates_are_stored_as_question_marks(tmp_path: Path) -> None:
     assert turn.reply.tool_calls[0].arguments == '{"a": "?"}'
 
 
+def test_a_tool_name_that_cannot_be_stored_harms_no_other_episode(tmp_path: Path) -> None:
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        bad, good = log.begin("bad", {}), log.begin("good", {})
+        reply = calling(0, name="\ud800", arguments="{}")
+        bad.turn(ask(START, 0), reply, [ToolRecord(call=reply.message.tool_calls[0], result_text="no such tool")])
+        bad.finish({"evidence": {"\ud800": ["labevents:1\udfff"]}})
+        play(good, 2)
+        good.finish({})
+    with LogReader(path) as reader:
+        assert reader.trajectory("bad").turns[0].results[0].call.name == "?"
+        assert len(reader.trajectory("good").turns) == 2
+
+
 TEXTS = st.text(max_size=8)
 MESSAGES = st.lists(
     st.one_of(

@@ -116,6 +116,14 @@ def test_finish_carries_answer_and_evidence(environment: Environment) -> None:
     assert [(c.exists, c.read, c.supports) for c in citations] == [(True, True, True), (False, False, False)]
 
 
+def test_evidence_is_text_that_can_be_stored(environment: Environment) -> None:
+    cited = {"a\ud800": ["labevents:1\udfff"]}
+    for evidence in (cited, [{"answer": answer, "row_ids": rows} for answer, rows in cited.items()]):
+        result = environment.call("finish", {"response": ["a\ud800"], "evidence": evidence})
+        assert result.answer == ("a?",)
+        assert result.evidence == {"a?": ("labevents:1?",)}
+
+
 def test_candidates_are_searched_by_one_word_or_several() -> None:
     names = (
         "Acute renal failure",

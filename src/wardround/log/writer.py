@@ -75,9 +75,10 @@ class EpisodeLog:
                     self._connection.executemany(statement, self._waiting[name])
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
+            raise explained(error, self.path) from error
+        finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise explained(error, self.path) from error
         for rows in self._waiting.values():
             rows.clear()
         self._begun.clear()
@@ -98,7 +99,7 @@ class EpisodeLog:
         self.close()
 
     def _add(self, name: str, row: tuple[Any, ...]) -> None:
-        self._waiting[name].append(row)
+        self._waiting[name].append(tuple(_plain(cell) if isinstance(cell, str) else cell for cell in row))
 
     def _turn_added(self) -> None:
         self._turns_waiting += 1
@@ -214,7 +215,7 @@ class EpisodeRecorder:
             call = result.call
             row_ids = _json(result.row_ids)
             counts = (result.table, result.rows_total, result.rows_shown, row_ids)
-            head = (self.episode, ordinal, n, call.id, call.name, _plain(call.arguments), result.is_error)
+            head = (self.episode, ordinal, n, call.id, call.name, call.arguments, result.is_error)
             self._log._add("tool", (*head, result.seconds, *counts, body, result.cursor))
 
     def _tools_hash(self, tools: Sequence[ToolSchema]) -> bytes | None:
@@ -235,12 +236,12 @@ class EpisodeRecorder:
 
 
 def _json(value: Any) -> str:
-    return _plain(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _plain(text: str) -> str:
     """Text without lone surrogates, which a model can write and SQLite cannot store."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _now() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure
+from wardround.tools.arguments import clean_text
 from wardround.tools.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ def read_evidence(evidence: Any) -> dict[str, tuple[str, ...]]:
         entries = [evidence] if isinstance(evidence, Mapping) else evidence
         pairs = [_entry(entry, index) for index, entry in enumerate(entries)]
     cited: dict[str, tuple[str, ...]] = {}
-    for answer, rows in pairs:
-        known = cited.get(answer.strip(), ())
-        cited[answer.strip()] = tuple(dict.fromkeys((*known, *_row_ids(answer, rows))))
+    for written, rows in pairs:
+        answer = clean_text(written).strip()
+        known = cited.get(answer, ())
+        cited[answer] = tuple(dict.fromkeys((*known, *_row_ids(answer, rows))))
     return cited
 
 
@@ -56,7 +58,7 @@ def _row_ids(answer: str, rows: Any) -> tuple[str, ...]:
         rows = [rows]
     if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows):
         raise ToolFailure(f"finish: the evidence for {answer!r} must be a list of row ids such as 'labevents:12345'.")
-    return tuple(row.strip() for row in rows)
+    return tuple(clean_text(row).strip() for row in rows)
 
 
 def get_next_page(environment: Environment, *, cursor: str) -> ToolResult:
