@@ -49,10 +49,22 @@ def test_a_right_and_looked_up_answer_teaches_where_to_start_only(provenance: Pr
     assert list(said(good, "actor", provenance)) == ["Start from radiology"]
 
 
+def test_sql_says_which_tables_it_read(provenance: Provenance) -> None:
+    query = '{"sql_query": "SELECT * FROM diagnoses_icd d JOIN admissions USING (hadm_id)"}'
+    by_sql = episode(messages=turns(("run_sql_query", query, "1 row\nGout")))
+    items = said(by_sql, "actor", provenance)
+    assert "Rows of admissions, diagnoses_icd named Gout" in items["Weigh every finding that was read"]
+    assert "Pneumonia | Acute renal failure" not in items["Weigh every finding that was read"]
+    assert "(Acute renal failure)" in items["Search beyond the first tables"]
+
+
 def test_summariser_items_say_what_the_summary_lost(provenance: Provenance) -> None:
     items = said(episode(), "summariser", provenance)
     assert "Acute renal failure" in items["Keep the names of findings from labevents"]
     assert "Pneumonia" in items["Go on naming findings from radiology"]
+    assert "dropped it" in items["Keep the names of findings from labevents"]
+    unwritten = said(episode(summary=""), "summariser", provenance)
+    assert "has to carry it" in unwritten["Keep the names of findings from labevents, radiology"]
 
 
 def test_without_the_right_answer_only_habits_are_judged(provenance: Provenance) -> None:

@@ -10,9 +10,10 @@ stood, not as an answer to give, because another patient's answer is no evidence
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wardround.codes import normalise_label
 from wardround.core import Message
@@ -23,6 +24,7 @@ from wardround.memory.parse import ParsedItem
 
 _MOST_LABELS = 5
 _REPEATS = 3
+_READS = re.compile(r"\b(?:from|join)\s+[\"`\[]?(\w+)", re.IGNORECASE)
 _NAME = "rules-1"
 
 
@@ -31,7 +33,7 @@ class _Call:
     """One call and what came back, in normal form for matching."""
 
     tool: str
-    table: str
+    tables: tuple[str, ...]
     arguments: str
     result: str
 
@@ -101,13 +103,13 @@ class _Facts:
         self.hits = [label for name, label in right.items() if name in given]
         self.missed = [label for name, label in right.items() if name not in given]
         self.extra = [answer for answer in material.prediction or () if normalise_label(answer) not in right]
-        self._calls = [call for call in calls if call.table and not call.table.endswith("_candidates")]
-        self.tables = sorted({call.table for call in self._calls})
+        self._calls = [replace(call, tables=_record_tables(call)) for call in calls]
+        self.tables = sorted({table for call in self._calls for table in call.tables})
 
     def named_in(self, label: str) -> list[str]:
         """The record tables whose results held a label."""
         name = normalise_label(label)
-        return sorted({call.table for call in self._calls if name in call.result})
+        return sorted({table for call in self._calls if name in call.result for table in call.tables})
 
 
 def _answers(material: Material, facts: _Facts) -> Iterator[ParsedItem]:
@@ -154,16 +156,17 @@ def _losses(material: Material, facts: _Facts) -> Iterator[ParsedItem]:
     named = [label for label in (*facts.hits, *facts.missed) if facts.named_in(label)]
     lost = [label for label in named if normalise_label(label) not in summary]
     kept = [label for label in named if normalise_label(label) in summary]
-    for labels, title, verb, advice in (
-        (lost, "Keep the names of findings", "did not carry over", "Name each finding of these tables in the summary."),
-        (kept, "Go on naming findings", "carried over", "This is worth its room."),
+    became = "the summary dropped it" if summary else "a summary has to carry it"
+    for labels, title, end in (
+        (lost, "Keep the names of findings", f"{became}. Name each finding of these tables."),
+        (kept, "Go on naming findings", "the summary carried it, which is worth its room."),
     ):
         if labels:
             tables = ", ".join(sorted({table for label in labels for table in facts.named_in(label)}))
             yield ParsedItem(
                 title=f"{title} from {tables}",
                 description=f"When rows of {tables} are summarised for a {material.task} question.",
-                content=f"Rows of {tables} named {_some(labels)}, which was right; the summary {verb} it. {advice}",
+                content=f"Rows of {tables} named {_some(labels)}, which was right; {end}",
             )
 
 
@@ -197,17 +200,24 @@ def _calls(messages: Iterable[Message]) -> Iterator[_Call]:
         if message.role == "tool" and message.tool_call_id in asked:
             name, arguments = asked.pop(message.tool_call_id)
             result = normalise_label(message.content or "")
-            yield _Call(tool=name, table=_table(arguments), arguments=arguments, result=result)
+            yield _Call(tool=name, tables=_tables(arguments), arguments=arguments, result=result)
 
 
-def _table(arguments: str) -> str:
+def _tables(arguments: str) -> tuple[str, ...]:
+    """The tables a call names: its ``table_name``, or what its SQL reads from."""
     try:
-        table = json.loads(arguments).get("table_name", "")
+        given = json.loads(arguments)
+        named, sql = given.get("table_name", ""), given.get("sql_query", "")
     except (ValueError, AttributeError, RecursionError):
-        return ""
-    return table if isinstance(table, str) else ""
+        return ()
+    found = _READS.findall(sql) if isinstance(sql, str) else []
+    return tuple(dict.fromkeys([named] if isinstance(named, str) and named else [table.lower() for table in found]))
+
+
+def _record_tables(call: _Call) -> tuple[str, ...]:
+    return tuple(table for table in call.tables if not table.endswith("_candidates"))
 
 
 def _some(labels: Sequence[str]) -> str:
     more = len(labels) - _MOST_LABELS
-    return "; ".join(labels[:_MOST_LABELS]) + (f"; and {more} more" if more > 0 else "")
+    return " | ".join(labels[:_MOST_LABELS]) + (f" | and {more} more" if more > 0 else "")
