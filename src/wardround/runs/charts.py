@@ -48,7 +48,7 @@ def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | No
 
 def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
     """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage."""
-    cell = max(46, min(96, (_WIDTH - _LABEL) // max(1, len(columns))))
+    cell = min(130, max(46, *(8 + 7 * len(name) for name in columns)))
     body = []
     for k, name in enumerate(columns):
         body.append(_text(_LABEL + k * cell + cell / 2, 14, name, anchor="middle"))

@@ -110,6 +110,7 @@ def _facts(
         "store_digest": store.digest,
         "spec_sha256": store.spec.sha256,
         "source": store.spec.name,
+        "assumptions": list(store.manifest.get("assumptions", ())) if benchmark.policy == "known_at" else [],
         "benchmark": benchmark.name,
         "benchmark_digest": benchmark.digest,
         "permitted_endpoints": list(settings.permitted_endpoints),

@@ -142,7 +142,7 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
         tool_seconds=sum(record.seconds for record in records),
         tool_calls=dict(sorted(Counter(call.name for turn in turns for call in turn.reply.tool_calls).items())),
         tool_errors=sum(record.is_error for record in records),
-        tables=dict(sorted(Counter(record.table for record in records if record.table).items())),
+        tables=dict(sorted(Counter(name for one in records for name in (one.table or "").split(", ") if name).items())),
         prefix_share=_prefix_share(turns),
     )
 

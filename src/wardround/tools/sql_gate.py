@@ -19,7 +19,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -75,11 +75,12 @@ class SqlLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlAnswer:
-    """What a statement gave. ``truncated`` when the row or byte cap ended it early."""
+    """What a statement gave. ``truncated`` when the row or byte cap ended it early; ``tables`` are those it names."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     truncated: bool
+    tables: tuple[str, ...] = ()
 
 
 class _HeapSpent(Exception):
@@ -151,6 +152,7 @@ class SqlGate:
             except _HeapSpent:
                 with _ALONE:
                     answer = self._run(sql, self.limits.heap_bytes)
+            answer = replace(answer, tables=tuple(name for name in self.table_names if name.lower() in self._names))
             self._keep(sql, answer)
             return answer
 

@@ -35,6 +35,7 @@ def run_sql_query(environment: Environment, *, sql_query: str, offset: int = 0) 
     )
     return ToolResult(
         text=text,
+        table=", ".join(name for name in answer.tables if name not in environment.candidates) or None,
         row_ids=_row_ids(environment, answer, offset, shown),
         rows_total=None if answer.truncated else len(answer.rows),
         rows_shown=shown,

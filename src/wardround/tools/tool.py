@@ -16,7 +16,8 @@ class ToolResult:
     """What a call gave. ``text`` is what the model reads.
 
     ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
-    ``rows_shown`` of ``rows_total`` says what a limit cut; ``cursor`` fetches the next page, None at the end.
+    ``table`` is the record table they are of (SQL may name several, joined by ", "); ``rows_shown`` of ``rows_total``
+    says what a limit cut; ``cursor`` fetches the next page, None at the end.
     ``answer`` and ``evidence`` are set only by ``finish``.
     """
 
