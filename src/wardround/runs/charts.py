@@ -62,9 +62,8 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
                 f'<rect class="heat" x="{x + 1}" y="{y + 1}" width="{cell - 2}" height="{_ROW - 2}" '
                 f'fill-opacity="{min(1.0, share):.3f}"/>'
             )
-            if share > 0:
-                css = "on-dark" if share > 0.55 else "value"
-                body.append(_text(x + cell / 2, y + 17, f"{share:.0%}", anchor="middle", css=css))
+            css = "on-dark" if share > 0.55 else "value"
+            body.append(_text(x + cell / 2, y + 17, f"{share:.0%}" if share else "·", anchor="middle", css=css))
     return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
 
 
@@ -165,6 +164,6 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", css: str = "l
 
 def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDTH) -> Markup:
     return Markup(  # every piece of text in it went through escape()
-        f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
+        f'<svg class="chart" width="{width:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(body)}</svg>"
     )
