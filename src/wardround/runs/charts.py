@@ -164,6 +164,7 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", css: str = "l
 
 def _svg(body: Sequence[str], *, height: float, title: str, width: float = _WIDTH) -> Markup:
     return Markup(  # every piece of text in it went through escape()
-        f'<svg class="chart" width="{width:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
+        f'<svg class="chart" width="{width:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(body)}</svg>"
     )
