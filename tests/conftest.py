@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.records import Store, ingest
+from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -61,4 +61,36 @@ def synthetic_benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.Te
 
     path = tmp_path_factory.mktemp("synthetic") / "benchmark"
     build_agentehr(synthetic_store, path, seed=3, per_task=6)
+    return path
+
+
+@pytest.fixture(scope="session")
+def mimiciii_hospital(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same invented patients in files of the shape of MIMIC-III 1.4."""
+    from records.mimiciii_hospital import reshape
+
+    return reshape(synthetic_hospital, tmp_path_factory.mktemp("mimiciii") / "hospital")
+
+
+@pytest.fixture(scope="session")
+def icd9_procedures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """User codes with the few ICD-9 procedures of that hospital."""
+    from records.mimiciii_hospital import PROCEDURES
+    from wardround.codes import add_user_codes
+
+    folder = tmp_path_factory.mktemp("codes")
+    rows = (f"{code},{category},x,x\n" for code, category in PROCEDURES.items())
+    text = "ICD,CCS_CATEGORY,ICD_DESCRIPTION,CCS_CATEGORY_DESCRIPTION\n" + "".join(rows)
+    (folder / "ccs.csv").write_text(text, encoding="utf-8")
+    add_user_codes("icd9-procedures", folder / "ccs.csv", folder / "home")
+    return folder / "home"
+
+
+@pytest.fixture(scope="session")
+def mimiciii_store_path(
+    mimiciii_hospital: Path, icd9_procedures: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Their store."""
+    path = tmp_path_factory.mktemp("mimiciii") / "store"
+    ingest("mimiciii", mimiciii_hospital, path, settings=IngestSettings(user_codes=icd9_procedures))
     return path

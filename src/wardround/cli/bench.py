@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(benchmark: Benchmark) -> None:
     print(f"{benchmark.name}, clock policy {benchmark.policy}, {len(benchmark.all_samples):,} samples")
-    for assumption in (benchmark.manifest.get("source") or {}).get("assumptions", ()):
+    assumptions = benchmark.manifest["source"].get("assumptions", ()) if benchmark.policy == "known_at" else ()
+    for assumption in assumptions:
         print(assumption)
     rows = []
     for task in benchmark.tasks:

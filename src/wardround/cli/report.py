@@ -44,7 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(folder: RunFolder, summary: RunSummary) -> None:
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
-    print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}\n")
+    print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}")
+    for assumption in folder.manifest.get("assumptions", ()):
+        print(assumption)
+    print()
     print(render_table(summary.rows))
     for row in summary.comparisons:
         test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
