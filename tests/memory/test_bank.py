@@ -16,7 +16,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient, titles
 
 from wardround.core import LeakError, UserError
-from wardround.memory import Bank, Experience
+from wardround.memory import Bank, Experience, Key
 
 
 @pytest.fixture
@@ -217,6 +217,22 @@ def test_ties_are_broken_by_age_wherever_the_vectors_stand(path: Path) -> None:
         for k in (1, 5, 40):
             found = bank.search(key(*same), kind="actor", for_subject=patient(999), k=k)
             assert titles(found) == [f"t{3 * number}" for number in range(k)]
+
+
+def test_a_large_bank_is_searched_exactly_too(path: Path) -> None:
+    """Beyond the processor's cache another product is used; it must find the same."""
+    random = np.random.default_rng(1)
+    vectors = random.standard_normal((2100, 2000)).astype(np.float32)
+    vectors[[7, 700, 2000]] = vectors[3]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    with Bank.open(path) as bank:
+        with bank.batch():
+            for number, vector in enumerate(vectors):
+                bank.add([lesson(bank, f"t{number}", number)], key=Key(encoder="hand", vector=vector))
+        question = vectors[3] + 0.01 * vectors[50]
+        found = bank.search(Key(encoder="hand", vector=question), kind="actor", for_subject=patient(7), k=20)
+        expected = sorted(range(2100), key=lambda row: (-round(float(vectors[row].astype(float) @ question), 9), row))
+        assert titles(found) == [f"t{row}" for row in expected if row != 7][:20]
 
 
 def test_other_processes_read_while_one_writes(path: Path) -> None:

@@ -20,6 +20,9 @@ from wardround.retrieval import Vectors
 
 SERVABLE_SPLITS = ("train",)
 _ROUNDING = 1e-5
+_CACHED_NUMBERS = 4_000_000
+"""Up to here a matrix stays in the processor's cache and the threaded product wins; beyond it memory is the limit and
+threads wait for each other (measured 7 to 36 ms at 100,000 x 384 on two shared cores, one thread 6 to 8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +196,8 @@ class BankState:
         The scan is single precision; what it finds near the border is multiplied again in double, row by row, so that
         equal vectors have equal products wherever they stand.
         """
-        products = self._matrix @ vector
+        matrix = self._matrix
+        products = matrix @ vector if matrix.size <= _CACHED_NUMBERS else np.vecdot(matrix, vector)
         products += penalty
         products[closed] = -np.inf
         if k == 1:
@@ -204,7 +208,7 @@ class BankState:
         else:
             candidates = np.arange(len(products))
         candidates = candidates[products[candidates] > -np.inf]
-        exact = (self._matrix[candidates].astype(np.float64) * vector.astype(np.float64)).sum(axis=1).round(9)
+        exact = (matrix[candidates].astype(np.float64) * vector.astype(np.float64)).sum(axis=1).round(9)
         order = np.lexsort((candidates, -exact))[:k]
         return [(int(candidates[place]), float(exact[place])) for place in order]
 
