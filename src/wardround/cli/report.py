@@ -7,14 +7,16 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
-from wardround.runs import RunFolder, RunSummary, score_run, summarise_run, write_report
+from wardround.runs import RunFolder, RunSummary, points_of, score_run, summarise_run, write_report
 from wardround.scoring import render_table
 
 EXAMPLES = """
   wardround report run
   wardround report run --json > figures.json
   wardround report run --no-episodes
+  wardround report run-64k --beside run-32k run-16k run-8k
 """
 
 
@@ -22,6 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("run", type=Path, help="folder of a run, finished or not")
     parser.add_argument("--baseline", help="contender the others are compared with, e.g. 'react · offline'")
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="runs of the same benchmark that differ in a budget: adds charts of the score against it",
+    )
     parser.add_argument("--no-episodes", action="store_true", help="leave out the pages with every turn")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -32,7 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     results = score_run(folder, report=progress)
     summary = summarise_run(results, seed=folder.settings.seed, baseline=arguments.baseline)
-    page = write_report(folder, results, summary, episodes=not arguments.no_episodes, report=progress)
+    others = [RunFolder.open(path) for path in arguments.beside]
+    for other in others:
+        must_match(folder, other)
+    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
+    points = points_of(runs)
+    episodes = not arguments.no_episodes
+    page = write_report(folder, results, summary, points=points, episodes=episodes, report=progress)
     progress.close()
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))

@@ -1,5 +1,6 @@
 """Runs: agents x models x tasks x samples as one resumable folder, its scores, comparisons and report."""
 
+from wardround.runs.analyses import Point, points_of
 from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
@@ -12,6 +13,7 @@ __all__ = [
     "Comparison",
     "Counts",
     "EpisodeKey",
+    "Point",
     "RunFolder",
     "RunSettings",
     "RunSummary",
@@ -20,6 +22,7 @@ __all__ = [
     "compare",
     "episode_keys",
     "execute",
+    "points_of",
     "read_results",
     "score_run",
     "start",

@@ -13,12 +13,15 @@ from statistics import fmean
 from markupsafe import Markup
 
 from wardround.runs import charts
+from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import EpisodeScore, ErrorClass
 from wardround.tools import default_toolset
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
 _MOST_TABLES = 14
+_COMPARED = ("context_tokens", "window", "turns", "result_tokens")
+"""Settings that charts are drawn against, where runs differ in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,20 @@ class Point:
     setting: str
     value: float
     f1: float
+
+
+def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> list[Point]:
+    """Return every contender's mean F1 against each number in which these runs' settings differ."""
+    points = []
+    for name in _COMPARED:
+        values = [getattr(settings, name, None) for settings, _ in runs]
+        if len(set(values)) < 2 or None in values:
+            continue
+        for value, (_, scores) in zip(values, runs, strict=True):
+            for who, group in _grouped(scores, contender).items():
+                mean = fmean(score.score.f1 for score in group)
+                points.append(Point(contender=who, setting=name, value=float(value or 0), f1=mean))
+    return points
 
 
 def sections(scores: Sequence[EpisodeScore], summary: RunSummary, points: Sequence[Point] = ()) -> Iterable[Section]:
