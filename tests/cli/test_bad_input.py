@@ -90,6 +90,20 @@ def test_an_unknown_model_and_agent(synthetic_store_path: Path, synthetic_benchm
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
+def test_values_out_of_range(synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path) -> None:
+    new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
+    assert "limit must be at least 1" in refused(*new, "--limit", "-1")
+    assert "--workers" in refused(*new, "--workers", "0")
+    assert "invalid int value" in refused(*new, "--epochs", "many")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_audit_of_nothing_is_not_called_clean(synthetic_store_path: Path, synthetic_benchmark_path: Path) -> None:
+    leaks = ("audit", "leaks", "--store", synthetic_store_path, "--benchmark", synthetic_benchmark_path)
+    assert "--limit" in refused(*leaks, "--limit", "0")
+    assert "diagnoses" in refused(*leaks, "--task", "diagnosis")
+
+
 def test_an_unreachable_endpoint(synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path) -> None:
     new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
     line = refused(*new, "--model", "openai/any", "--base-url", "http://127.0.0.1:9/v1")

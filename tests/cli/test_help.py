@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -29,10 +31,27 @@ def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixtur
     for action in ACTIONS.get(name, []):
         with pytest.raises(SystemExit):
             main([name, action, "--help"])
-        options |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+        text = capsys.readouterr().out
+        assert f"examples:\n  wardround {name}" in text
+        assert "default: None" not in text
+        options |= set(re.findall(r"--[a-z][a-z-]+", text))
     for example in examples:
         words = shlex.split(example.replace("\\\n", " ").split(" > ")[0])
         assert {word for word in words if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("name", ["serve", "play"])
+def test_help_needs_no_extra(name: str) -> None:
+    hidden = "import sys; sys.modules['mcp'] = None; from wardround.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", hidden, name, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "examples:" in done.stdout
+
+
+def test_a_default_of_nought_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert "seed of everything random (default: 0)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -124,7 +125,14 @@ def test_progress_reaches_the_end(settings: RunSettings, tmp_path: Path) -> None
         (lambda s: replace(s, agents=("nobody",)), "nobody"),
         (lambda s: replace(s, tasks=("astrology",)), "astrology"),
         (lambda s: replace(s, models=("openai/x",)), "--base-url"),
-        (lambda s: replace(s, split="train", strata=("common",), limit=0), "no sample"),
+        (lambda s: replace(s, strata=("nowhere",)), "no sample"),
+        (lambda s: replace(s, limit=-1), "limit must be at least 1"),
+        (lambda s: replace(s, reply_tokens=0), "reply_tokens must be at least 1"),
+        (lambda s: replace(s, agents=("react", "react")), "twice"),
+        (lambda s: replace(s, models=("a|b",)), "cannot name"),
+        (lambda s: replace(s, price=(1.0, float("nan"))), "price takes"),
+        (lambda s: replace(s, temperature=-1.0), "temperature"),
+        (lambda s: replace(s, top_p=0.0), "top_p"),
     ],
 )
 def test_a_run_that_cannot_work_is_refused_before_it_starts(
@@ -133,6 +141,16 @@ def test_a_run_that_cannot_work_is_refused_before_it_starts(
     with pytest.raises(UserError, match=message):
         start(tmp_path / "run", change(settings))
     assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_benchmark_of_another_store_is_refused(settings: RunSettings, tmp_path: Path) -> None:
+    shutil.copytree(settings.benchmark, tmp_path / "bench")
+    file = tmp_path / "bench" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["source"]["store_digest"] = "of another store"
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="another store"):
+        start(tmp_path / "run", replace(settings, benchmark=str(tmp_path / "bench")))
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(finished: RunFolder, settings: RunSettings) -> None:

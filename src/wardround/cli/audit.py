@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import Benchmark, get_task
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     leaks = actions.add_parser(
         "leaks",
         help="count rows and cells that were not known yet; with --raw also rebuild charts from deleted copies",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        examples=EXAMPLES,
     )
     leaks.add_argument("--store", type=Path, required=True, help="folder of the store")
     leaks.add_argument("--benchmark", type=Path, help="audit at the samples of this benchmark")
@@ -39,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit and print; status 1 when something leaks."""
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UserError(f"--limit must be at least 1, not {arguments.limit}")
     samples = list(_samples(arguments))
     if not samples:
         raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
@@ -72,8 +74,9 @@ def _codes_of(store: Store) -> Path | None:
 
 def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
     if arguments.benchmark is not None:
+        tasks = {get_task(name).name for name in arguments.task}
         for sample in Benchmark.open(arguments.benchmark).all_samples:
-            if not arguments.task or sample.task in arguments.task:
+            if not tasks or sample.task in tasks:
                 yield sample.subject_id, sample.prediction_time
     for text in arguments.sample:
         subject, _, moment = text.partition(",")

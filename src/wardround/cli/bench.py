@@ -22,9 +22,7 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = actions.add_parser(
-        "build", help="build a benchmark from a store", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
     build.add_argument("name", choices=["agentehr"], help="which benchmark")
     build.add_argument("--store", type=Path, required=True, help="folder of the store")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
@@ -33,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
     )
-    show = actions.add_parser("show", help="say what a benchmark holds")
-    show.add_argument("folder", type=Path)
+    show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
+    show.add_argument("folder", type=Path, help="folder of a built benchmark")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,10 +20,10 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("add", help="check a file and keep its table")
+    add = actions.add_parser("add", help="check a file and keep its table", examples=EXAMPLES)
     add.add_argument("kind", choices=sorted(KINDS), help="what the table maps")
     add.add_argument("file", type=Path, help="the file as its publisher gives it, gzipped or not")
-    actions.add_parser("show", help="say which tables are there and how to get the others")
+    actions.add_parser("show", help="say which tables are there and how to get the others", examples=EXAMPLES)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.runs import Comparison, RunFolder, by_contender, compare, score_run
@@ -28,8 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
-    _must_match(*folders)
-    first, second = (by_contender(score_run(folder)) for folder in folders)
+    must_match(*folders)
+    progress = TerminalProgress()
+    first, second = (by_contender(score_run(folder, report=progress)) for folder in folders)
+    progress.close()
     found: list[Comparison] = []
     for one, baseline in first.items():
         for other, scores in second.items():
@@ -44,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _must_match(first: RunFolder, second: RunFolder) -> None:
+def must_match(first: RunFolder, second: RunFolder) -> None:
+    """Raise UserError unless two runs answer the same questions."""
     for name in ("benchmark_digest", "policy", "store_digest"):
         if first.manifest[name] != second.manifest[name]:
             raise UserError(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wardround import __version__
+from wardround.cli.parser import Parser
 from wardround.core import UserError, WardroundError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -72,25 +73,10 @@ def _dispatch(words: list[str]) -> int:
         raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
     module_name, summary = COMMANDS[name]
     command: Command = importlib.import_module(module_name)
-    parser = argparse.ArgumentParser(
-        prog=f"wardround {name}",
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog="examples:\n" + command.EXAMPLES.strip("\n"),
-        formatter_class=_Formatter,
-    )
+    description = summary[0].upper() + summary[1:] + "."
+    parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
     command.configure(parser)
     return command.run(parser.parse_args(rest))
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """Keeps the examples' line breaks and shows the defaults that say something."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, False, (), []):
-            return action.help
-        if isinstance(action.default, list):
-            return f"{action.help} (default: {' '.join(map(str, action.default))})"
-        return super()._get_help_string(action)
 
 
 def _overview() -> str:

@@ -12,9 +12,6 @@ from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, start
 
-with needs_extra("mcp"):
-    from wardround.serve import Game, PlaySettings, SessionLimits
-
 EXAMPLES = """
   wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
       writes played/handout.jsonl: prompt, address and token of each episode; ends when all are finished
@@ -45,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Hand out, wait, say how it went."""
+    with needs_extra("mcp"):
+        from wardround.serve import Game, PlaySettings, SessionLimits
     folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
     progress = TerminalProgress()
     seconds = arguments.minutes * 60 if arguments.minutes else None

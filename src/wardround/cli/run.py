@@ -62,9 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start or resume, play to the end, say how it went."""
-    folder = RunFolder.open(arguments.resume) if arguments.resume else start(*_new_run(arguments))
     if arguments.workers < 1 or arguments.concurrency < 1:
         raise UserError("--workers and --concurrency must be at least 1")
+    folder = RunFolder.open(arguments.resume) if arguments.resume else start(*_new_run(arguments))
     progress = TerminalProgress()
     counts = execute(
         folder,

@@ -16,11 +16,6 @@ from wardround.core import UserError, parse_time
 from wardround.records import Store
 from wardround.tools import Environment
 
-with needs_extra("mcp"):
-    import uvicorn
-
-    from wardround.serve import Session, SessionLimits, SessionTokens, http_app, serve_stdio
-
 EXAMPLES = """
   wardround serve mcp --store store --subject 10006 --as-of "2164-10-25 08:00"
       one chart on standard input and output, for an MCP client that starts this command
@@ -46,6 +41,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    with needs_extra("mcp"):
+        import uvicorn
+
+        from wardround.serve import Session, SessionLimits, SessionTokens, http_app, serve_stdio
     store = Store.open(arguments.store)
     spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
 
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     tokens = SessionTokens()
     if arguments.charts:
         for line in _charts(arguments.charts):
-            tokens.issue(session(int(line["subject_id"]), str(line["as_of"])), str(line["token"]))
+            tokens.issue(session(line["subject_id"], str(line["as_of"])), str(line["token"]))
     elif arguments.subject is not None and arguments.as_of is not None:
         token = tokens.issue(session(arguments.subject, arguments.as_of), os.environ.get("WARDROUND_TOKEN"))
         print(f"token: {token}", file=sys.stderr)
@@ -84,7 +83,9 @@ def _charts(path: Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise UserError(f"{str(path)!r} is not JSON lines: {error}") from error
     for line in lines:
-        missing = {"token", "subject_id", "as_of"} - set(line)
+        missing = {"token", "subject_id", "as_of"} - set(line if isinstance(line, dict) else ())
         if missing:
             raise UserError(f"a line of {str(path)!r} has no {', '.join(sorted(missing))}")
+        if not isinstance(line["subject_id"], int):
+            raise UserError(f"{str(path)!r}: the subject_id {line['subject_id']!r} is not a whole number")
     return lines

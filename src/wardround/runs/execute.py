@@ -35,7 +35,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     settings = settings.resolved()
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
-    if benchmark.manifest.get("store_digest") not in (None, store.digest):
+    if benchmark.manifest["source"]["store_digest"] != store.digest:
         raise UserError(f"benchmark {settings.benchmark!r} was built from another store than {settings.store!r}")
     keys = [str(key) for key in episode_keys(settings, benchmark)]
     if not keys:
@@ -150,8 +150,12 @@ def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrenc
     own = multiprocessing.current_process().pid
     arguments = (str(folder.path), concurrency, own)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
-    for process in processes:
-        process.start()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit it: Ctrl-C is ours to answer
+    try:
+        for process in processes:
+            process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         while any(process.is_alive() for process in processes):
             report(_progress(queue.counts()))
@@ -172,7 +176,6 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
 
 
 def _worker_process(path: str, concurrency: int, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(drain(RunFolder.open(Path(path)), concurrency=concurrency, parent=parent))
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from wardround.core import Price, UserError, derive_seed
+
+_SEPARATOR = "|"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +43,25 @@ class RunSettings:
     top_p: float | None = 0.8
 
     def __post_init__(self) -> None:
-        positive = {name: getattr(self, name) for name in ("epochs", "turns", "context_tokens", "result_tokens")}
-        for name, value in positive.items():
-            if value < 1:
+        for name in ("epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise UserError(f"{name} must be at least 1, not {value!r}")
-        if self.price and len(self.price) not in (2, 3):
+        for name in ("tasks", "strata", "agents", "models"):
+            values: tuple[str, ...] = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise UserError(f"{name} names one of them twice: {', '.join(values)}")
+        for value in (*self.agents, *self.models):
+            if _SEPARATOR in value:
+                raise UserError(
+                    f"{value!r} cannot name an agent or a model: {_SEPARATOR!r} separates the parts of a key"
+                )
+        if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):
             raise UserError("price takes input,output[,cached] in US dollars per million tokens")
+        if self.temperature is not None and not 0 <= self.temperature < inf:
+            raise UserError(f"temperature must be 0 or more, not {self.temperature!r}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UserError(f"top_p must be above 0 and at most 1, not {self.top_p!r}")
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
@@ -84,12 +100,12 @@ class EpisodeKey:
     epoch: int
 
     def __str__(self) -> str:
-        return "|".join((self.agent, self.model, self.task, self.sample, str(self.epoch)))
+        return _SEPARATOR.join((self.agent, self.model, self.task, self.sample, str(self.epoch)))
 
     @classmethod
     def parse(cls, text: str) -> EpisodeKey:
         """Inverse of ``str``."""
-        agent, model, task, sample, epoch = text.split("|")
+        agent, model, task, sample, epoch = text.split(_SEPARATOR)
         return cls(agent=agent, model=model, task=task, sample=sample, epoch=int(epoch))
 
     def seed(self, run_seed: int) -> int:
