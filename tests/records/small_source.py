@@ -120,7 +120,7 @@ code = "icd_code"
 
 [tables.cultures]
 path = "hosp/cultures"
-id_columns = ["specimen_id", "test_seq"]
+id_columns = ["specimen_id", "test_name", "organism"]
 event_time = "first(charttime, min(chartdate, storetime), chartdate)"
 available_at = "storetime"
 withhold = ["test_seq"]

@@ -73,7 +73,7 @@ def test_the_shapes(tmp_path: Path) -> None:
     assert labs.subject == "subject_id"
     assert list(labs.public_columns)[:3] == ["charttime", "label", "subject_id"]
     assert "specimen_id" not in labs.public_columns
-    assert labs.content_columns == ("subject_id", "specimen_id", "charttime", "storetime")
+    assert labs.content_columns == ("subject_id", "charttime", "storetime")
     assert spec.order.index("admissions") < len(spec.order)
 
 
@@ -110,6 +110,7 @@ CHANGES = [
     ('charttime = "time"', 'charttime = "text"', "a rule needs a time or a date"),
     ('event_time = "charttime"\n', "", "'event_time' is missing"),
     ('key = ["hadm_id"]', 'key = ["hadm_id", "dischtime"]', "row ids must hold no late cell"),
+    ('key = ["hadm_id"]', 'key = ["hadm_id"]\nwithhold = ["hadm_id"]', "row ids must hold no withheld cell"),
     ('key = ["hadm_id"]', "key = []", "must have a primary key of one column"),
     ("known(hadm_id, admissions)", "known(hadm_id, admission)", "did you mean 'admissions'"),
     ("known(hadm_id, admissions)", "known(charttime, admissions)", "is 'time' but admissions.hadm_id is 'int'"),

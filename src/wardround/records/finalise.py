@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from wardround.records.arrow_types import integers, timestamps
 from wardround.records.buckets import read_bucket
 from wardround.records.clocks import ClockSettings, ShardClocks
-from wardround.records.identity import fingerprints, local_words, row_numbers
+from wardround.records.identity import fingerprints, local_words, numbered_words, row_numbers
 from wardround.records.joins import Dictionaries, DictionaryIndex, GroupLabels
 from wardround.records.layout import (
     AVAILABLE,
@@ -80,7 +80,7 @@ class Finishing:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
-        groups = _groups(table, batch)
+        groups = _groups(table, batch, times)
         identity = identify(table, batch, times[AVAILABLE])
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
@@ -146,12 +146,25 @@ def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bo
     return mask
 
 
-def _groups(table: TableSpec, batch: pa.RecordBatch) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the number of the group a row collapses with, where the table has such groups."""
+def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the number of the group a row collapses with, where the table has such groups.
+
+    The number becomes a row id, so it is made of what a collapsed row shows: a hash of a withheld column could be
+    undone by trying all its values. Groups that look alike are numbered as they were ordered.
+    """
     if table.pending is None:
         return {}
-    names = [name for name in table.pending.group if name in batch.schema.names]
-    return {GROUP: row_numbers(fingerprints(batch, names, f"{table.name} pending"))}
+    present = frozenset(batch.schema.names)
+    names = [name for name in table.pending.group if name in present]
+    salt = f"{table.name} pending"
+    groups = fingerprints(batch, names, salt)
+    if set(names) & table.hidden:
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        ordered = np.full(len(first), NEVER_TIME)
+        np.minimum.at(ordered, group, times[PENDING])
+        shown = [name for name in dict.fromkeys((*names, table.code or "")) if name in present - table.hidden]
+        groups = numbered_words(fingerprints(batch, shown, salt)[first], ordered)[group]
+    return {GROUP: row_numbers(groups)}
 
 
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:

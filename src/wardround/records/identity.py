@@ -66,6 +66,12 @@ def occurrences(words: npt.NDArray[Any], available: npt.NDArray[np.int64]) -> np
     return numbers
 
 
+def numbered_words(words: Words, available: npt.NDArray[np.int64]) -> Words:
+    """Tell equal words apart by their occurrence."""
+    again = occurrences(words, available).astype(np.uint64)
+    return np.where(again > 0, mix(words + again), words)
+
+
 def mix(words: Words) -> Words:
     """Scramble words (the finaliser of splitmix64)."""
     words = (words ^ (words >> np.uint64(30))) * _FIRST

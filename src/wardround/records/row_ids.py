@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.identity import fingerprints, local_words, mix, occurrences, row_numbers
+from wardround.records.identity import fingerprints, local_words, numbered_words, occurrences, row_numbers
 from wardround.records.rules import Times
 from wardround.records.spec import TableSpec
 
@@ -39,13 +39,11 @@ class Identity:
 
 
 def identify(table: TableSpec, batch: pa.RecordBatch, available: Times) -> Identity:
-    """Work out what makes row ids: the key where it may be handed out, else a number that hashes what is never late."""
-    if table.key and not set(table.key) & table.hidden:
+    """Work out what makes row ids: the key, else a number that hashes what is shown and never late."""
+    if table.key:
         return Identity(occurrence=occurrences(local_words(batch, table.key), available))
-    names = table.key or [name for name in table.content_columns if name in batch.schema.names]
-    words = fingerprints(batch, names, table.name)
-    again = occurrences(words, available).astype(np.uint64)
-    return Identity(number=row_numbers(np.where(again > 0, mix(words + again), words)))
+    names = [name for name in table.content_columns if name in batch.schema.names]
+    return Identity(number=row_numbers(numbered_words(fingerprints(batch, names, table.name), available)))
 
 
 def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:

@@ -148,8 +148,8 @@ class TableSpec:
 
     @property
     def content_columns(self) -> tuple[str, ...]:
-        """The columns whose content makes the row id of a table without a key: never late, never joined."""
-        return self.id_columns or tuple(name for name in self.columns if name not in self.late)
+        """The columns whose content makes the row id of a table without a key: never late, withheld or joined."""
+        return self.id_columns or tuple(name for name in self.columns if name not in self.hidden.union(self.late))
 
     def rules(self) -> Iterator[tuple[str, Rule]]:
         """Yield every time rule with the place it stands in."""

@@ -121,6 +121,9 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
     late = sorted(set(table.late) & {*table.key, *table.id_columns})
     if late:
         raise UserError(f"{place}: row ids must hold no late cell, but {', '.join(late)} is late")
+    hidden = sorted(table.hidden & {*table.key, *table.id_columns})
+    if hidden:  # a hash would not hide it: all values of a running number are tried in seconds
+        raise UserError(f"{place}: row ids must hold no withheld cell, but {', '.join(hidden)} is withheld")
     if table.subject_from is not None:
         key, parent = table.subject_from
         _known_names(f"{place}.subject_from", (key,), table.columns)
