@@ -252,3 +252,26 @@ def test_synthea_notes_give_no_assessment_or_plan(shared_data: Path) -> None:
         assert part.startswith("Chief Complaint:")
         assert "Assessment" not in part
         assert "Plan" not in part
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("BHC:", "D/C Meds:", "d/c meds:", "DC exam", "PE on d/c", "Exam on discharge", "Discharge vitals"),
+        *("Upon discharge", "Day of discharge", "Hospital stay", "Course in hospital", "Treatment given", "POD #1:"),
+        *("Death summary", "Surgeries this admission", "Medication changes:", "New medications:", "In the ICU", "TI:"),
+        *("[**Hospital course**]", "<b>Hospital Course</b>", "Key events", "Goals of care:", "Outcome:", "Dispo:"),
+    ],
+)
+@pytest.mark.parametrize("section", ["History of Present Illness", "Medications on Admission"])
+def test_headers_written_in_haste_end_a_section(section: str, header: str) -> None:
+    text = f"{section}:\nknown at the door\n\n{header}\nSEPTIC SHOCK on day 3, intubated.\n\nFamily History:\nnone\n"
+    assert admission_sections(text) == "\n\n".join(
+        sorted(
+            (f"{section}:\nknown at the door", "Family History:\nnone"),
+            key=lambda block: ORDER[block.partition(":")[0]],
+        )
+    )
+
+
+ORDER = {title: place for place, title in enumerate(ADMISSION_SECTIONS)}

@@ -62,18 +62,21 @@ _FOREIGN = (
     "diagnosis|diagnoses|secondary diagnoses|consults|consultations|operations|operation|surgery|general|gen|heent|"
     "neck|cv|cardiac|cardiovascular|heart|lungs|lung|pulm|chest|resp|respiratory|abdomen|abd|gi|gu|ext|extremities|skin|"
     "neuro|neurologic|neurological|psych|msk|rectal|pelvic|back|nutrition|activity|diet|code status|contact|"
-    "immunizations|instructions|recommendations|prognosis|pathology|findings|complications|anesthesia|indications|hospitalization"
+    "immunizations|instructions|recommendations|prognosis|pathology|findings|complications|anesthesia|indications|"
+    "hospitalization|bhc|ti|ap|imp|final dx|recs|dispo|outcome|goc|goals of care|evolution|addendum|narrative"
 )
 _FOREIGN_NAMES = frozenset(_FOREIGN.split("|"))
 _ALARM = re.compile(
     r"discharg|hospital (?:course|stay)|hospitali[sz]ation|\bcourse\b|\bexam|physical|procedure|operat|surger|invasive|"
     r"\bresult|\blab|imaging|stud(?:y|ies)|patholog|microbiolog|radiolog|cultur|assessment|\bplan|impression|diagnos|"
     r"disposition|condition|follow|instruction|consult|transitional|\bissues?\b|findings|complication|events?\b|"
-    r"post ?op|intra ?op|anesth|expired|death|autops|progress|treatment|therap|management|recommend|summary|problem"
+    r"post ?op|intra ?op|anesth|expired|death|autops|progress|treatment|therap|management|recommend|summary|problem|"
+    r"\bd ?c (?:med|dx|diag|exam|instr|lab|plan|summ|vital|date|cond)|\bon d ?c$|\bpod\b|\bhosp course|"
+    r"(?:new|changed|stopped|held|discontinued) med|med(?:ication)?s? changes|\bin the icu\b"
 )
 """Words that make an unknown header end a kept section whatever its shape."""
 
-_PREFIX = r"[\s>#*=_~\-•·]*(?:\(?\d{1,2}[.)]\s+|[A-Za-z][.)]\s+)?[#*=_~\s]*"
+_PREFIX = r"(?:<\w{1,10}>|\[\*\*)?[\s>#*=_~\-•·]*(?:\(?\d{1,2}[.)]\s+|[A-Za-z][.)]\s+)?[#*=_~\s]*"
 _COLON = re.compile(rf"^{_PREFIX}([^\W\d_][^:\n]{{0,78}}?)[\s*_#=]*:(?!\d)[*_]*(.*)$")
 _BARE = re.compile(rf"^{_PREFIX}([^\W\d_][^:\n]{{0,78}}?)[\s*_#=~\-–—]*$")
 _DASHED = re.compile(rf"^{_PREFIX}([^\W\d_][^:\n]{{0,60}}?)\s+[\-–—]+\s+(.*)$")
@@ -183,7 +186,7 @@ def _read(line: str, *, shouts: bool) -> tuple[str | None, str]:
     dashed = _DASHED.match(line)
     if dashed and _known(_normal(dashed[1])):
         return _known(_normal(dashed[1])), dashed[2].strip()
-    if _OPENING.match(line) or (bare and _is_title(bare[1]) and len(name.split()) <= 8 and _ALARM.search(name)):
+    if _OPENING.match(line) or (bare and _may_head(bare[1], name) and _ALARM.search(name)):
         return "", ""
     return None, line.strip()
 
@@ -217,6 +220,12 @@ def _ends(shown: str, name: str, rest: str, *, shouts: bool) -> bool:
     if shown.isupper() and not shouts:
         return len("".join(words)) > 3
     return not rest.strip() and _is_title(shown)
+
+
+def _may_head(shown: str, name: str) -> bool:
+    """Say whether a line of its own could be a header: in title case, or a few words that end no sentence."""
+    words = len(name.split())
+    return words <= 8 and (_is_title(shown) or (words <= 4 and shown[:1].isupper() and shown[-1:] not in ".,;!?"))
 
 
 def _is_title(shown: str) -> bool:
