@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,48 @@ def test_a_full_disk_is_one_clear_line_and_nothing_waiting_is_lost(tmp_path: Pat
     with LogReader(path) as reader:
         trajectory = reader.trajectory("e")
     assert (len(trajectory.turns), trajectory.outcome) == (20, {"answer": []})
+
+
+def test_a_closed_log_is_whole_without_its_side_files_although_somebody_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    log = EpisodeLog(path)
+    with LogReader(path) as reader:
+        recorder = log.begin("e", {})
+        play(recorder, 3)
+        recorder.finish({"answer": []})
+        assert reader.entry("e") is not None
+        log.close()
+        copy = tmp_path / f"copy{LOG_SUFFIX}"
+        copy.write_bytes(path.read_bytes())
+    with LogReader(copy) as alone:
+        assert len(alone.trajectory("e").turns) == 3
+
+
+def test_a_killed_log_in_a_read_only_folder_is_refused_and_never_read_in_part(read_only_disk: Path) -> None:
+    whole, cut = (read_only_disk / f"{name}{LOG_SUFFIX}" for name in ("whole", "cut"))
+    with LogReader(whole) as reader:
+        assert reader.entry("e") is not None
+    with pytest.raises(UserError, match=r"cut.*-wal holds commits.*copy the folder"):
+        LogReader(cut)
+
+
+@pytest.fixture
+def read_only_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system nobody may write to, with a closed log and one whose writer was killed."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("this machine does not let us mount a disk")
+    log = EpisodeLog(disk / f"whole{LOG_SUFFIX}")
+    play(log.begin("e", {}), 3)
+    log.flush()
+    for side in ("", "-wal"):
+        (disk / f"cut{LOG_SUFFIX}{side}").write_bytes((disk / f"whole{LOG_SUFFIX}{side}").read_bytes())
+    log.close()
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    yield disk
+    subprocess.run(["umount", disk], check=True)
 
 
 def test_files_that_are_no_log_are_refused_in_one_line(tmp_path: Path) -> None:

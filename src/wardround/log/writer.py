@@ -11,6 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -84,9 +85,11 @@ class EpisodeLog:
         self._begun.clear()
 
     def close(self) -> None:
-        """Commit and close; the file is then complete without its side files."""
+        """Commit and close; the file is then complete without its side files, also while others read it."""
         try:
             self.flush()
+            with suppress(sqlite3.OperationalError):  # commits that cannot be moved now stay safe where they are
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self._connection.close()
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -150,12 +152,9 @@ def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrenc
     own = multiprocessing.current_process().pid
     arguments = (str(folder.path), concurrency, own)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit it: Ctrl-C is ours to answer
-    try:
+    with _interrupt_ignored():
         for process in processes:
             process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         while any(process.is_alive() for process in processes):
             report(_progress(queue.counts()))
@@ -169,6 +168,19 @@ def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrenc
     report(_progress(queue.counts()))
 
 
+@contextmanager
+def _interrupt_ignored() -> Iterator[None]:
+    """Workers started in here ignore Ctrl-C from their first moment: it is the coordinator's to answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
     codes = [process.exitcode for process in processes if process.exitcode not in (None, 0, -signal.SIGTERM)]
     if codes:
@@ -176,6 +188,7 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
 
 
 def _worker_process(path: str, concurrency: int, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(drain(RunFolder.open(Path(path)), concurrency=concurrency, parent=parent))
 
 
