@@ -1,9 +1,9 @@
 """How many tokens a text will be, without a tokenizer: one linear count over classes of characters.
 
 The weights are fitted to tokenizers that spell numbers digit by digit, on tool results, notes, prompts and schemas of
-the synthetic hospital. Estimate over count, 5th, 50th and 95th percentile of texts: 1.01, 1.07, 1.16 for Tekken (131,072
-pieces), 0.93, 1.02, 1.10 for SentencePiece (32,000). Tokenizers that take three digits at once need fewer tokens: for
-them the estimate is high, which wastes room but never overflows a window.
+the synthetic hospital. Estimate over count, 5th, 50th and 95th percentile of texts: 1.01, 1.07, 1.16 for Tekken
+(131,072 pieces), 0.93, 1.02, 1.10 for SentencePiece (32,000). Tokenizers that take three digits at once need fewer
+tokens: for them the estimate is high, which wastes room but never overflows a window.
 """
 
 from __future__ import annotations
