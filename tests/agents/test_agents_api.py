@@ -17,7 +17,8 @@ def test_all_is_sorted_and_exact() -> None:
 
 
 def test_agents_are_found_by_name_and_unknown_ones_name_the_known() -> None:
-    assert [agent.name for agent in agents.list_agents()] == ["react"]
-    assert agents.get_agent("react").title
-    with pytest.raises(UserError, match="there are: react"):
+    for method in agents.list_agents():
+        assert agents.get_agent(method.name).name == method.name
+        assert agents.get_agent(method.name).title == method.title
+    with pytest.raises(UserError, match=r"did you mean react\? There are: react, reflexion"):
         agents.get_agent("reac")

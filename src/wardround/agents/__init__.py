@@ -2,15 +2,17 @@
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once
 from wardround.agents.answers import parse_answer
-from wardround.agents.catalogue import get_agent, list_agents
+from wardround.agents.catalogue import Method, get_agent, list_agents
 from wardround.agents.context import ContextPolicy, Decision, FullContext, Rendered
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Block, History, Observation
 from wardround.agents.loop import run_episode
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.settings import AgentSettings
 from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
 
 __all__ = [
+    "AgentSettings",
     "AgentSpec",
     "Asked",
     "Block",
@@ -26,6 +28,7 @@ __all__ = [
     "Hooks",
     "Limits",
     "LoopSettings",
+    "Method",
     "Observation",
     "Outcome",
     "Prompt",

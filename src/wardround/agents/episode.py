@@ -14,6 +14,7 @@ from wardround.agents.outcome import Finish, Limits, Prompt
 from wardround.agents.tokens import Calibration, TokenCounter, count_message, count_schemas
 from wardround.core import Message, ToolSchema, Usage, load_prompt
 from wardround.log import ToolRecord
+from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
 
 
@@ -72,6 +73,9 @@ class Episode:
         self.recorder = recorder
         self.counter = counter
         self.id = episode
+        self.task = prompt.task
+        self.lessons: dict[Kind, tuple[Experience, ...]] = {}
+        """What memory served for this episode, by kind; whoever writes a prompt of that kind shows it."""
         self.schemas = environment.toolset.schemas
         self.history = History(_prompt_messages(agent, prompt, limits))
         self.context = agent.context(counter)
@@ -102,14 +106,27 @@ class Episode:
             return self._all_schema_tokens
         return count_schemas(self.counter, schemas)
 
-    def render(self, schemas: Sequence[ToolSchema] | None = None) -> tuple[Message, ...]:
-        """Return the next prompt of the actor and note what the budget took out of it."""
+    def render(self, schemas: Sequence[ToolSchema] | None = None, *, reserve: int = 0) -> tuple[Message, ...]:
+        """Return the next prompt of the actor and note what the budget took out of it.
+
+        ``reserve`` keeps counted tokens free for messages that the caller adds to it.
+        """
         offered = self.schemas if schemas is None else schemas
-        rendered = self._rendered = self.context.render(self.history, self.room(offered))
-        for decision in rendered.decisions:
-            self.recorder.note("context", {"step": decision.step, "turn": self.turn, **decision.detail})
+        rendered = self._rendered = self.context.render(self.history, self.room(offered) - reserve)
+        self.note_decisions(rendered, role="actor")
         self._count_prefix(rendered, offered)
         return rendered.messages
+
+    @property
+    def rendered_tokens(self) -> int:
+        """Counted tokens of the actor's newest prompt, without schemas."""
+        return self._rendered.tokens
+
+    def note_decisions(self, rendered: Rendered, *, role: str) -> None:
+        """Note what the budget took out of a prompt; ``role`` says whose prompt it was, where it is not the actor's."""
+        whose = {} if role == "actor" else {"role": role}
+        for decision in rendered.decisions:
+            self.recorder.note("context", {"step": decision.step, "turn": self.turn, **whose, **decision.detail})
 
     def _count_prefix(self, rendered: Rendered, offered: Sequence[ToolSchema]) -> None:
         schemas = self.schema_tokens(offered)
@@ -124,8 +141,12 @@ class Episode:
         *,
         schemas: Sequence[ToolSchema] | None = None,
         settings: ModelSettings | None = None,
+        counted: int | None = None,
     ) -> Asked:
-        """Ask the model. The caller records what it asked, except the action, which the loop records."""
+        """Ask the model. The caller records what it asked, except the action, which the loop records.
+
+        ``counted``: the tokens of the messages where the caller has counted them.
+        """
         request = Request(
             messages=messages if isinstance(messages, tuple) else tuple(messages),
             tools=self.schemas if schemas is None else schemas,
@@ -137,17 +158,17 @@ class Episode:
         reply = await self.model.complete(request)
         self.usage += reply.usage
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
-        self._calibrate(request, reply)
+        self._calibrate(request, reply, counted)
         return Asked(request=request, reply=reply)
 
-    def _calibrate(self, request: Request, reply: Reply) -> None:
+    def _calibrate(self, request: Request, reply: Reply, counted: int | None) -> None:
         if not reply.usage_known:
             return
-        counted = self.schema_tokens(request.tools)
-        if request.messages is self._rendered.messages:
-            counted += self._rendered.tokens
-        else:
-            counted += sum(count_message(self.counter, message) for message in request.messages)
+        if counted is None and request.messages is self._rendered.messages:
+            counted = self._rendered.tokens
+        elif counted is None:
+            counted = sum(count_message(self.counter, message) for message in request.messages)
+        counted += self.schema_tokens(request.tools)
         if self.calibration.observe(counted, reply.usage.input_tokens):
             self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
 

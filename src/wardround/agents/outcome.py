@@ -14,10 +14,14 @@ Finish = Literal["finish", "text", "turn_limit", "budget", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message."""
+    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message.
+
+    ``task`` is its name, by which memory tells the tasks apart; no model is shown it.
+    """
 
     user: str
     system: str = ""
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

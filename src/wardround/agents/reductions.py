@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wardround.agents.history import Block, Observation
@@ -51,11 +51,17 @@ def collapse(block: Block, messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(small)
 
 
-def cut_text(text: str, counter: TokenCounter, limit_tokens: int) -> str:
-    """Return the first lines of a text that fit, and a line that says how much is missing. No cursor: it would skip."""
+def cut_text(
+    text: str, counter: TokenCounter, limit_tokens: int, *, notice: Callable[[int, int], str] | None = None
+) -> str:
+    """Return the first lines of a text that fit, and a line that says how much is missing. No cursor: it would skip.
+
+    ``notice`` writes that line from the number of lines left and of all.
+    """
     tokens = counter.count(text)
     if tokens <= limit_tokens:
         return text
+    say = notice or _repeat_notice
     lines = text.count("\n") + 1
     length = len(text)
     while length:
@@ -63,14 +69,16 @@ def cut_text(text: str, counter: TokenCounter, limit_tokens: int) -> str:
         head = text[:length]
         newline = head.rfind("\n")
         head = head[:newline] if newline > length // 2 else head
-        notice = (
-            f"{CUT}: {head.count(chr(10)) + 1:,} of {lines:,} lines are left; repeat the call with a narrower range]"
-        )
-        shortened = f"{head}\n{notice}" if head else notice
+        line = say(head.count("\n") + 1 if head else 0, lines)
+        shortened = f"{head}\n{line}" if head else line
         tokens = counter.count(shortened)
         if tokens <= limit_tokens:
             return shortened
-    return f"{CUT}: repeat the call with a narrower range]"
+    return say(0, lines) if notice else f"{CUT}: repeat the call with a narrower range]"
+
+
+def _repeat_notice(left: int, lines: int) -> str:
+    return f"{CUT}: {max(left, 1):,} of {lines:,} lines are left; repeat the call with a narrower range]"
 
 
 def cut(messages: Sequence[Message], counter: TokenCounter, limit_tokens: int) -> tuple[Message, ...]:

@@ -1,0 +1,100 @@
+"""Asking beside the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
+
+What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role.
+Nothing it does can end the episode: a reply that cannot be used is a named problem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from wardround.agents.episode import Asked, Episode
+from wardround.agents.history import Block, History
+from wardround.agents.reductions import cut_text
+from wardround.core import LimitReached, Message, ProviderError, load_prompt
+
+_THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+_TAGS = re.compile(r"</?summary>", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What came of asking: ``text``, or the ``problem`` why there is none. ``cut``: it was too long for its share."""
+
+    text: str = ""
+    problem: str | None = None
+    cut: bool = False
+
+
+class Beside:
+    """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own."""
+
+    def __init__(self, episode: Episode, *, role: str, system: str) -> None:
+        self._episode = episode
+        self._role = role
+        self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
+        self._context = episode.agent.context(episode.counter)
+        self._settings = episode.settings
+
+    def show(self, blocks: Iterable[Block]) -> None:
+        """Give it turns and reminders to read, after what it has read already."""
+        for block in blocks:
+            if block.kind != "pinned":
+                self._history.add(*block.messages, turn=block.turn, kind=block.kind, observations=block.observations)
+
+    def say(self, text: str) -> int:
+        """Put a message between what it reads; returns its number, to take it out again."""
+        message = Message(role="user", content=text)
+        return self._history.add(message, turn=self._episode.turn, kind="pinned").number
+
+    def take_out(self, numbers: Iterable[int]) -> None:
+        """Take messages out again."""
+        self._history.withdraw(numbers)
+
+    def forget(self) -> None:
+        """Take everything out that it was shown."""
+        self.take_out(block.number for block in self._history.visible())
+
+    async def ask(self, instruction: str, *, purpose: str, limit_tokens: int) -> Written:
+        """Ask for a text of at most ``limit_tokens``; the call is recorded under ``purpose``."""
+        said = self.say(instruction)
+        try:
+            asked = await self._ask(limit_tokens)
+        except (LimitReached, ProviderError) as error:
+            return Written(problem=str(error))
+        finally:
+            self.take_out([said])
+        self._episode.record(asked, purpose)
+        return self._read(asked, limit_tokens)
+
+    async def _ask(self, limit_tokens: int) -> Asked:
+        episode = self._episode
+        rendered = self._context.render(self._history, episode.room(()))
+        episode.note_decisions(rendered, role=self._role)
+        longest = max(1, min(limit_tokens, episode.limits.reply_tokens))
+        if self._settings.max_output_tokens != longest:
+            self._settings = replace(episode.settings, max_output_tokens=longest)
+        return await episode.ask(rendered.messages, schemas=(), settings=self._settings, counted=rendered.tokens)
+
+    def _read(self, asked: Asked, limit_tokens: int) -> Written:
+        message = asked.reply.message
+        text = _TAGS.sub("", _THINKING.sub(" ", message.content or "")).strip()
+        if message.tool_calls or "<tool_call" in text:
+            return Written(problem="it called a tool instead")
+        if asked.reply.finish_reason == "content_filter":
+            return Written(problem="it was withheld by the endpoint's content filter")
+        if not text:
+            return Written(problem="it was empty")
+        fitted = cut_text(text, self._episode.counter, limit_tokens, notice=_cut_notice)
+        return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
+
+
+def _cut_notice(left: int, lines: int) -> str:
+    return f"[cut for room: {left:,} of {lines:,} lines are left]"
+
+
+def prompt_text(name: str, **values: object) -> str:
+    """Fill one of the room's templates."""
+    return load_prompt("wardround.agents", name).render(**values)

@@ -1,0 +1,40 @@
+"""Reflexion (Shinn et al., 2023): try, criticise oneself without knowing the right answer, try again.
+
+The next trial starts from the question and the critiques so far. Every trial has the whole turn limit, all its turns
+are in the log, and the last trial's answer counts.
+"""
+
+from __future__ import annotations
+
+from wardround.agents.agent import Hooks
+from wardround.agents.beside import Beside, prompt_text
+from wardround.agents.episode import Ending, Episode
+
+REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried")
+_CRITIQUE_SHARE = 0.15
+
+
+class SelfCritique(Hooks):
+    """Plays ``trials`` trials. A critique that fails ends it with the answer there is."""
+
+    def __init__(self, *, trials: int) -> None:
+        self._trials = trials
+        self._start = 0
+
+    async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+        """Criticise the trial that has just ended, and start the next one."""
+        if episode.trial >= self._trials or episode.spent:
+            return False
+        critic = Beside(episode, role="critic", system=prompt_text("critic_system"))
+        critic.show(episode.history.blocks[self._start :])
+        self._start = len(episode.history.blocks)
+        instruction = prompt_text("criticise", answer=ending.answer, finish=ending.finish)
+        limit = int(episode.room() * _CRITIQUE_SHARE)
+        written = await critic.ask(instruction, purpose="reflect", limit_tokens=limit)
+        if written.problem is not None:
+            episode.recorder.note("trial", {"turn": episode.turn, "skipped": written.problem})
+            return False
+        trial = episode.trial
+        episode.new_trial()
+        episode.pin(prompt_text("critique_carried", trial=trial, text=written.text))
+        return True

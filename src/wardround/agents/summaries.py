@@ -1,0 +1,133 @@
+"""ReSum, RetroSum and the ablations between them: one hook with two switches (RetroSum paper, eq. 3-5 and table 4).
+
+Every ``window`` turns the summariser writes one summary. *Summariser retrospect*: it reads the distant turns again,
+beside the recent ones, the previous summary and the question (eq. 3); without it only the recent ones. *Actor
+retrospect*: the actor keeps its history and carries the newest summary beside it (eq. 4-5); without it the summary
+replaces the history. Either way there is exactly one summary in the actor's context, the latest.
+
+A summary that fails changes nothing: the previous one stays, the history stays, the next window is that much longer.
+"""
+
+from __future__ import annotations
+
+from wardround.agents.agent import Hooks
+from wardround.agents.beside import Beside, Written, prompt_text
+from wardround.agents.episode import Ending, Episode
+from wardround.agents.history import Block
+from wardround.agents.served import served_text
+
+SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried")
+_SUMMARY_SHARE = 0.25
+"""The most of the actor's room that a summary may take: nothing removes it from there."""
+_LESSONS_SHARE = 0.15
+
+
+class Summarising(Hooks):
+    """Writes a summary every ``window`` turns of a trial, and one at the answer if ``final`` (it is only recorded)."""
+
+    def __init__(
+        self, *, window: int, actor_retrospect: bool, summariser_retrospect: bool, final: bool = False
+    ) -> None:
+        self._window = window
+        self._actor_retrospect = actor_retrospect
+        self._summariser_retrospect = summariser_retrospect
+        self._final = final
+        self._failures = 0
+        self._trial = 0
+        self._start = self._covered = self._shown = 0
+        self._beside: Beside | None = None
+        self._previous: str = ""
+        self._previous_mark: int | None = None
+        self._pinned: int | None = None
+
+    async def before_turn(self, episode: Episode) -> None:
+        """Start afresh with every trial: a summary of the one before it would be history that was withdrawn."""
+        if episode.trial != self._trial:
+            self._begin(episode)
+
+    async def after_turn(self, episode: Episode) -> None:
+        """Summarise where a window is full."""
+        if episode.trial_turn % self._window == 0:
+            await self._summarise(episode)
+
+    async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+        """Write the last summary of the trial, for reflection."""
+        if self._final:
+            await self._summarise(episode, last=True)
+        return False
+
+    def _begin(self, episode: Episode) -> None:
+        if self._pinned is not None:
+            episode.history.withdraw([self._pinned])
+        self._trial = episode.trial
+        self._start = self._covered = self._shown = len(episode.history.blocks)
+        self._beside, self._previous, self._previous_mark, self._pinned = None, "", None, None
+
+    async def _summarise(self, episode: Episode, *, last: bool = False) -> None:
+        recent = self._turns(episode, self._covered)
+        if not recent:
+            return
+        beside = self._reader(episode)
+        beside.show(episode.history.blocks[self._shown :])
+        self._shown = len(episode.history.blocks)
+        first, end = _span(recent, episode)
+        instruction = prompt_text("summarise", first=first, last=end, previous=bool(self._previous))
+        limit = int(episode.room() * _SUMMARY_SHARE)
+        written = await beside.ask(instruction, purpose="summarise", limit_tokens=limit)
+        self._note(episode, recent, written)
+        if written.problem is None and not last:
+            self._take_over(episode, beside, written.text, end)
+
+    def _reader(self, episode: Episode) -> Beside:
+        if self._beside is None:
+            lessons = served_text(episode, "summariser", share=_LESSONS_SHARE)
+            system = prompt_text("summariser_system", lessons=lessons)
+            self._beside = Beside(episode, role="summariser", system=system)
+        return self._beside
+
+    def _take_over(self, episode: Episode, beside: Beside, text: str, end: int) -> None:
+        """Put the new summary in the place of the old one, with the actor and with the summariser."""
+        gone = [] if self._pinned is None else [self._pinned]
+        if not self._actor_retrospect:
+            gone += [block.number for block in episode.history.visible() if block.kind != "pinned"]
+        episode.history.withdraw(gone)
+        carried = prompt_text("summary_carried", text=text, last=end, replaced=not self._actor_retrospect)
+        self._pinned = episode.pin(carried)
+        if self._summariser_retrospect:
+            beside.take_out([] if self._previous_mark is None else [self._previous_mark])
+        else:
+            beside.forget()
+        self._previous = text
+        self._previous_mark = beside.say(prompt_text("summary_so_far", text=text, last=end))
+        self._covered = self._shown = len(episode.history.blocks)
+
+    def _note(self, episode: Episode, recent: list[Block], written: Written) -> None:
+        """Note what was summarised, or that nothing was and what is kept instead."""
+        distant = len(_real_turns(self._turns(episode, self._start, self._covered)))
+        detail = {
+            "turn": episode.turn,
+            "trial": episode.trial,
+            "recent_turns": len(_real_turns(recent)),
+            "distant_turns": distant if self._summariser_retrospect else 0,
+            "previous_summary": bool(self._previous),
+        }
+        if written.problem is None:
+            episode.recorder.note("summary", {**detail, "cut": written.cut})
+            return
+        self._failures += 1
+        kept = "the previous summary" if self._previous else "the history"
+        failed = {"failed": written.problem, "kept": kept, "failures": self._failures}
+        episode.recorder.note("summary", {**detail, **failed})
+
+    def _turns(self, episode: Episode, start: int, end: int | None = None) -> list[Block]:
+        return [block for block in episode.history.blocks[start:end] if block.kind != "pinned"]
+
+
+def _real_turns(blocks: list[Block]) -> set[int]:
+    return {block.turn for block in blocks}
+
+
+def _span(blocks: list[Block], episode: Episode) -> tuple[int, int]:
+    """Return the first and last turn, counted within the trial."""
+    before = episode.turn - episode.trial_turn
+    return blocks[0].turn - before, blocks[-1].turn - before
