@@ -146,3 +146,10 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(synthetic_hospital: Pa
 @pytest.mark.parametrize("words", [(), ("nonsense",), ("run",), ("play",), ("audit", "leaks", "--store", "x")])
 def test_wrong_use_exits_with_2(words: tuple[str, ...]) -> None:
     assert wardround(*words).returncode == 2
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m wardround list tables --json | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "[\n"
+    assert done.stderr == ""

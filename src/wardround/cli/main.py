@@ -1,6 +1,7 @@
 """Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
 
-Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted.
+Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted; 141 the
+reader of the output went away.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error))
     except WardroundError as error:
         return _fail(f"{type(error).__name__}: {error}")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: `wardround ... | head`
+        return 141
     except OSError as error:
         return _fail(_explain(error))
     except KeyboardInterrupt:
