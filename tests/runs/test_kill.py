@@ -11,6 +11,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
 
 KILLS = 20
@@ -69,3 +71,38 @@ def test_kills_at_random_moments_change_nothing(
     final = execute(RunFolder.open(disturbed.path), concurrency=3)
     assert final == counts
     assert without_times(disturbed) == without_times(undisturbed)
+
+
+def gone_within(seconds: float, group: int) -> bool:
+    """Whether every process of a group ends in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="tells by /proc when workers start")
+def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    settings = RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
+    folder = start(tmp_path / "run", settings)
+    for seconds in (0.0, 0.02, 0.1, 0.4, 1.5):
+        words = ["run", "--resume", str(folder.path), "--workers", "2", "--concurrency", "3"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "wardround", *words], start_new_session=True, stderr=subprocess.PIPE, text=True
+        )
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while process.poll() is None and not children.read_text():
+            time.sleep(0.001)
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "Traceback" not in said
+        assert said.strip().endswith("wardround: interrupted; what was finished is kept")
+        assert gone_within(10.0, process.pid)

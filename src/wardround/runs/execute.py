@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -152,33 +153,40 @@ def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrenc
     own = multiprocessing.current_process().pid
     arguments = (str(folder.path), concurrency, own)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
-    with _interrupt_ignored():
-        for process in processes:
-            process.start()
     try:
+        with _interrupt_held():
+            for process in processes:
+                process.start()
         while any(process.is_alive() for process in processes):
             report(_progress(queue.counts()))
             time.sleep(_POLL_SECONDS)
             _raise_if_failed(processes)
     finally:
         for process in processes:
-            process.terminate()
-            process.join()
+            if process.pid is not None:
+                process.terminate()
+                process.join()
     _raise_if_failed(processes)
     report(_progress(queue.counts()))
 
 
 @contextmanager
-def _interrupt_ignored() -> Iterator[None]:
-    """Workers started in here ignore Ctrl-C from their first moment: it is the coordinator's to answer."""
+def _interrupt_held() -> Iterator[None]:
+    """Start workers in here and they never see Ctrl-C: it is the coordinator's to answer, when all have started."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starting it later would unblock the signal
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
