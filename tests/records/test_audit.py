@@ -110,7 +110,12 @@ def _weakened(tmp_path: Path, old: str, new: str) -> Store:
 @pytest.mark.parametrize(
     ("old", "new", "table", "as_of"),
     [
-        ('dischtime = "dischtime"', 'dischtime = "admittime"', "admissions", ADMIT),
+        (
+            '"dischtime, discharge_location" = "first(',
+            'dischtime = "admittime"\n"discharge_location" = "first(',
+            "admissions",
+            ADMIT,
+        ),
         ('outtime = "outtime"', 'outtime = "intime"', "transfers", ADMIT),
         ('available_at = "max(charttime, storetime)"', 'available_at = "charttime"', "emar", "2150-03-11 10:00:00"),
         ('dod = "dod"', 'dod = "always"', "patients", ADMIT),

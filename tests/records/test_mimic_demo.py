@@ -87,3 +87,20 @@ def store_tests(store: Store, subject: int) -> list[dict[str, int]]:
         store.rows(subject, "microbiologyevents").select(["micro_specimen_id", "test_seq", "test_itemid"]).to_pylist()
     )
     return list({(row["micro_specimen_id"], row["test_seq"]): row for row in rows}.values())
+
+
+def test_nothing_of_a_stay_that_ends_in_death_is_coded_before_it(
+    demo: tuple[Store, IngestReport],
+) -> None:
+    store, early = demo[0], 0
+    for subject in map(int, store.subjects):
+        for stay in store.chart(subject, datetime(9000, 1, 1)).table("admissions").batch.to_pylist():
+            if stay["deathtime"] is None or stay["deathtime"] <= stay["dischtime"]:
+                continue
+            early += 1
+            chart = store.chart(subject, stay["deathtime"] - timedelta(seconds=1))
+            for table in ("diagnoses_icd", "drgcodes", "procedures_icd", "hcpcsevents"):
+                assert stay["hadm_id"] not in chart.table(table).batch.column("hadm_id").to_pylist()
+            (seen,) = (row for row in chart.table("admissions").batch.to_pylist() if row["hadm_id"] == stay["hadm_id"])
+            assert seen["dischtime"] is seen["hospital_expire_flag"] is seen["discharge_location"] is None
+    assert early == 4

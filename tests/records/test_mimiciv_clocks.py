@@ -252,9 +252,16 @@ def test_admissions(rows: View) -> None:
     _fills(rows, "admissions", DISCHARGE, first, dischtime=parse_time(DISCHARGE), discharge_location="HOME")
     _fills(rows, "admissions", DISCHARGE, first, hospital_expire_flag=0)
     second = {"hadm_id": 200}
-    _fills(rows, "admissions", DISCHARGE_2, second, dischtime=parse_time(DISCHARGE_2))
     _fills(rows, "admissions", DEATH_2, second, hospital_expire_flag=1, discharge_location="DIED")
+    _fills(rows, "admissions", DEATH_2, second, dischtime=parse_time(DISCHARGE_2))
     _fills(rows, "admissions", DEATH_2, second, deathtime=parse_time(DEATH_2))
+
+
+def test_a_stay_that_ends_in_death_does_not_end_before_it(rows: View) -> None:
+    """dischtime may be the midnight before the death: an end without an outcome would foretell it."""
+    assert parse_time(DISCHARGE_2) < parse_time(_before(DEATH_2))
+    (stay,) = (row for row in rows("admissions", _before(DEATH_2)) if row["hadm_id"] == 200)
+    assert {stay[name] for name in ("dischtime", "discharge_location", "hospital_expire_flag")} == {None}
 
 
 def test_observation_does_not_say_whether_it_will_end_in_an_admission(rows: View) -> None:
