@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from importlib import resources
 
 import pytest
 
 import wardround.agents as agents
 from wardround.core import UserError
+from wardround.memory import Recall
+from wardround.retrieval import LexicalEncoder
 
 
 def test_all_is_sorted_and_exact() -> None:
@@ -16,9 +19,45 @@ def test_all_is_sorted_and_exact() -> None:
     assert set(agents.__all__) == set(public) - {"annotations"}
 
 
-def test_agents_are_found_by_name_and_unknown_ones_name_the_known() -> None:
+class NoBank:
+    """Nothing is asked of it: only episodes search."""
+
+    def search(self, *given: object, **named: object) -> Recall:
+        raise AssertionError
+
+    recall = search
+
+
+def test_agents_are_found_by_name_and_say_what_they_are_made_of() -> None:
+    memory = agents.Memory(bank=NoBank(), encoder=LexicalEncoder())
     for method in agents.list_agents():
-        assert agents.get_agent(method.name).name == method.name
-        assert agents.get_agent(method.name).title == method.title
-    with pytest.raises(UserError, match=r"did you mean react\? There are: react, reflexion"):
+        agent = agents.get_agent(method.name, agents.AgentSettings(window=7), memory=memory)
+        facts = agent.manifest()
+        assert (agent.name, agent.title) == (method.name, method.title)
+        assert set(facts["settings"]) == set(method.uses)
+        assert facts["settings"].get("window", 7) == 7
+        assert facts["memory"] == list(method.memory)
+        assert {f"memory/served_{kind}" for kind in method.memory} <= set(facts["prompts"])
+
+
+def test_every_template_of_the_room_is_hashed_into_the_manifest_of_a_method() -> None:
+    memory = agents.Memory(bank=NoBank(), encoder=LexicalEncoder())
+    made = [agents.get_agent(method.name, memory=memory) for method in agents.list_agents()]
+    hashed = {name for agent in made for name in agent.manifest()["prompts"]}
+    files = resources.files("wardround.agents").joinpath("prompts").iterdir()
+    assert {f"agents/{file.name.removesuffix('.jinja')}" for file in files} <= hashed
+
+
+def test_an_unknown_agent_names_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"Did you mean react\? There are: react, reflexion"):
         agents.get_agent("reac")
+
+
+def test_a_method_that_reads_experiences_says_that_it_needs_a_bank() -> None:
+    with pytest.raises(UserError, match="retrosum-evolved needs a bank"):
+        agents.get_agent("retrosum-evolved")
+
+
+def test_settings_below_one_are_refused() -> None:
+    with pytest.raises(UserError, match="window must be at least 1"):
+        agents.AgentSettings(window=0)

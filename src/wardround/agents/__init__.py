@@ -2,12 +2,13 @@
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once
 from wardround.agents.answers import parse_answer
-from wardround.agents.catalogue import Method, get_agent, list_agents
+from wardround.agents.catalogue import Method, get_agent, get_method, list_agents
 from wardround.agents.context import ContextPolicy, Decision, FullContext, Rendered
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Block, History, Observation
 from wardround.agents.loop import run_episode
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.recollection import Memory
 from wardround.agents.settings import AgentSettings
 from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
 
@@ -28,6 +29,7 @@ __all__ = [
     "Hooks",
     "Limits",
     "LoopSettings",
+    "Memory",
     "Method",
     "Observation",
     "Outcome",
@@ -37,6 +39,7 @@ __all__ = [
     "TokenCounter",
     "ask_once",
     "get_agent",
+    "get_method",
     "list_agents",
     "parse_answer",
     "run_episode",

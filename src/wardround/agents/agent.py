@@ -61,7 +61,7 @@ class LoopSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
-    templates the hooks use, so that the run's manifest can hash them."""
+    templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them."""
 
     name: str
     title: str
@@ -76,13 +76,18 @@ class AgentSpec:
 
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
-        own = [load_prompt(self.package, name) for name in (self.system, *self.prompts)]
+        own = [_prompt_file(self.package, name) for name in (self.system, *self.prompts)]
         return (*own, *(load_prompt("wardround.agents", name) for name in LOOP_PROMPTS))
 
     def manifest(self) -> dict[str, Any]:
         """Return what a run records about its agent."""
         files = {file.name: {"version": file.version, "sha256": file.sha256} for file in self.prompt_files()}
         return {"name": self.name, "loop": asdict(self.loop), "prompts": files, **self.facts}
+
+
+def _prompt_file(package: str, name: str) -> PromptFile:
+    room, _, file = name.rpartition("/")
+    return load_prompt(f"wardround.{room}" if room else package, file)
 
 
 LOOP_PROMPTS = ("digest", "finish_now", "reminder")

@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 
 from wardround.agents.agent import AgentSpec, Hooks
 from wardround.agents.react import REACT
+from wardround.agents.recollection import Memory, Recollection
+from wardround.agents.reflectool import (
+    REFINEMENT_PROMPTS,
+    SELECTION_PROMPTS,
+    CandidateSelection,
+    IterativeRefinement,
+)
 from wardround.agents.reflexion import REFLEXION_PROMPTS, SelfCritique
 from wardround.agents.settings import AgentSettings
 from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising
 from wardround.core import UserError
+from wardround.memory import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One agent by name, not made yet. ``uses`` names the settings that it heeds."""
+    """One agent by name, not made yet: a composition, and the experiences it reads.
+
+    ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
+    settings that it heeds. ``table`` says where the RetroSum paper has it.
+    """
 
     name: str
     title: str
     make: Callable[[AgentSettings], AgentSpec]
+    memory: tuple[Kind, ...] = ()
     uses: tuple[str, ...] = ()
+    table: int = 2
 
 
 def _react(settings: AgentSettings) -> AgentSpec:
@@ -32,7 +47,15 @@ def _reflexion(settings: AgentSettings) -> AgentSpec:
     return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
 
 
-def _summing(*, actor: bool, summariser: bool) -> Callable[[AgentSettings], AgentSpec]:
+def _selection(settings: AgentSettings) -> AgentSpec:
+    return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=SELECTION_PROMPTS)
+
+
+def _refinement(settings: AgentSettings) -> AgentSpec:
+    return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=REFINEMENT_PROMPTS)
+
+
+def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentSettings], AgentSpec]:
     """Return the maker of one row of table 4: who looks back."""
 
     def make(settings: AgentSettings) -> AgentSpec:
@@ -50,7 +73,7 @@ def _summing(*, actor: bool, summariser: bool) -> Callable[[AgentSettings], Agen
 
 
 DEFAULTS = AgentSettings()
-_SUMMARY_SETTINGS = ("window", "final_summary")
+_SUMMARISING = ("window", "final_summary")
 _METHODS = {
     method.name: method
     for method in (
@@ -65,42 +88,100 @@ _METHODS = {
             name="resum",
             title="ReSum: every w turns a summary replaces the history",
             make=_summing(actor=False, summariser=False),
-            uses=_SUMMARY_SETTINGS,
+            uses=_SUMMARISING,
+        ),
+        Method(
+            name="reflectool-cs",
+            title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
+            make=_selection,
+            memory=("tool",),
+            uses=("candidates", "advice"),
+        ),
+        Method(
+            name="reflectool-ir",
+            title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
+            make=_refinement,
+            memory=("tool",),
+            uses=("refinements", "advice"),
+        ),
+        Method(
+            name="reasoningbank",
+            title="ReasoningBank: strategies of similar cases, judged without the truth",
+            make=_react,
+            memory=("reasoning",),
+            uses=("k",),
         ),
         Method(
             name="retrosum",
             title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
-            make=_summing(actor=True, summariser=True),
-            uses=_SUMMARY_SETTINGS,
+            make=_summing(),
+            uses=_SUMMARISING,
+        ),
+        Method(
+            name="retrosum-evolved",
+            title="RetroSum with experiences for the actor and for the summariser",
+            make=_summing(),
+            memory=("actor", "summariser"),
+            uses=(*_SUMMARISING, "k"),
         ),
         Method(
             name="retrosum-actor-only",
-            title="Ablation: the actor keeps its history, the summariser sees only the last w turns",
-            make=_summing(actor=True, summariser=False),
-            uses=_SUMMARY_SETTINGS,
+            title="Ablation: the actor keeps its history, the summariser reads only the last w turns",
+            make=_summing(summariser=False),
+            uses=_SUMMARISING,
+            table=4,
         ),
         Method(
             name="retrosum-summariser-only",
             title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
-            make=_summing(actor=False, summariser=True),
-            uses=_SUMMARY_SETTINGS,
+            make=_summing(actor=False),
+            uses=_SUMMARISING,
+            table=4,
+        ),
+        Method(
+            name="retrosum-evolved-actor",
+            title="Ablation: RetroSum with experiences for the actor only",
+            make=_summing(),
+            memory=("actor",),
+            uses=(*_SUMMARISING, "k"),
+            table=4,
+        ),
+        Method(
+            name="retrosum-evolved-summariser",
+            title="Ablation: RetroSum with experiences for the summariser only",
+            make=_summing(),
+            memory=("summariser",),
+            uses=(*_SUMMARISING, "k"),
+            table=4,
         ),
     )
 }
 
 
-def get_agent(name: str, settings: AgentSettings = DEFAULTS) -> AgentSpec:
-    """Return an agent; UserError names those there are."""
-    method = _METHODS.get(name)
-    if method is None:
-        near = get_close_matches(name, _METHODS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UserError(f"there is no agent {name!r}{hint} There are: {', '.join(_METHODS)}")
+def get_agent(name: str, settings: AgentSettings = DEFAULTS, *, memory: Memory | None = None) -> AgentSpec:
+    """Return an agent. Raises UserError for an unknown name, which names those there are, or where a bank is needed."""
+    method = get_method(name)
+    agent = method.make(settings)
+    hooks, prompts = agent.hooks, agent.prompts
+    if method.memory:
+        if memory is None:
+            raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
+        hooks = (partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice), *hooks)
+        prompts = tuple(dict.fromkeys((*prompts, *(f"memory/served_{kind}" for kind in method.memory))))
     held = asdict(settings)
-    facts = {"settings": {used: held[used] for used in method.uses}}
-    return replace(method.make(settings), name=method.name, title=method.title, facts=facts)
+    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
+    return replace(agent, name=name, title=method.title, hooks=hooks, prompts=prompts, facts=facts)
+
+
+def get_method(name: str) -> Method:
+    """Return a method; UserError names those there are."""
+    if name not in _METHODS:
+        near = get_close_matches(name, _METHODS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UserError(f"there is no agent {name!r}.{hint} There are: {', '.join(_METHODS)}")
+    return _METHODS[name]
 
 
 def list_agents() -> tuple[Method, ...]:
-    """Return all agents, in the order of the paper's tables."""
+    """Return all methods, in the order of the paper's tables."""
     return tuple(_METHODS.values())

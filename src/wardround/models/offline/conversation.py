@@ -11,6 +11,7 @@ from wardround.models.offline.notes import Note, read_notes
 _STEP = re.compile(r"\bStep (\d+) of \d+\b")
 _NOW = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?)\b")
 _SPACE = re.compile(r"\b([a-z_]+_candidates)\b")
+_JOB = re.compile(r"\AYour task now: (\w+)")
 _CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|$)")
 
 
@@ -36,6 +37,12 @@ class Conversation:
     results: tuple[Result, ...]
 
 
+def asked_job(messages: tuple[Message, ...]) -> str:
+    """Return what the last message asks for instead of the next action (summarise, choose ...), or nothing."""
+    found = _JOB.match(messages[-1].content or "") if messages and messages[-1].role == "user" else None
+    return found.group(1) if found else ""
+
+
 def read_conversation(messages: tuple[Message, ...]) -> Conversation:
     """Read a request's messages."""
     opening = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
@@ -49,7 +56,7 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
         now=now.group(1) if now else "",
         space=space.group(1) if space else "",
         step=steps[-1] if steps else 0,
-        notes=tuple(note for text in spoken for note in read_notes(text)),
+        notes=tuple(dict.fromkeys(note for text in spoken for note in read_notes(text))),
         results=_newest_results(later),
     )
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
-from wardround.models.offline.conversation import Conversation, Result, read_conversation
+from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
 from wardround.models.offline.dialect import translated
 from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.plan import Step
@@ -19,6 +19,7 @@ from wardround.models.protocol import Reply, Request
 
 _COUNTS_KEPT = 4096
 _SHIFT = 0.04
+_CRITIQUE = "The plan was followed. Follow it again from the beginning, and look every answer up before finishing."
 
 
 class OfflineModel:
@@ -42,10 +43,7 @@ class OfflineModel:
 
     async def complete(self, request: Request) -> Reply:
         """Say what was found in the newest results and make the calls of the next step."""
-        talk = read_conversation(request.messages)
-        plan = plan_for(talk.space)
-        offered = {schema.name for schema in request.tools}
-        message = _next(plan, talk, offered, request) if offered else _summary(plan, talk)
+        message = _reply(request)
         asked = sum(map(self._count, request.messages)) + sum(map(self._count, request.tools))
         usage = Usage(input_tokens=asked, output_tokens=estimate_tokens(message.wire.decode()))
         reason = "tool_calls" if message.tool_calls else "stop"
@@ -61,11 +59,27 @@ class OfflineModel:
         return known
 
 
+def _reply(request: Request) -> Message:
+    """Do what the last message asks for; by default, the next step."""
+    job = asked_job(request.messages)
+    if job == "choose":
+        return Message(role="assistant", content="The first one is what the plan asks for.\nChoice: 1")
+    if job == "criticise":
+        return Message(role="assistant", content=_CRITIQUE)
+    messages = request.messages[:-1] if job else request.messages
+    talk = read_conversation(messages)
+    plan = plan_for(talk.space)
+    offered = {schema.name for schema in request.tools}
+    return _next(plan, talk, offered, request) if offered else _summary(plan, talk)
+
+
 def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -> Message:
     """Return the reply that follows from the conversation."""
     known = Known(talk.notes, now=talk.now, space=talk.space)
     taken = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
     fresh, again = _learn(taken, known, talk.results) if taken else ([], [])
+    told = {note.line for note in talk.notes}
+    fresh = [note for note in fresh if note.line not in told]  # a summary may have taken them from the same results
     known.add(fresh)
     if again and taken:
         return _say(request, plan, talk.step, f"{taken.name}, another way", fresh, again)

@@ -1,0 +1,100 @@
+"""What an agent may have of a bank: a search that knows whom it is for. Nothing here writes, and nothing sees a target.
+
+The bank's own guards keep back what came from the same patient or from outside training; what they kept back, and what
+was served, is noted in the episode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wardround.agents.agent import Hooks
+from wardround.agents.episode import Episode
+from wardround.agents.served import served_text
+from wardround.core import UserError
+from wardround.memory import Experience, Key, Kind, Recall, Subject, chart_key
+from wardround.retrieval import Encoder
+
+_FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
+_PINNED_SHARE = 0.15
+"""The most of the actor's room that experiences may take: nothing removes them from there."""
+
+
+class ReadableBank(Protocol):
+    """The part of a bank that may be read; ``memory.Bank`` and ``memory.BankState`` are such."""
+
+    def search(self, key: Key, *, kind: Kind, for_subject: Subject, k: int = 1, task: str | None = None) -> Recall:
+        """Return the experiences behind the nearest keys."""
+        ...
+
+    def recall(
+        self, *, kind: Kind, for_subject: Subject, limit: int, task: str | None = None, tool: str | None = None
+    ) -> Recall:
+        """Return the best scored experiences, without a key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A bank to read, and the encoder that its keys were made with."""
+
+    bank: ReadableBank
+    encoder: Encoder
+
+
+class Recollection(Hooks):
+    """Before the first turn: fetch experiences of some kinds by the chart, pin those that are meant for the actor.
+
+    ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are asked for.
+    """
+
+    def __init__(self, memory: Memory, *, kinds: Sequence[Kind], k: int, advice: int) -> None:
+        self._memory = memory
+        self._kinds = tuple(kinds)
+        self._k = k
+        self._advice = advice
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Fetch, note, pin."""
+        chart = _chart(episode)
+        subject = Subject.of_chart(chart)
+        keyed = [kind for kind in self._kinds if kind != "tool"]
+        if keyed:
+            key = await asyncio.to_thread(chart_key, self._memory.encoder, chart)
+            for kind in keyed:
+                self._search(episode, key, kind, subject)
+        if "tool" in self._kinds:
+            self._recall(episode, subject)
+        for pinned in _FOR_THE_ACTOR:
+            text = served_text(episode, pinned, share=_PINNED_SHARE) if pinned in self._kinds else ""
+            if text:
+                episode.pin(text)
+
+    def _search(self, episode: Episode, key: Key, kind: Kind, subject: Subject) -> None:
+        task = episode.task or None
+        found = self._memory.bank.search(key, kind=kind, for_subject=subject, k=self._k, task=task)
+        episode.lessons[kind] = found.experiences
+        episode.recorder.note("experiences", {"kind": kind, "task": episode.task, "k": self._k, **found.facts()})
+
+    def _recall(self, episode: Episode, subject: Subject) -> None:
+        task = episode.task or None
+        advice: list[Experience] = []
+        for schema in episode.schemas:
+            found = self._memory.bank.recall(
+                kind="tool", for_subject=subject, limit=self._advice, task=task, tool=schema.name
+            )
+            advice += found.experiences
+            if found.matches or any(found.withheld.values()):
+                detail = {"kind": "tool", "tool": schema.name, "task": episode.task, **found.facts()}
+                episode.recorder.note("experiences", detail)
+        episode.lessons["tool"] = tuple(advice)
+
+
+def _chart(episode: Episode) -> Any:
+    chart = getattr(episode.environment, "chart", None)
+    if chart is None:
+        raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
+    return chart

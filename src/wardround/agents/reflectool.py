@@ -1,0 +1,187 @@
+"""ReflecTool (Liao et al., 2025): a proposed action is verified before anything is executed, with advice per tool.
+
+*Candidate selection*: n actions are sampled from one prompt, the model chooses one. *Iterative refinement*: the model
+reviews its own proposal until it leaves it as it is. Exactly one action is executed per turn; the others are recorded
+as ``candidate`` and the model never sees their results, because there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wardround.agents.beside import prompt_text
+from wardround.agents.episode import Asked, Episode
+from wardround.agents.reductions import cut_text
+from wardround.agents.served import served_text
+from wardround.agents.tokens import count_message
+from wardround.core import Message, ProviderError, ToolCall
+
+SELECTION_PROMPTS = ("choose", "memory/served_tool")
+REFINEMENT_PROMPTS = ("review", "memory/served_tool")
+_ADVICE_SHARE = 0.08
+_LISTING_SHARE = 0.15
+_FRAME_TOKENS = 200
+_VERIFIER_TOKENS = 1024
+"""The longest reply of a choice: it is a number and a reason."""
+_CHOICE = re.compile(r"choice[\s*_`]*[:：]?[\s*_`]*(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSelection:
+    """Samples ``candidates`` actions and returns the one the model chooses. Equal actions need no choice."""
+
+    candidates: int
+
+    async def __call__(self, episode: Episode) -> Asked:
+        """Decide the next action."""
+        prompt = episode.render(reserve=_reserve(episode))
+        tokens = episode.rendered_tokens
+        sampled = await self._sample(episode, prompt)
+        distinct = list({_identity(asked): asked for asked in reversed(sampled)}.values())[::-1]
+        chosen = distinct[0] if len(distinct) == 1 else await self._chosen(episode, prompt, tokens, distinct)
+        for asked in sampled:
+            if asked is not chosen:
+                episode.record(asked, "candidate")
+        return chosen
+
+    async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Asked]:
+        """Ask n times at once, each under its own seed; some may fail, not all."""
+        asking = (
+            episode.ask(prompt, settings=_seeded(episode, number), counted=episode.rendered_tokens)
+            for number in range(self.candidates)
+        )
+        came = await asyncio.gather(*asking, return_exceptions=True)
+        failed = [error for error in came if isinstance(error, BaseException)]
+        wrong = [error for error in failed if not isinstance(error, ProviderError)]
+        sampled = [asked for asked in came if isinstance(asked, Asked)]
+        if wrong or not sampled:
+            raise (wrong or failed)[0]
+        if failed:
+            episode.recorder.note("choice", {"turn": episode.turn, "sampled": len(sampled), "failed": str(failed[0])})
+        return sampled
+
+    async def _chosen(
+        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, distinct: Sequence[Asked]
+    ) -> Asked:
+        texts = [_action_text(asked.reply.message) for asked in distinct]
+        tools = frozenset(call.name for asked in distinct for call in asked.reply.message.tool_calls)
+        question = Message(
+            role="user",
+            content=prompt_text(
+                "choose",
+                actions=_fitted(episode, texts),
+                advice=served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools),
+            ),
+        )
+        settings = replace(episode.settings, max_output_tokens=min(_VERIFIER_TOKENS, episode.limits.reply_tokens))
+        counted = tokens + count_message(episode.counter, question)
+        detail: dict[str, Any] = {"turn": episode.turn, "distinct": len(distinct)}
+        try:
+            asked = await episode.ask((*prompt, question), schemas=(), settings=settings, counted=counted)
+        except ProviderError as error:
+            episode.recorder.note("choice", {**detail, "chosen": 1, "failed": str(error)})
+            return distinct[0]
+        episode.record(asked, "choose")
+        number = _choice(asked.reply.message.content or "", len(distinct))
+        unread = {} if number else {"unreadable": (asked.reply.message.content or "")[:200]}
+        episode.recorder.note("choice", {**detail, "chosen": number or 1, **unread})
+        return distinct[(number or 1) - 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterativeRefinement:
+    """Proposes an action and has it reviewed, at most ``refinements`` times, until the review repeats it."""
+
+    refinements: int
+
+    async def __call__(self, episode: Episode) -> Asked:
+        """Decide the next action."""
+        prompt = episode.render(reserve=_reserve(episode))
+        tokens = episode.rendered_tokens
+        proposal = await episode.ask(prompt, counted=tokens)
+        for number in range(1, self.refinements + 1):
+            if not proposal.reply.message.tool_calls:
+                return proposal
+            reviewed = await self._reviewed(episode, prompt, tokens, proposal, number)
+            if reviewed is None:
+                return proposal
+            episode.record(proposal, "candidate")
+            proposal = reviewed
+        return proposal
+
+    async def _reviewed(
+        self, episode: Episode, prompt: tuple[Message, ...], tokens: int, proposal: Asked, number: int
+    ) -> Asked | None:
+        """Return a changed proposal, or None where the review keeps the one there is."""
+        message = proposal.reply.message
+        tools = frozenset(call.name for call in message.tool_calls)
+        advice = served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools)
+        [action] = _fitted(episode, [_action_text(message)])
+        question = Message(role="user", content=prompt_text("review", action=action, advice=advice))
+        detail: dict[str, Any] = {"turn": episode.turn, "review": number}
+        try:
+            counted = tokens + count_message(episode.counter, question)
+            asked = await episode.ask((*prompt, question), counted=counted)
+        except ProviderError as error:
+            episode.recorder.note("refinement", {**detail, "changed": False, "failed": str(error)})
+            return None
+        changed = bool(asked.reply.message.tool_calls) and _identity(asked) != _identity(proposal)
+        episode.recorder.note("refinement", {**detail, "changed": changed})
+        if not changed:
+            episode.record(asked, "reflect")
+            return None
+        return asked
+
+
+def _reserve(episode: Episode) -> int:
+    """Return the tokens that the verifier's question may add to the actor's prompt."""
+    return int(episode.room() * (_ADVICE_SHARE + _LISTING_SHARE)) + _FRAME_TOKENS
+
+
+def _seeded(episode: Episode, number: int) -> Any:
+    """Return the episode's settings under another seed for every sample after the first."""
+    seed = episode.settings.seed
+    if number == 0 or seed is None:
+        return episode.settings
+    return replace(episode.settings, seed=(seed + number) % 2**31)
+
+
+def _identity(asked: Asked) -> object:
+    """Return what makes two actions the same: the calls in order, or the text where there is none."""
+    message = asked.reply.message
+    return tuple(map(_call_identity, message.tool_calls)) or (message.content or "").strip()
+
+
+def _call_identity(call: ToolCall) -> tuple[str, str]:
+    try:
+        return call.name, json.dumps(json.loads(call.arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return call.name, call.arguments
+
+
+def _action_text(message: Message) -> str:
+    said = (message.content or "").strip()
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join([*([said] if said else []), *(calls or ["(no tool call: this would be the final text)"])])
+
+
+def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
+    """Cut actions so that all of them fit their share."""
+    share = int(episode.room() * _LISTING_SHARE) // len(texts)
+    return [cut_text(text, episode.counter, share, notice=_cut_notice) for text in texts]
+
+
+def _cut_notice(left: int, lines: int) -> str:
+    return f"[cut for room: {left:,} of {lines:,} lines are left]"
+
+
+def _choice(text: str, most: int) -> int | None:
+    """Return the number that a reply chooses, the last one it names; None if it names none that there is."""
+    found = _CHOICE.findall(text) or re.findall(r"\A\W*(\d+)\W*\Z", text)
+    number = int(found[-1]) if found else 0
+    return number if 1 <= number <= most else None
