@@ -16,7 +16,7 @@ from wardround.records import IngestSettings, Store, audit_leaks
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
-  wardround audit leaks --store store --sample 10006,2164-10-25T08:00
+  wardround audit leaks --store store --sample 12345678,2150-01-31T08:00
 """
 
 
@@ -83,4 +83,4 @@ def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
         try:
             yield int(subject), parse_time(moment)
         except ValueError as error:
-            raise UserError(f"{text!r} is not SUBJECT,TIME (for example 10006,2164-10-25T08:00): {error}") from error
+            raise UserError(f"{text!r} is not SUBJECT,TIME (for example 12345678,2150-01-31T08:00): {error}") from error

@@ -65,6 +65,9 @@ def _print(folder: RunFolder, summary: RunSummary) -> None:
         print(assumption)
     print()
     print(render_table(summary.rows))
+    for best in summary.best:
+        values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
+        print(f"{best.contender}, {best.task}, Best@K F1: {values}")
     for row in summary.comparisons:
         test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
         print(f"{row.contender} against {row.baseline}, {row.task}: {test.difference.estimate:+.3f} F1, p (Holm) {p}")

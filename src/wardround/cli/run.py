@@ -16,6 +16,9 @@ EXAMPLES = """
   wardround run --benchmark bench --store store --out run
   wardround run --benchmark bench --store store --agent react --model openai/qwen3-30b \\
       --base-url http://127.0.0.1:8000/v1 --task diagnoses transfers --limit 20 --out run
+  wardround run --benchmark bench --store store --model relay:folder --limit 1 --out run
+      you are the model: for each folder/<n>.request.json write folder/<n>.reply.json, {"content": "..."} or
+      {"tool_calls": [{"name": "...", "arguments": {}}]}
   wardround run --resume run
   wardround run --resume run --retry-errors
 """

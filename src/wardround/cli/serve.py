@@ -17,10 +17,10 @@ from wardround.records import Store
 from wardround.tools import Environment
 
 EXAMPLES = """
-  wardround serve mcp --store store --subject 10006 --as-of "2164-10-25 08:00"
+  wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart on standard input and output, for an MCP client that starts this command
   wardround serve mcp --store store --http --charts charts.jsonl
-      many charts over HTTP; a line per chart: {"token": "...", "subject_id": 10006, "as_of": "2164-10-25 08:00"}
+      many charts over HTTP; a line per chart: {"token": "...", "subject_id": 12345678, "as_of": "2150-01-31 08:00"}
 """
 
 
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             as_of = parse_time(moment)
         except ValueError as error:
-            raise UserError(f"{moment!r} is not a time such as '2164-10-25 08:00': {error}") from error
+            raise UserError(f"{moment!r} is not a time such as '2150-01-31 08:00': {error}") from error
         chart = store.chart(subject, as_of, policy=arguments.policy)
         environment = Environment(chart, candidates=spaces, max_result_tokens=arguments.result_tokens)
         return Session(environment, name="outside", limits=SessionLimits(calls=sys.maxsize))
