@@ -22,7 +22,7 @@ from pathlib import Path
 
 from wardround.core import to_microseconds
 
-STORE_VERSION = 2
+STORE_VERSION = 3
 MANIFEST = "manifest.json"
 SUBJECTS = "subjects.npy"
 EVENT = "_event"
