@@ -90,6 +90,16 @@ def test_an_unknown_model_and_agent(synthetic_store_path: Path, synthetic_benchm
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
+def test_folders_in_each_others_place(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    new = ("run", "--out", tmp_path / "run", "--benchmark")
+    assert "not that of a store" in refused(*new, synthetic_benchmark_path, "--store", synthetic_benchmark_path)
+    assert "no benchmark" in refused(*new, synthetic_store_path, "--store", synthetic_store_path)
+    assert "no run" in refused("report", synthetic_benchmark_path)
+    assert "no run" in refused("report", synthetic_store_path)
+
+
 def test_values_out_of_range(synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path) -> None:
     new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
     assert "limit must be at least 1" in refused(*new, "--limit", "-1")

@@ -71,6 +71,8 @@ class Store:
             manifest = json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
             raise UserError(f"{file}: the manifest is damaged; ingest again into another folder") from None
+        if "version" not in manifest:
+            raise UserError(f"{path}: {MANIFEST} is not that of a store; is this a benchmark or a run?")
         if manifest["version"] != STORE_VERSION:
             raise UserError(f"{path}: a store of version {manifest['version']}, expected {STORE_VERSION}; ingest again")
         return cls(path, load_source_spec(path / "spec"), manifest)

@@ -61,6 +61,8 @@ class RunFolder:
             manifest = json.loads(file.read_text())
         except ValueError as error:
             raise UserError(f"the manifest of the run {str(path)!r} cannot be read: {error}") from error
+        if "settings_sha256" not in manifest:
+            raise UserError(f"no run in {str(path)!r}: its manifest.json is of something else (a store, a benchmark?)")
         if manifest.get("schema") != SCHEMA:
             raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {SCHEMA}")
         return cls(path=path, manifest=manifest)
