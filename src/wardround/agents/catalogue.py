@@ -28,7 +28,7 @@ class Method:
     """One agent by name, not made yet: a composition, and the experiences it reads.
 
     ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
-    settings that it heeds. ``table`` says where the RetroSum paper has it.
+    settings that it heeds. ``tables`` are those of the RetroSum paper that have it.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Method:
     make: Callable[[AgentSettings], AgentSpec]
     memory: tuple[Kind, ...] = ()
     uses: tuple[str, ...] = ()
-    table: int = 2
+    tables: tuple[int, ...] = (2,)
 
 
 def _react(settings: AgentSettings) -> AgentSpec:
@@ -89,6 +89,7 @@ _METHODS = {
             title="ReSum: every w turns a summary replaces the history",
             make=_summing(actor=False, summariser=False),
             uses=_SUMMARISING,
+            tables=(2, 4),
         ),
         Method(
             name="reflectool-cs",
@@ -116,6 +117,7 @@ _METHODS = {
             title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
             make=_summing(),
             uses=_SUMMARISING,
+            tables=(2, 4),
         ),
         Method(
             name="retrosum-evolved",
@@ -123,20 +125,21 @@ _METHODS = {
             make=_summing(),
             memory=("actor", "summariser"),
             uses=(*_SUMMARISING, "k"),
+            tables=(2, 4),
         ),
         Method(
             name="retrosum-actor-only",
             title="Ablation: the actor keeps its history, the summariser reads only the last w turns",
             make=_summing(summariser=False),
             uses=_SUMMARISING,
-            table=4,
+            tables=(4,),
         ),
         Method(
             name="retrosum-summariser-only",
             title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
             make=_summing(actor=False),
             uses=_SUMMARISING,
-            table=4,
+            tables=(4,),
         ),
         Method(
             name="retrosum-evolved-actor",
@@ -144,7 +147,7 @@ _METHODS = {
             make=_summing(),
             memory=("actor",),
             uses=(*_SUMMARISING, "k"),
-            table=4,
+            tables=(4,),
         ),
         Method(
             name="retrosum-evolved-summariser",
@@ -152,7 +155,7 @@ _METHODS = {
             make=_summing(),
             memory=("summariser",),
             uses=(*_SUMMARISING, "k"),
-            table=4,
+            tables=(4,),
         ),
     )
 }

@@ -69,7 +69,10 @@ def _tools(arguments: argparse.Namespace) -> Rows:
 
 
 def _agents(arguments: argparse.Namespace) -> Rows:
-    return [{"agent": agent.name, "title": agent.title} for agent in list_agents()]
+    return [
+        {"agent": method.name, "reads experiences": ", ".join(method.memory) or "none", "title": method.title}
+        for method in list_agents()
+    ]
 
 
 def _benchmarks(arguments: argparse.Namespace) -> Rows:

@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
     "bench": ("wardround.cli.bench", "build or show a benchmark"),
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
+    "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
+    "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
     "report": ("wardround.cli.report", "score a run and write its HTML report"),
     "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
     "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),

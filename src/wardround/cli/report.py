@@ -53,12 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
-    _print(folder, summary)
+    print_summary(folder, summary)
     print(f"\nreport: {page.resolve()}")
     return 0
 
 
-def _print(folder: RunFolder, summary: RunSummary) -> None:
+def print_summary(folder: RunFolder, summary: RunSummary) -> None:
+    """Print the table and the paired tests."""
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}")
     for assumption in folder.manifest.get("assumptions", ()):

@@ -1,6 +1,7 @@
 """Runs: agents x models x tasks x samples as one resumable folder, its scores, comparisons and report."""
 
 from wardround.runs.analyses import Point, points_of
+from wardround.runs.evolve import Evolution, evolve
 from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
@@ -13,6 +14,7 @@ __all__ = [
     "Comparison",
     "Counts",
     "EpisodeKey",
+    "Evolution",
     "Point",
     "RunFolder",
     "RunSettings",
@@ -21,6 +23,7 @@ __all__ = [
     "by_contender",
     "compare",
     "episode_keys",
+    "evolve",
     "execute",
     "points_of",
     "read_results",

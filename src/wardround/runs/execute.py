@@ -21,6 +21,7 @@ from wardround.agents import AgentSpec, get_agent
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records import Store
+from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries
@@ -43,10 +44,12 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     keys = [str(key) for key in episode_keys(settings, benchmark)]
     if not keys:
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
+    bank = bank_facts(settings)
+    agents = () if outside else _agents(settings, bank, store)
     if not outside:
         asyncio.run(_check(settings, store))
-    agents = () if outside else tuple(get_agent(name) for name in settings.agents)
-    folder = RunFolder.create(path, settings, _facts(settings, store, benchmark, agents, len(keys)))
+    facts = {**_facts(settings, store, benchmark, agents, len(keys)), "bank": bank}
+    folder = RunFolder.create(path, settings, facts)
     queue = WorkQueue(folder.queue)
     queue.add(keys)
     queue.close()
@@ -91,8 +94,6 @@ def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[Episod
 
 
 async def _check(settings: RunSettings, store: Store) -> None:
-    for name in settings.agents:
-        get_agent(name)
     models = open_models(settings, store)
     try:
         for model in models.values():
@@ -102,6 +103,11 @@ async def _check(settings: RunSettings, store: Store) -> None:
     finally:
         for model in models.values():
             await model.close()
+
+
+def _agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
+    memory = open_memory(settings, bank, store)
+    return tuple(get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents)
 
 
 def _facts(

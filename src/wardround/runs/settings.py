@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from wardround.agents import AgentSettings
 from wardround.core import Price, UserError, derive_seed
 
 _SEPARATOR = "|"
@@ -18,7 +19,9 @@ class RunSettings:
     """Settings of one run: agents x models x tasks x samples x epochs.
 
     ``context_tokens`` and ``turns`` are each agent's budget; ``limit`` caps the samples per task (None: all).
-    ``api_key_variable`` names an environment variable; the key itself is never written down.
+    ``api_key_variable`` names an environment variable; the key itself is never written down. ``bank`` is a file of
+    experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by. From ``window`` to
+    ``final_summary``: see :class:`wardround.agents.AgentSettings`.
     """
 
     benchmark: str
@@ -41,8 +44,19 @@ class RunSettings:
     reply_tokens: int = 4_096
     temperature: float | None = 0.7
     top_p: float | None = 0.8
+    bank: str | None = None
+    encoder: str = "lexical"
+    encoder_url: str | None = None
+    window: int = AgentSettings().window
+    k: int = AgentSettings().k
+    advice: int = AgentSettings().advice
+    candidates: int = AgentSettings().candidates
+    refinements: int = AgentSettings().refinements
+    trials: int = AgentSettings().trials
+    final_summary: bool = False
 
     def __post_init__(self) -> None:
+        _ = self.agent_settings
         for name in ("epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -63,6 +77,11 @@ class RunSettings:
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise UserError(f"top_p must be above 0 and at most 1, not {self.top_p!r}")
 
+    @property
+    def agent_settings(self) -> AgentSettings:
+        """The settings of the methods; raises UserError where one is out of range."""
+        return AgentSettings(**{field.name: getattr(self, field.name) for field in fields(AgentSettings)})
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
@@ -79,7 +98,9 @@ class RunSettings:
 
     def resolved(self) -> RunSettings:
         """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
-        return replace(self, benchmark=str(Path(self.benchmark).resolve()), store=str(Path(self.store).resolve()))
+        benchmark, store = (str(Path(path).resolve()) for path in (self.benchmark, self.store))
+        bank = None if self.bank is None else str(Path(self.bank).resolve())
+        return replace(self, benchmark=benchmark, store=store, bank=bank)
 
     @property
     def known_price(self) -> Price | None:

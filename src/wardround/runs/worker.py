@@ -17,9 +17,11 @@ from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, get_task, render_prompt
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
+from wardround.models import Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
 from wardround.records import Store
+from wardround.runs.banks import open_memory
 from wardround.runs.folder import RunFolder
+from wardround.runs.guard import data_use_guard
 from wardround.runs.queue import LEASE_SECONDS, WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.tools import Environment
@@ -97,7 +99,7 @@ class Worker:
 
     def _prompt(self, sample: Sample) -> Prompt:
         task = get_task(sample.task)
-        return Prompt(user=render_prompt(task, sample, self.benchmark.space(task)))
+        return Prompt(user=render_prompt(task, sample, self.benchmark.space(task)), task=task.name)
 
 
 async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
@@ -134,6 +136,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
     settings = folder.settings
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
+    memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
     return Worker(
         folder=folder,
@@ -144,16 +147,14 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         log=EpisodeLog(folder.new_log()),
         earlier=earlier,
         models=open_models(settings, store, concurrency),
-        agents={name: get_agent(name) for name in settings.agents},
+        agents={name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents},
         samples={sample.id: sample for sample in benchmark.all_samples},
     )
 
 
 def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
     """Open every model of a run behind the data-use guard of its store's source; one endpoint serves them all."""
-    guard = DataUseGuard(
-        sensitivity=store.manifest.get("sensitivity", store.spec.sensitivity), permitted=settings.permitted_endpoints
-    )
+    guard = data_use_guard(settings, store)
     key = _api_key(settings)
     endpoint = None
     if settings.base_url is not None:

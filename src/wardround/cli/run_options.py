@@ -1,0 +1,145 @@
+"""Arguments that every command that plays episodes shares, and the settings they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wardround.agents import list_agents
+from wardround.benchmarks import STRATA
+from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError
+from wardround.runs import Counts, RunFolder, RunSettings, execute, start
+
+DEFAULTS = RunSettings(benchmark="", store="")
+
+
+def add_run_options(parser: argparse.ArgumentParser, *, agents: Sequence[str], split: str | None = None) -> None:
+    """Declare them. ``agents``: those that play by default; ``split``: the only one there is, not asked for."""
+    what = parser.add_argument_group("what")
+    what.add_argument("--benchmark", type=Path, help="folder of a built benchmark")
+    what.add_argument("--store", type=Path, help="folder of the store it was built from")
+    what.add_argument("--out", type=Path, help="folder of the new run")
+    what.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run; its own settings hold")
+    what.add_argument("--retry-errors", action="store_true", help="with --resume: play episodes again that failed")
+    what.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
+    if split is None:
+        what.add_argument("--split", default=DEFAULTS.split, choices=["train", "dev", "test"], help="which samples")
+    else:
+        parser.set_defaults(split=split)
+    what.add_argument("--stratum", nargs="+", default=[], choices=STRATA, help="only these strata")
+    what.add_argument("--limit", type=int, help="at most this many samples per task")
+    what.add_argument("--epochs", type=int, default=DEFAULTS.epochs, help="repeats of every sample, each with its seed")
+    what.add_argument("--seed", type=int, default=DEFAULTS.seed, help="seed of everything random")
+    _add_who(parser.add_argument_group("who"), agents)
+    _add_how(parser.add_argument_group("how"))
+    _add_methods(parser.add_argument_group("methods"))
+
+
+def _add_who(who: argparse._ArgumentGroup, agents: Sequence[str]) -> None:
+    names = ", ".join(entry.name for entry in list_agents())
+    who.add_argument("--agent", nargs="+", default=list(agents), help=f"agents: {names}")
+    who.add_argument(
+        "--model", nargs="+", default=list(DEFAULTS.models), help="models (wardround list models), e.g. openai/<name>"
+    )
+    who.add_argument("--base-url", help="an OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1")
+    who.add_argument("--api-key-variable", metavar="NAME", help="environment variable that holds the endpoint's key")
+    who.add_argument(
+        "--permit-endpoint", nargs="+", default=[], metavar="URL", help="record text may be sent there (you declare it)"
+    )
+    who.add_argument("--price", type=_price, default=(), help="input,output[,cached] US dollars per million tokens")
+
+
+def _add_how(how: argparse._ArgumentGroup) -> None:
+    how.add_argument("--turns", type=int, default=DEFAULTS.turns, help="turn limit of an episode")
+    how.add_argument("--context-tokens", type=int, default=DEFAULTS.context_tokens, help="context budget")
+    how.add_argument("--result-tokens", type=int, default=DEFAULTS.result_tokens, help="budget of one tool result")
+    how.add_argument("--reply-tokens", type=int, default=DEFAULTS.reply_tokens, help="longest reply")
+    how.add_argument("--temperature", type=float, default=DEFAULTS.temperature, help="sampling temperature")
+    how.add_argument("--top-p", type=float, default=DEFAULTS.top_p, help="nucleus sampling")
+    how.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes")
+    how.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
+
+
+def _add_methods(methods: argparse._ArgumentGroup) -> None:
+    methods.add_argument("--bank", type=Path, help="bank of experiences (wardround evolve), for methods that read one")
+    methods.add_argument("--encoder", default=DEFAULTS.encoder, help="what makes the keys of experiences")
+    methods.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint")
+    methods.add_argument("--window", type=int, default=DEFAULTS.window, help="turns between two summaries")
+    methods.add_argument("--k", type=int, default=DEFAULTS.k, help="episodes whose experiences are retrieved")
+    methods.add_argument("--advice", type=int, default=DEFAULTS.advice, help="pieces of advice per tool")
+    methods.add_argument("--candidates", type=int, default=DEFAULTS.candidates, help="sampled actions (reflectool-cs)")
+    methods.add_argument("--refinements", type=int, default=DEFAULTS.refinements, help="reviews (reflectool-ir)")
+    methods.add_argument("--trials", type=int, default=DEFAULTS.trials, help="attempts (reflexion)")
+
+
+def open_run(arguments: argparse.Namespace, **changes: Any) -> RunFolder:
+    """Open the run to resume, or make a new one; ``changes`` are settings that have no argument of their own."""
+    if arguments.workers < 1 or arguments.concurrency < 1:
+        raise UserError("--workers and --concurrency must be at least 1")
+    if arguments.resume:
+        return RunFolder.open(arguments.resume)
+    missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
+    if missing:
+        raise UserError(f"a new run needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
+    return start(arguments.out, replace(_settings(arguments), **changes))
+
+
+def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
+    """Play everything that is not finished, showing how far it is."""
+    progress = TerminalProgress()
+    counts = execute(
+        folder,
+        workers=arguments.workers,
+        concurrency=arguments.concurrency,
+        report=progress,
+        retry_errors=arguments.retry_errors,
+    )
+    progress.close()
+    print(f"{counts.done:,} of {counts.total:,} episodes done: {folder.path}")
+    return counts
+
+
+def _settings(arguments: argparse.Namespace) -> RunSettings:
+    return RunSettings(
+        benchmark=str(arguments.benchmark),
+        store=str(arguments.store),
+        tasks=tuple(arguments.task),
+        split=arguments.split,
+        strata=tuple(arguments.stratum),
+        limit=arguments.limit,
+        agents=tuple(arguments.agent),
+        models=tuple(arguments.model),
+        base_url=arguments.base_url,
+        api_key_variable=arguments.api_key_variable,
+        permitted_endpoints=tuple(arguments.permit_endpoint),
+        price=arguments.price,
+        epochs=arguments.epochs,
+        seed=arguments.seed,
+        turns=arguments.turns,
+        context_tokens=arguments.context_tokens,
+        result_tokens=arguments.result_tokens,
+        reply_tokens=arguments.reply_tokens,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        bank=None if arguments.bank is None else str(arguments.bank),
+        encoder=arguments.encoder,
+        encoder_url=arguments.encoder_url,
+        window=arguments.window,
+        k=arguments.k,
+        advice=arguments.advice,
+        candidates=arguments.candidates,
+        refinements=arguments.refinements,
+        trials=arguments.trials,
+    )
+
+
+def _price(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not input,output[,cached]") from None

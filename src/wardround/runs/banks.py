@@ -1,0 +1,60 @@
+"""The bank of a run: opened for reading, at the revision it had when the run was made.
+
+So a run that is resumed later serves what it served at first, whatever was added to the bank since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wardround.agents import Memory
+from wardround.core import UserError, content_hash
+from wardround.memory import Bank, BankState
+from wardround.records import Store
+from wardround.retrieval import Encoder, open_encoder
+from wardround.runs.guard import data_use_guard
+from wardround.runs.settings import RunSettings
+
+
+def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
+    """Return what the manifest says of the bank (revision, hash of what it serves), or None without one."""
+    if settings.bank is None:
+        return None
+    with Bank.open(Path(settings.bank), writable=False) as bank:
+        state = bank.at(revision=bank.revision)
+    return {
+        "revision": state.revision,
+        "sha256": state_hash(state),
+        "experiences": len(state),
+        "encoder": state.encoder,
+    }
+
+
+def state_hash(state: BankState) -> str:
+    """Hash everything a bank would serve."""
+    return content_hash(sorted((one.to_json() for one in state.experiences), key=lambda body: str(body["id"])))
+
+
+def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: Store) -> Memory | None:
+    """Open the bank as the manifest describes it; UserError where the file holds something else by now."""
+    if settings.bank is None or facts is None:
+        return None
+    with Bank.open(Path(settings.bank), writable=False) as bank:
+        if bank.revision < facts["revision"]:
+            raise UserError(f"the bank {settings.bank!r} is older than the one this run was made with")
+        state = bank.at(revision=facts["revision"])
+    if state_hash(state) != facts["sha256"]:
+        raise UserError(f"the bank {settings.bank!r} is not the one this run was made with")
+    return Memory(bank=state, encoder=open_run_encoder(settings, store, state.encoder))
+
+
+def open_run_encoder(settings: RunSettings, store: Store, identity: str | None) -> Encoder:
+    """Open the encoder behind the data-use guard; UserError where a bank's keys (``identity``) are another one's."""
+    encoder = open_encoder(settings.encoder, base_url=settings.encoder_url, guard=data_use_guard(settings, store))
+    if identity not in (None, encoder.identity):
+        raise UserError(
+            f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: give the same --encoder"
+        )
+    return encoder
