@@ -4,11 +4,12 @@ Knows no record, no tool and no task.
 """
 
 from wardround.codes.abbreviations import load_abbreviations
-from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_words, plain_code
+from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_phrases, load_ccs_words, plain_code
 from wardround.codes.drug_names import normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
 from wardround.codes.labels import LabelSet, distinct_labels, normalise_label
 from wardround.codes.user_codes import UserCodes, add_user_codes, how_to_add, read_user_codes, user_codes
+from wardround.codes.word_roots import plain_words
 
 __all__ = [
     "Category",
@@ -21,11 +22,13 @@ __all__ = [
     "how_to_add",
     "load_abbreviations",
     "load_ccs",
+    "load_ccs_phrases",
     "load_ccs_words",
     "load_drugs",
     "normalise_drug_name",
     "normalise_label",
     "plain_code",
+    "plain_words",
     "read_user_codes",
     "user_codes",
 ]

@@ -142,14 +142,30 @@ def _read(name: str) -> str:
 
 @cache
 def load_ccs_words(kind: Kind) -> Mapping[str, tuple[str, ...]]:
-    """Label -> rows of the words that the titles of its codes use, one row per block of codes; for searching."""
+    """Label -> what its content is called, for searching: phrases of clinicians, inclusion terms, words of code titles.
+
+    The words of titles come one row per block of codes.
+    """
     grouper = _packaged(kind)
     rows: dict[str, list[str]] = {}
-    for line in _read(f"ccs_{kind}_words").splitlines():
+    lines = _read(f"ccs_{kind}_words").splitlines()
+    lines += _read("ccs_diagnoses_terms").splitlines() if kind == "diagnoses" else []
+    for line in lines:
         number, _, words = line.partition("\t")
         if not line.startswith("#"):
             rows.setdefault(grouper.categories[int(number)].label, []).append(words)
+    for phrase, label in load_ccs_phrases(kind):
+        rows.setdefault(label, []).append(phrase)
     return MappingProxyType({label: tuple(found) for label, found in rows.items()})
+
+
+@cache
+def load_ccs_phrases(kind: Kind) -> tuple[tuple[str, str], ...]:
+    """(phrase, label) rows of our own table: abbreviations, eponyms, lay words, histologies, devices, shorthand."""
+    categories = _packaged(kind).categories
+    text = (files("wardround.codes") / "data" / "ccs_phrases.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if line.startswith(f"{kind}\t"))
+    return tuple((phrase, categories[int(number)].label) for _, phrase, number in rows)
 
 
 def parse_table(kind: Kind, text: str) -> CodeGrouper:

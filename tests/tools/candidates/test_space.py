@@ -97,7 +97,8 @@ def test_meaning_forgives_spelling_too(ccs_spaces: dict[str, CandidateSpace], ty
 def test_meaning_says_why(ccs_spaces: dict[str, CandidateSpace], units: CandidateSpace) -> None:
     match = ccs_spaces["diagnoses"].by_meaning("HTN", 1)[0]
     assert "hypertension" in match.label.casefold()
-    assert "hypertension" in match.why
+    assert match.why == "known as 'htn'"
+    assert "hypertension" in ccs_spaces["diagnoses"].by_meaning("HTN for years", 1)[0].why
     assert labels_of(units.by_meaning("recovery", 1)) == ["PACU"]
     assert labels_of(units.by_meaning("MICU", 1)) == ["Medical Intensive Care Unit (MICU)"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wardround.codes import LabelSet, normalise_label
 from wardround.tools.candidates.blocks import pack_texts, unpack_texts
+from wardround.tools.candidates.phrases import PhraseIndex
 from wardround.tools.candidates.postings import Postings
 from wardround.tools.candidates.trigrams import TrigramIndex
 from wardround.tools.candidates.words import WordIndex
@@ -24,6 +25,7 @@ class SpaceIndex:
     owners: NDArray[np.int32]
     trigrams: TrigramIndex
     meanings: WordIndex
+    phrases: PhraseIndex
     _text: str = field(init=False, repr=False, compare=False)
     _lengths: NDArray[np.int64] = field(init=False, repr=False, compare=False)
     _starts: NDArray[np.int64] = field(init=False, repr=False, compare=False)
@@ -42,13 +44,14 @@ class SpaceIndex:
         spelled |= {(normalise_label(alias), numbers[label]) for alias, label in labels.aliases.items()}
         rows = sorted(spelled)
         names = tuple(text for text, _ in rows)
-        described = ((numbers[label], text) for label, texts in descriptions.items() for text in texts)
-        own = ((number, text) for text, number in rows)
+        described = [(numbers[label], text) for label, texts in descriptions.items() for text in texts]
+        own = [(number, text) for text, number in rows]
         return cls(
             names=names,
             owners=np.array([number for _, number in rows], dtype=np.int32),
             trigrams=TrigramIndex.build(names),
             meanings=WordIndex.build((*described, *own), len(labels)),
+            phrases=PhraseIndex.build(described),
         )
 
     def containing(self, wanted: str) -> NDArray[np.int64]:
@@ -73,6 +76,8 @@ class SpaceIndex:
             "owners": self.owners,
             "vocabulary": pack_texts(self.meanings.vocabulary),
             "word_owners": self.meanings.owners,
+            "phrase_keys": self.phrases.keys,
+            "phrase_owners": self.phrases.owners,
             **_as_arrays("trigram", self.trigrams.postings),
             **_as_arrays("word", self.meanings.postings),
             **_as_arrays("spelling", self.meanings.spellings.postings),
@@ -93,6 +98,7 @@ class SpaceIndex:
                 label_count=label_count,
                 spellings=TrigramIndex(postings=_postings("spelling", arrays, len(vocabulary))),
             ),
+            phrases=PhraseIndex(keys=arrays["phrase_keys"], owners=arrays["phrase_owners"]),
         )
 
 

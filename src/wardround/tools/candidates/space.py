@@ -11,20 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from wardround.codes import LabelSet, normalise_label
+from wardround.codes import LabelSet, normalise_label, plain_words
 from wardround.core import UserError
 from wardround.tools.candidates.blocks import read_blocks, write_blocks
 from wardround.tools.candidates.expansions import phrase_table
 from wardround.tools.candidates.index import SpaceIndex
 from wardround.tools.candidates.match import Match, Ranking, fuse
+from wardround.tools.candidates.words import tokens
 
-SCHEMA = 1
+SCHEMA = 2
 RESCORED = 50
 DEPTH = 30
 EXACT_WEIGHT = 3.0
+PHRASE_WEIGHT = 6.0
 SPELLING_WEIGHT = 0.5
 VECTOR_WEIGHT = 2.0
 EXPANSION_WEIGHT = 2.0
+ROOTS_WEIGHT = 1.0
 Query = str | Sequence[str]
 
 
@@ -103,14 +106,27 @@ class CandidateSpace:
         return [self._match(label, similarity, why) for label, similarity, why in fused]
 
     def _rankings(self, text: str) -> Iterator[Ranking]:
+        called = self.index.phrases.owners_of(text)
+        if called and self.labels.resolve(text) is None:
+            yield Ranking(labels=called, weight=PHRASE_WEIGHT, why=f"known as {normalise_label(text)!r}")
         yield from self._of_variant(text, 1.0, "")
         readings = [one for one in phrase_table().readings(text) if self.index.meanings.coverage(one) > 0]
         for number, reading in enumerate(readings, start=1):
             yield from self._of_variant(reading, EXPANSION_WEIGHT / number, f" of {reading!r}")
+        rooted = self._rooted(text)
+        if rooted:
+            described = [label for label, _ in self.index.meanings.best_labels(rooted, DEPTH)]
+            yield Ranking(labels=described, weight=ROOTS_WEIGHT, why=f"code descriptions of {rooted!r}")
         if self.encoder is not None and self._vectors is not None:
             similarity = self._vectors @ np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
             nearest = np.argsort(-similarity, kind="stable")[:DEPTH].tolist()
             yield Ranking(labels=nearest, weight=VECTOR_WEIGHT, why=f"vectors of {self.encoder.name}")
+
+    def _rooted(self, text: str) -> str:
+        """The query with words that are all roots and an ending taken apart; "" if it has none."""
+        found = [(word, plain_words(word)) for word in tokens(text)]
+        rooted = " ".join(plain or word for word, plain in found)
+        return rooted if any(plain for _, plain in found) and self.index.meanings.coverage(rooted) > 0 else ""
 
     def _of_variant(self, text: str, weight: float, of: str) -> Iterator[Ranking]:
         exact = self.labels.resolve(text)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +82,28 @@ def words(text: str) -> list[str]:
     >>> words("Fractures of the left hip")
     ['fracture', 'left', 'hip']
     """
-    found = _WORD.findall(normalise_label(text))
-    return [stem(word.removesuffix("'s")) for word in found if word not in _STOP]
+    found = tokens(text)
+    return [stem(word) for word in found if word not in _STOP] or [stem(word) for word in found]
+
+
+def tokens(text: str) -> list[str]:
+    """The runs of letters and digits of a text, accents and possessives off.
+
+    >>> tokens("Ménière's disease (left)")
+    ['meniere', 'disease', 'left']
+    """
+    plain = normalise_label(text)
+    if not plain.isascii():
+        plain = "".join(one for one in unicodedata.normalize("NFD", plain) if not unicodedata.combining(one))
+    return [word.removesuffix("'s") for word in _WORD.findall(plain)]
+
+
+def phrase_keys(text: str) -> list[int]:
+    """Two hashes of a phrase: of its words in any order, and of its letters whatever the spaces and dashes."""
+    found = tokens(text)
+    kept = [stem(word) for word in found if len(word) == 1 or word not in _STOP] or [stem(word) for word in found]
+    forms = (" ".join(sorted(kept)), "".join(found)) if found else ()
+    return [int.from_bytes(blake2b(form.encode(), digest_size=8).digest()) for form in dict.fromkeys(forms)]
 
 
 def terms(text: str) -> list[str]:
@@ -92,7 +114,13 @@ def terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Plural endings off; anything cleverer confuses drugs and organisms."""
+    """British spelling made American, plural endings off; anything cleverer confuses drugs and organisms.
+
+    >>> stem("haemorrhoids"), stem("tumour"), stem("catheterisation")
+    ('hemorrhoid', 'tumor', 'catheterization')
+    """
+    if len(word) > 4:
+        word = _american(word)
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
@@ -100,6 +128,13 @@ def stem(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word
+
+
+def _american(word: str) -> str:
+    """The American spelling of a British word; both sides of a search go through it, so a false change does no harm."""
+    word = word.replace("ae", "e").replace("oe", "e").replace("isation", "ization").replace("dilatation", "dilation")
+    word = word.replace("leuc", "leuk").replace("sulph", "sulf")
+    return f"{word[:-3]}or" if len(word) > 5 and word.endswith("our") else word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
