@@ -19,7 +19,7 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.log import LogReader
-from wardround.runs import RunFolder, score_run
+from wardround.runs import RunFolder, WorkQueue, score_run
 
 FINISH = tools(("finish", json.dumps({"response": ["Medicine"]})))
 
@@ -138,3 +138,25 @@ def test_a_killed_run_asks_for_nothing_twice(
     assert [score.finish for score in scores] == ["finish"] * 2
     asked_again = sum(script.calls.values()) - before
     assert asked_again == sum(score.use.turns for score in scores) - recorded
+
+
+def test_ctrl_c_writes_down_what_was_paid_for_and_gives_the_leases_back(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    quick = tools(("get_column_names", '{"table_name": "labevents"}'))
+    script = Script([quick] * 4 + [Answer(body=quick.body, seconds=30.0)])
+    words = ["run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", out]
+    words += ["--task", "transfers", "diagnoses", "--limit", "2", "--model", "openai/test-model", "--workers", "2"]
+    with FakeServer(script) as server:
+        command = [sys.executable, "-m", "wardround", *map(str, words), "--base-url", server.url]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while list(script.calls.values()) != [5] * 4:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    queue = WorkQueue(out / "queue.sqlite")
+    assert queue.counts().leased == 0
+    queue.close()
+    with LogReader(out / "logs") as reader:
+        assert [entry.turns for entry in reader.episodes()] == [4] * 4

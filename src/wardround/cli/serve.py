@@ -14,7 +14,7 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.extras import needs_extra
 from wardround.core import UserError, parse_time
 from wardround.records import Store
-from wardround.tools import Environment
+from wardround.tools import Environment, default_toolset
 
 EXAMPLES = """
   wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00"
@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         from wardround.serve import Session, SessionLimits, SessionTokens, http_app, serve_stdio
     store = Store.open(arguments.store)
+    toolset = default_toolset().without(["finish"])  # nothing is asked here, so nothing ends the session
     spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
 
     def session(subject: int, moment: str) -> Session:
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ValueError as error:
             raise UserError(f"{moment!r} is not a time such as '2150-01-31 08:00': {error}") from error
         chart = store.chart(subject, as_of, policy=arguments.policy)
-        environment = Environment(chart, candidates=spaces, max_result_tokens=arguments.result_tokens)
+        environment = Environment(chart, toolset, spaces, max_result_tokens=arguments.result_tokens)
         return Session(environment, name="outside", limits=SessionLimits(calls=sys.maxsize))
 
     if not arguments.http:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from wardround.runs import charts
 from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, ErrorClass
+from wardround.scoring import EpisodeScore, ErrorClass, Interval
 from wardround.tools import default_toolset
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
@@ -105,8 +105,8 @@ def _by_task(summary: RunSummary) -> Section:
     )
 
 
-def _ends(interval: object) -> tuple[float | None, float | None]:
-    return getattr(interval, "low", None), getattr(interval, "high", None)
+def _ends(interval: Interval) -> tuple[float | None, float | None]:
+    return (interval.low, interval.high) if interval.is_telling else (None, None)
 
 
 def _errors(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:

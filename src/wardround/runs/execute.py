@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -29,6 +29,8 @@ from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.worker import drain, open_models
 
 _POLL_SECONDS = 0.2
+_STOP_SECONDS = 10.0
+"""How long a worker may take to write down what it has and give its leases back."""
 
 
 def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFolder:
@@ -171,6 +173,10 @@ def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrenc
         for process in processes:
             if process.pid is not None:
                 process.terminate()
+        for process in processes:
+            if process.pid is not None:
+                process.join(_STOP_SECONDS)
+                process.kill()
                 process.join()
     _raise_if_failed(processes)
     report(_progress(queue.counts()))
@@ -203,7 +209,16 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
 
 def _worker_process(path: str, concurrency: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(drain(RunFolder.open(Path(path)), concurrency=concurrency, parent=parent))
+    with suppress(asyncio.CancelledError):
+        asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, parent))
+
+
+async def _drain_until_told(folder: RunFolder, concurrency: int, parent: int) -> None:
+    """Drain; SIGTERM cancels it, so that the log is written and the leases go back before the process ends."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await drain(folder, concurrency=concurrency, parent=parent)
 
 
 def _progress(counts: Counts) -> Progress:

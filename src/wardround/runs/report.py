@@ -68,7 +68,9 @@ def _write_episodes(
     report: Reporter,
 ) -> None:
     template = environment.get_template("episode.html.jinja")
-    samples = {sample.id: sample for sample in Benchmark.open(Path(folder.settings.benchmark)).all_samples}
+    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    labels = {task.name: benchmark.space(task).labels for task in benchmark.tasks}
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
             trajectory = reader.trajectory(result.episode)
@@ -78,6 +80,7 @@ def _write_episodes(
                 trajectory=trajectory,
                 manifest=folder.manifest,
                 contender=contender(result),
+                official=labels[result.task].resolve,
             )
             write_atomically(target / episode_page(result), html)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))

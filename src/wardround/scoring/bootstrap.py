@@ -18,6 +18,8 @@ Statistic = Callable[[Floats], Floats]
 """Maps column sums, shape (..., columns), to one number each, shape (...). NaN where it is not defined."""
 
 Method = Literal["bca", "percentile"]
+FEWEST_SUBJECTS = 5
+"""Tables and charts leave out intervals over fewer patients."""
 _CHUNK_CELLS = 4_000_000
 _NORMAL = NormalDist()
 
@@ -33,6 +35,11 @@ class Interval:
     subjects: int
     confidence: float = 0.95
     method: str = "bca"
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether enough patients stand behind the interval to print it: a bootstrap of a few looks far too certain."""
+        return self.low is not None and self.subjects >= FEWEST_SUBJECTS
 
 
 def mean_of_rows(sums: Floats) -> Floats:

@@ -158,8 +158,8 @@ def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
 
 
 def _interval(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return ""
+    if interval.low is None or interval.high is None or not interval.is_telling:
+        return "few patients"
     return f"{interval.low:.3f} to {interval.high:.3f}"
 
 
