@@ -163,3 +163,12 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "[\n"
     assert done.stderr == ""
+
+
+def test_resuming_with_other_settings_is_refused(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
+    assert wardround(*new, "--task", "transfers", "--limit", "1").returncode == 0
+    assert "--turns" in refused("run", "--resume", tmp_path / "run", "--turns", "7")
+    assert wardround("run", "--resume", tmp_path / "run", "--limit", "1").returncode == 0

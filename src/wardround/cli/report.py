@@ -71,4 +71,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
     for row in summary.comparisons:
         test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
-        print(f"{row.contender} against {row.baseline}, {row.task}: {test.difference.estimate:+.3f} F1, p (Holm) {p}")
+        low, high = test.difference.low, test.difference.high
+        interval = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
+        difference = f"{test.difference.estimate:+.3f}{interval} F1"
+        print(f"{row.contender} against {row.baseline}, {row.task}: {difference}, p (Holm) {p}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,23 @@ def open_run(arguments: argparse.Namespace, **changes: Any) -> RunFolder:
     if arguments.workers < 1 or arguments.concurrency < 1:
         raise UserError("--workers and --concurrency must be at least 1")
     if arguments.resume:
-        return RunFolder.open(arguments.resume)
+        folder = RunFolder.open(arguments.resume)
+        _refuse_new_settings(arguments, folder.settings)
+        return folder
     missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
     if missing:
         raise UserError(f"a new run needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
     return start(arguments.out, replace(_settings(arguments), **changes))
+
+
+def _refuse_new_settings(arguments: argparse.Namespace, settled: RunSettings) -> None:
+    """Raise UserError when options beside --resume ask for what the run's own settings do not say."""
+    asked = _settings(arguments)
+    names = [field.name for field in fields(RunSettings) if field.name not in ("benchmark", "store", "agents", "split")]
+    new = [name for name in names if getattr(asked, name) not in (getattr(DEFAULTS, name), getattr(settled, name))]
+    if new:
+        listed = ", ".join("--" + name.replace("_", "-") for name in new)
+        raise UserError(f"a run goes on with its own settings; leave out {listed}, or start a new run with --out")
 
 
 def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
