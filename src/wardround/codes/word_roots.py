@@ -10,16 +10,18 @@ SHORTEST = 6
 
 
 def plain_words(word: str) -> str:
-    """The plain words of a lower-case word that is roots and one ending throughout; "" if it is not.
+    """The plain words of a lower-case word: of an act as ICD-10-PCS names it, or of roots and one ending; "" if neither.
 
     >>> plain_words("nephropexy")
     'kidney repair fixation reposition'
+    >>> plain_words("biopsy")
+    'biopsy diagnostic excision'
     >>> plain_words("bicycle")
     ''
     """
-    if len(word) < SHORTEST:
-        return ""
-    roots, endings = _parts()
+    roots, endings, acts = _parts()
+    if word in acts or len(word) < SHORTEST:
+        return acts.get(word, "")
     for length in range(len(word) - 2, 2, -1):
         ending = endings.get(word[-length:])
         found = _split(word[:-length]) if ending else None
@@ -31,7 +33,7 @@ def plain_words(word: str) -> str:
 @lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...] | None:
     """The roots that make up ``text``, longest first, joined by linking vowels; None if something is left over."""
-    roots, _ = _parts()
+    roots = _parts()[0]
     for length in range(len(text), 1, -1):
         if text[:length] in roots:
             for link in LINKS:
@@ -45,9 +47,10 @@ def _split(text: str) -> tuple[str, ...] | None:
 
 
 @cache
-def _parts() -> tuple[dict[str, str], dict[str, str]]:
-    """Roots, and endings without their dash, to plain words."""
+def _parts() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Roots, endings and whole words, each without its mark, to plain words."""
     text = (files("wardround.codes") / "data" / "word_roots.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
-    roots = {part: words for part, words in rows if part[0] != "-"}
-    return roots, {part[1:]: words for part, words in rows if part[0] == "-"}
+    roots = {part: words for part, words in rows if part[0] not in "-="}
+    endings, acts = ({part[1:]: words for part, words in rows if part[0] == mark} for mark in "-=")
+    return roots, endings, acts

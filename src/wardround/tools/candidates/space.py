@@ -25,9 +25,10 @@ DEPTH = 30
 EXACT_WEIGHT = 3.0
 PHRASE_WEIGHT = 6.0
 SPELLING_WEIGHT = 0.5
+KNOWN_SPELLING_WEIGHT = 0.25  # of a text all of whose words some description has: likenesses mislead
 VECTOR_WEIGHT = 2.0
 EXPANSION_WEIGHT = 2.0
-ROOTS_WEIGHT = 1.0
+ROOTS_WEIGHT = 0.5
 Query = str | Sequence[str]
 
 
@@ -133,7 +134,9 @@ class CandidateSpace:
         if exact is not None:
             yield Ranking(labels=[self._numbers[exact]], weight=EXACT_WEIGHT * weight, why=f"the name{of}")
         near = [label for label, _, _ in self._near(text)[:DEPTH]]
-        yield Ranking(labels=near, weight=SPELLING_WEIGHT * weight, why=f"spelling{of}")
+        known = self.index.meanings.coverage(text) == 1
+        spelling = KNOWN_SPELLING_WEIGHT if known else SPELLING_WEIGHT
+        yield Ranking(labels=near, weight=spelling * weight, why=f"spelling{of}")
         described = [label for label, _ in self.index.meanings.best_labels(text, DEPTH)]
         yield Ranking(labels=described, weight=weight, why=f"code descriptions{of}")
 
