@@ -134,6 +134,7 @@ def play(
     agent: AgentSpec | None = None,
     limits: Limits | None = None,
     prompt: Prompt = TASK,
+    settings: ModelSettings | None = None,
 ) -> Outcome:
     """Run one episode to its end."""
     return asyncio.run(
@@ -143,7 +144,7 @@ def play(
             environment=environment or PaperChart(),
             prompt=prompt,
             limits=limits or Limits(),
-            settings=ModelSettings(),
+            settings=settings or ModelSettings(),
             recorder=recorder or ListRecorder(),
             episode="e1",
         )

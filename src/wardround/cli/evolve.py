@@ -34,9 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Play, reflect, check the bank, say what is in it."""
     if arguments.bank is None:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
-    with Bank.open(arguments.bank) as bank:
+    path, arguments.bank = arguments.bank, None
+    with Bank.open(path) as bank:
         reads = any(get_method(name).memory for name in arguments.agent)
-        folder = open_run(arguments, bank=str(arguments.bank) if reads else None, final_summary=True)
+        folder = open_run(arguments, bank=str(path) if reads else None, final_summary=True)
         counts = play(folder, arguments)
         progress = TerminalProgress()
         found = evolve(
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             report=progress,
         )
         progress.close()
-        _print(found, bank, arguments.bank)
+        _print(found, bank, path)
         clean = _checked(folder, bank)
     return 0 if clean and not found.failed and counts.done == counts.total else 1
 

@@ -123,7 +123,7 @@ def _refused_twice(talk: Conversation) -> bool:
 def _shift(request: Request) -> float:
     if request.settings.seed is None:
         return 0.0
-    chance = random.Random(derive_seed("offline", request.settings.seed, request.episode))
+    chance = random.Random(derive_seed("offline", request.settings.seed))
     return chance.uniform(-_SHIFT, _SHIFT)
 
 

@@ -1,0 +1,259 @@
+"""Evolving, the bank of a run, and the grid, on the synthetic hospital: the offline policy, and a served model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import Answer, FakeServer, error, text, tools
+from wardround.agents import list_agents
+from wardround.benchmarks import Benchmark
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.log import LogReader
+from wardround.memory import KINDS, Bank, contamination_check
+from wardround.runs import RunFolder, RunSettings, evolve, execute, start
+
+TASKS = ("diagnoses", "transfers")
+
+
+@pytest.fixture(scope="module")
+def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
+    return RunSettings(
+        benchmark=str(synthetic_benchmark_path),
+        store=str(synthetic_store_path),
+        tasks=TASKS,
+        split="train",
+        limit=3,
+        agents=("retrosum",),
+        window=3,
+        final_summary=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def training(settings: RunSettings, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = start(tmp_path_factory.mktemp("evolve") / "training", settings)
+    execute(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bank_path(training: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("evolve") / "bank.sqlite"
+    with Bank.open(path) as bank:
+        evolve(training, bank)
+    return path
+
+
+def test_every_training_episode_is_reflected_on_once(training: RunFolder, tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        first = evolve(training, bank)
+        assert first.episodes == 6
+        assert first.added.total() == len(bank) > 0
+        assert first.added["actor"] > 0
+        assert first.added["summariser"] > 0
+        again = evolve(training, bank)
+        assert (again.reflected, again.skipped, again.added.total()) == (0, 24, 0)
+
+
+def test_another_bank_gets_the_same_from_the_same_run(training: RunFolder, bank_path: Path, tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "other.sqlite") as other, Bank.open(bank_path, writable=False) as bank:
+        evolve(training, other)
+        texts = [sorted((one.kind, one.title, one.content) for one in held.experiences()) for held in (bank, other)]
+        assert texts[0] == texts[1]
+
+
+def test_what_was_learnt_says_where_it_came_from_and_is_clean(
+    training: RunFolder, bank_path: Path, synthetic_benchmark_path: Path
+) -> None:
+    benchmark = Benchmark.open(synthetic_benchmark_path)
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    with Bank.open(bank_path) as bank:
+        for one in bank.experiences():
+            origin = one.provenance
+            assert samples[origin.sample].split == origin.split == "train"
+            assert one.task in TASKS
+            assert origin.sample in origin.episode
+            assert origin.run.startswith("training:")
+            assert one.score is not None
+        assert contamination_check(bank, benchmark.all_samples, source="mimiciv").clean
+
+
+def test_the_last_summary_reaches_the_reflection(training: RunFolder) -> None:
+    with LogReader(training.logs) as reader:
+        for trajectory in reader.trajectories():
+            assert [turn.purpose for turn in trajectory.turns][-1] == "summarise"
+
+
+def test_only_the_training_split_teaches(settings: RunSettings, tmp_path: Path) -> None:
+    folder = start(tmp_path / "run", replace(settings, split="test"))
+    with Bank.open(tmp_path / "bank.sqlite") as bank, pytest.raises(UserError, match="this run is on 'test'"):
+        evolve(folder, bank)
+
+
+ITEM = "### Item 1\nTitle: Look twice\nDescription: Always\nContent: Look again, then answer."
+JUDGED = "Nothing carries it.\nVerdict: failure"
+
+
+class Speaker:
+    """Plays one turn, then finishes; writes lessons and verdicts, unless it is told to fail at them."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.reflections = 0
+
+    def __call__(self, body: Any) -> Answer:
+        if "tools" in body:
+            acted = any(message["role"] == "tool" for message in body["messages"])
+            return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
+        asked = body["messages"][-1]["content"]
+        if asked.startswith("Your task now: summarise."):
+            return text("a summary")
+        self.reflections += 1
+        if self.fails:
+            return error(400)
+        return text(JUDGED if "Verdict:" in asked else ITEM)
+
+
+@pytest.fixture
+def spoken(settings: RunSettings, tmp_path: Path) -> Iterator[tuple[RunFolder, Speaker]]:
+    """A played training run of a served model that can write."""
+    speaker = Speaker()
+    with FakeServer(speaker) as server:
+        served = replace(settings, models=("openai/test-model",), base_url=server.url)
+        folder = start(tmp_path / "run", replace(served, limit=2, tasks=("diagnoses",)))
+        execute(folder)
+        yield folder, speaker
+
+
+def test_a_model_that_can_write_is_asked_for_every_kind(spoken: tuple[RunFolder, Speaker], tmp_path: Path) -> None:
+    folder, speaker = spoken
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        found = evolve(folder, bank)
+        assert set(found.added) == set(KINDS)
+        assert {one.tool for one in bank.experiences() if one.kind == "tool"} == {"get_table_names", "finish"}
+        asked = speaker.reflections
+        assert asked == 2 * (1 + 1 + 2 + 2), "actor, summariser, a verdict and its lesson, two tools"
+        assert (evolve(folder, bank).reflected, speaker.reflections) == (0, asked)
+    with LogReader(folder.path / "reflections") as reader:
+        purposes = {turn.purpose for trajectory in reader.trajectories() for turn in trajectory.turns}
+        assert purposes == {"reflect_actor", "reflect_summariser", "reflect_reasoning", "reflect_tool", "judge"}
+    with Bank.open(tmp_path / "second.sqlite") as second:
+        evolve(folder, second)
+        assert speaker.reflections == asked, "another bank is filled from what was recorded"
+        assert len(second) == found.added.total()
+
+
+def test_a_reflection_that_fails_is_counted_and_tried_again(spoken: tuple[RunFolder, Speaker], tmp_path: Path) -> None:
+    folder, speaker = spoken
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        speaker.fails = True
+        assert (evolve(folder, bank, kinds=("actor",)).failed, len(bank)) == (2, 0)
+        speaker.fails = False
+        found = evolve(folder, bank, kinds=("actor",))
+        assert (found.failed, found.added["actor"]) == (0, 2)
+
+
+def test_a_run_serves_the_bank_as_it_stood_when_the_run_was_made(
+    settings: RunSettings, bank_path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "bank.sqlite"
+    copy.write_bytes(bank_path.read_bytes())
+    test = replace(settings, split="test", agents=("retrosum-evolved",), bank=str(copy), final_summary=False)
+    folder = start(tmp_path / "run", test)
+    facts = folder.manifest["bank"]
+    with Bank.open(copy) as bank:
+        assert (facts["revision"], facts["experiences"]) == (bank.revision, len(bank))
+        bank.retire(bank.experiences()[0].id, reason="a test")
+    execute(RunFolder.open(folder.path))
+    with LogReader(folder.logs) as reader:
+        notes = [note for one in reader.trajectories() for note in one.notes if note.kind == "experiences"]
+    assert {note.detail["kind"] for note in notes} == {"actor", "summariser"}
+    assert {note.detail["bank_revision"] for note in notes} == {facts["revision"]}
+
+
+def test_a_bank_that_is_another_one_now_is_refused(settings: RunSettings, bank_path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "bank.sqlite"
+    copy.write_bytes(bank_path.read_bytes())
+    folder = start(tmp_path / "run", replace(settings, split="test", agents=("reasoningbank",), bank=str(copy)))
+    copy.unlink()
+    with Bank.open(copy):
+        pass
+    with pytest.raises(UserError, match="older than the one this run was made with"):
+        execute(RunFolder.open(folder.path))
+
+
+def test_what_a_bank_needs_is_said_before_anything_is_played(
+    settings: RunSettings, bank_path: Path, tmp_path: Path
+) -> None:
+    test = replace(settings, split="test")
+    with pytest.raises(UserError, match="reasoningbank needs a bank"):
+        start(tmp_path / "one", replace(test, agents=("reasoningbank",)))
+    other = replace(test, agents=("reasoningbank",), bank=str(bank_path), encoder="lexical/64")
+    with pytest.raises(UserError, match="give the same --encoder"):
+        start(tmp_path / "two", other)
+    with pytest.raises(UserError, match="window must be at least 1"):
+        replace(test, window=0)
+    assert not (tmp_path / "one").exists()
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_run_written_before_there_were_banks_still_reads(training: RunFolder, tmp_path: Path) -> None:
+    manifest = json.loads((training.path / "manifest.json").read_text())
+    added = ("bank", "encoder", "encoder_url", "window", "k", "advice", "candidates", "refinements", "trials")
+    for name in (*added, "final_summary"):
+        del manifest["settings"][name]
+    del manifest["bank"]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert RunFolder.open(tmp_path).settings.window == 10
+
+
+def test_the_grid_plays_every_method_without_an_error_of_ours(
+    settings: RunSettings, bank_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--bank", str(bank_path), "--workers", "1"]
+    for number, extra in enumerate(([], ["--ablations"])):
+        out = tmp_path / f"grid{number}"
+        assert main(["grid", *common, *extra, "--limit", "1", "--window", "3", "--out", str(out)]) == 0
+        printed = capsys.readouterr().out
+        names = [method.name for method in list_agents() if (2, 4)[number] in method.tables]
+        assert all(f"\n{name} " in printed for name in names)
+        first = "react" if number == 0 else "resum"
+        assert f"against {first} · offline, diagnoses" in printed
+        with LogReader(out / "logs") as reader:
+            played = {entry.facts["agent"] for entry in reader.episodes()}
+            assert played == set(names)
+            for trajectory in reader.trajectories():
+                assert (trajectory.outcome or {})["finish"] == "finish", trajectory.episode
+                assert not [seen.result_text for turn in trajectory.turns for seen in turn.results if seen.is_error]
+                assert not [note for note in trajectory.notes if "failed" in note.detail]
+        assert main(["grid", "--resume", str(out)]) == 0, "nothing is played twice"
+
+
+def test_without_a_bank_the_grid_says_what_it_leaves_out(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--task", "transfers", "--limit", "1"]
+    assert main(["grid", *common, "--workers", "1", "--out", str(tmp_path / "grid")]) == 0
+    printed = capsys.readouterr().out
+    assert "left out for want of --bank" in printed
+    assert set(RunFolder.open(tmp_path / "grid").settings.agents) == {"react", "reflexion", "resum", "retrosum"}
+
+
+def test_evolve_from_the_command_line_and_again(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank, out = tmp_path / "bank.sqlite", tmp_path / "training"
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--task", "transfers", "--workers", "1"]
+    assert main(["evolve", *common, "--limit", "2", "--out", str(out), "--bank", str(bank)]) == 0
+    assert "contamination check: clean" in capsys.readouterr().out
+    assert main(["evolve", "--resume", str(out), "--bank", str(bank)]) == 0
+    assert "nothing new; 8 reflections were there already" in capsys.readouterr().out
+    assert main(["evolve", *common, "--out", str(out)]) == 2
+    assert "name one with --bank" in capsys.readouterr().err
