@@ -10,7 +10,7 @@ SHORTEST = 6
 
 
 def plain_words(word: str) -> str:
-    """The plain words of a lower-case word: of an act as ICD-10-PCS names it, or of roots and one ending; "" if neither.
+    """The plain words of a lower-case word: an act as ICD-10-PCS names it, or roots and one ending; "" if neither.
 
     >>> plain_words("nephropexy")
     'kidney repair fixation reposition'
