@@ -107,9 +107,9 @@ class CandidateSpace:
         return [self._match(label, similarity, why) for label, similarity, why in fused]
 
     def _rankings(self, text: str) -> Iterator[Ranking]:
-        called = self.index.phrases.owners_of(text)
-        if called and self.labels.resolve(text) is None:
-            yield Ranking(labels=called, weight=PHRASE_WEIGHT, why=f"known as {normalise_label(text)!r}")
+        if self.labels.resolve(text) is None:
+            for label in self.index.phrases.owners_of(text):  # all first: what else speaks for them decides
+                yield Ranking(labels=[label], weight=PHRASE_WEIGHT, why=f"known as {normalise_label(text)!r}")
         yield from self._of_variant(text, 1.0, "")
         readings = [one for one in phrase_table().readings(text) if self.index.meanings.coverage(one) > 0]
         for number, reading in enumerate(readings, start=1):
