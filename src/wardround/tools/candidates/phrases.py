@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wardround.tools.candidates.words import phrase_keys
 
-LONGEST = 60  # characters; longer descriptions are nobody's query
+LONGEST = 40  # characters; longer descriptions are nobody's query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
