@@ -1,9 +1,10 @@
 """What the agent loop costs without its model: CPU per turn by turn number, and many episodes at once.
 
-Run: python benchmarks/loop_overhead.py [--episodes 40] [--concurrent 256] [--turns 20] [--processes 2]
+Run: python benchmarks/loop_overhead.py [--episodes 40] [--concurrent 256] [--turns 20] [--processes 2] [--methods-only]
 
-A turn here is everything but the model and the work inside the tool: rendering under the budget, the request, the
-dispatch of one tool call on a worker thread, the log in SQLite. The bars are those of section 13 of the design.
+A turn here is everything but the model and the work inside the tool: rendering under the budget, the requests (a
+method may make several: samples, choices, reviews, summaries), the dispatch of one tool call on a worker thread, the
+log in SQLite. The bars are those of section 13 of the design.
 """
 
 from __future__ import annotations
@@ -16,15 +17,22 @@ import platform
 import statistics
 import tempfile
 import time
+from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import Limits, Prompt, get_agent, run_episode
+from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, list_agents, run_episode
 from wardround.log import EpisodeLog
-from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call
+from wardround.memory import KINDS, Bank, Experience, Provenance, Subject, chart_key
+from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
+from wardround.records import Chart, Store, ingest
+from wardround.retrieval import LexicalEncoder
+from wardround.synth import synthesize
 from wardround.tools import ToolResult, default_toolset
 
 MODEL_SECONDS = 0.1
@@ -35,7 +43,9 @@ LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnorma
 class PaperChart:
     """The surface of an environment over results that are there already; the schemas are the real ones."""
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines: int, chart: Chart | None = None) -> None:
+        self.chart = chart
+        self.called: list[float] = []
         text = "\n".join(LINE.format(n=n) for n in range(lines))
         self._result = ToolResult(text=text, table="labevents", rows_total=1204, rows_shown=lines, cursor="c1")
         self.toolset = default_toolset()
@@ -46,6 +56,7 @@ class PaperChart:
         return self._result
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
+        self.called.append(time.process_time())
         return await asyncio.to_thread(self._call, name, arguments)
 
     def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[()]:
@@ -74,12 +85,35 @@ class TimedModel(ScriptedModel):
         return reply
 
 
-async def play(log: EpisodeLog, name: str, model: TimedModel, *, lines: int, limits: Limits) -> None:
+class TirelessModel(TimedModel):
+    """Reads another table at every call, as long as it may; answers whatever a method asks beside that."""
+
+    def _line(self, request: Request) -> Reply:
+        asked = request.messages[-1].content or ""
+        if asked.startswith("Your task now: choose."):
+            return say("Choice: 2")
+        if not request.tools:
+            return say("<summary>" + "- creatinine: 1.2 mg/dL at 2150-01-01 08:00:00\n" * 30 + "</summary>")
+        if len(request.tools) == 1:
+            return call("finish", response=["Septicemia"])
+        return call("get_records_by_time", table_name=f"table_{request.ordinal}")
+
+
+async def play(
+    log: EpisodeLog,
+    name: str,
+    model: TimedModel,
+    *,
+    lines: int,
+    limits: Limits,
+    agent: AgentSpec | None = None,
+    environment: PaperChart | None = None,
+) -> None:
     recorder = log.begin(name, {})
     outcome = await run_episode(
-        get_agent("react"),
+        agent or get_agent("react"),
         model=model,
-        environment=PaperChart(lines),
+        environment=environment or PaperChart(lines),
         prompt=PROMPT,
         limits=limits,
         settings=ModelSettings(),
@@ -99,6 +133,57 @@ def by_turn(folder: Path, *, episodes: int, lines: int, context_tokens: int) -> 
             asyncio.run(play(log, f"e{number}", model, lines=lines, limits=limits))
             gaps.append([(a - b) * 1e3 for a, b in zip(model.asked[1:], model.answered, strict=False)])
     return [statistics.mean(turn) for turn in zip(*gaps, strict=True)]
+
+
+def by_method(log: EpisodeLog, agent: AgentSpec, chart: Chart, *, episodes: int, context_tokens: int) -> list[float]:
+    """Return mean CPU milliseconds from one tool call to the next, by turn, less what the model itself took."""
+    gaps: list[list[float]] = []
+    for number in range(episodes):
+        model, environment = TirelessModel(0), PaperChart(40, chart)
+        limits = Limits(turns=100, context_tokens=context_tokens, reply_tokens=1024)
+        name = f"{agent.name}-{context_tokens}-{number}"
+        asyncio.run(play(log, name, model, lines=40, limits=limits, agent=agent, environment=environment))
+        own = [0.0] * len(environment.called)
+        for asked, answered in zip(model.asked, model.answered, strict=True):
+            own[bisect(environment.called, asked) - 1] += answered - asked
+        ends = zip(environment.called[:99], environment.called[1:100], own, strict=False)
+        gaps.append([(after - before - spent) * 1e3 for before, after, spent in ends])
+    return [statistics.mean(turn) for turn in zip(*gaps, strict=True)]
+
+
+def learnt(folder: Path) -> tuple[Memory, Chart]:
+    """Return a memory with a lesson of every kind, and the chart of another patient of a small synthetic hospital."""
+    synthesize(folder / "raw", patients=12, seed=1, compress=False)
+    ingest("mimiciv", folder / "raw", folder / "store")
+    store, encoder = Store.open(folder / "store"), LexicalEncoder()
+    teacher, pupil = (store.chart(int(number), datetime(2190, 1, 1)) for number in store.subjects[:2])
+    with Bank.open(folder / "bank.sqlite") as bank:
+        subject = bank.subject_hash(Subject.of_chart(teacher))
+        origin = Provenance(sample="s", subject=subject, split="train")
+        lesson = partial(Experience, title="Look twice", description="Always.", task="t", provenance=origin)
+        made = [lesson(kind=kind, content="Look again. " * 20) for kind in KINDS if kind != "tool"]
+        made += [lesson(kind="tool", tool=tool.name, content="Use it well. " * 20) for tool in default_toolset().tools]
+        bank.add(made, key=chart_key(encoder, teacher))
+        return Memory(bank=bank.at(revision=bank.revision), encoder=encoder), pupil
+
+
+def every_method(folder: Path, *, episodes: int) -> None:
+    """Print CPU per turn of every method, at the paper's budget and at the smallest."""
+    memory, chart = learnt(folder)
+    started = time.process_time()
+    for _ in range(20):
+        chart_key(memory.encoder, chart)
+    print(f"\nretrieval key of a chart: {(time.process_time() - started) / 20 * 1e3:.1f} ms CPU, once per episode")
+    print("\nCPU ms per turn without the model, 4,200-character results, window 10; bar 1.0, flat")
+    print(f"{'method':<28} {'budget':>7} {'1-10':>7} {'45-55':>7} {'90-99':>7} {'all':>7} {'max':>7}")
+    with EpisodeLog(folder / "methods.sqlite") as log:
+        for method in list_agents():
+            agent = get_agent(method.name, memory=memory)
+            for context_tokens in (64_000, 8_000):
+                turns = by_method(log, agent, chart, episodes=episodes, context_tokens=context_tokens)
+                parts = [statistics.mean(part) for part in (turns[:10], turns[44:55], turns[89:], turns)]
+                figures = " ".join(f"{part:>7.3f}" for part in (*parts, max(turns)))
+                print(f"{method.name:<28} {context_tokens:>7} {figures}")
 
 
 def at_once(folder: str, concurrent: int, turns: int, start_at: float) -> tuple[float, float]:
@@ -138,10 +223,14 @@ def main() -> None:
     parser.add_argument("--concurrent", type=int, default=256)
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--methods-only", action="store_true")
     options = parser.parse_args()
     print(f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        every_method(folder, episodes=max(1, options.episodes // 4))
+        if options.methods_only:
+            return
         print("\nCPU ms per turn without the model (mean over episodes); bar 1.0, flat")
         print(f"{'budget':>8} {'result':>14} {'turns 1-10':>11} {'45-55':>8} {'90-99':>8} {'all':>8}")
         for context_tokens, lines in ((64_000, 2), (64_000, 40), (8_000, 40)):

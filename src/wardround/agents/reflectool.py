@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from wardround.agents.beside import prompt_text
@@ -20,6 +21,7 @@ from wardround.agents.reductions import cut_text
 from wardround.agents.served import served_text
 from wardround.agents.tokens import count_message
 from wardround.core import Message, ProviderError, ToolCall
+from wardround.models.protocol import ModelSettings
 
 SELECTION_PROMPTS = ("choose", "memory/served_tool")
 REFINEMENT_PROMPTS = ("review", "memory/served_tool")
@@ -52,7 +54,7 @@ class CandidateSelection:
     async def _sample(self, episode: Episode, prompt: tuple[Message, ...]) -> list[Asked]:
         """Ask n times at once, each under its own seed; some may fail, not all."""
         asking = (
-            episode.ask(prompt, settings=_seeded(episode, number), counted=episode.rendered_tokens)
+            episode.ask(prompt, settings=_seeded(episode.settings, number), counted=episode.rendered_tokens)
             for number in range(self.candidates)
         )
         came = await asyncio.gather(*asking, return_exceptions=True)
@@ -78,11 +80,12 @@ class CandidateSelection:
                 advice=served_text(episode, "tool", share=_ADVICE_SHARE, tools=tools),
             ),
         )
-        settings = replace(episode.settings, max_output_tokens=min(_VERIFIER_TOKENS, episode.limits.reply_tokens))
         counted = tokens + count_message(episode.counter, question)
         detail: dict[str, Any] = {"turn": episode.turn, "distinct": len(distinct)}
         try:
-            asked = await episode.ask((*prompt, question), schemas=(), settings=settings, counted=counted)
+            asked = await episode.ask(
+                (*prompt, question), schemas=(), settings=_brief(episode.settings), counted=counted
+            )
         except ProviderError as error:
             episode.recorder.note("choice", {**detail, "chosen": 1, "failed": str(error)})
             return distinct[0]
@@ -143,12 +146,18 @@ def _reserve(episode: Episode) -> int:
     return int(episode.room() * (_ADVICE_SHARE + _LISTING_SHARE)) + _FRAME_TOKENS
 
 
-def _seeded(episode: Episode, number: int) -> Any:
-    """Return the episode's settings under another seed for every sample after the first."""
-    seed = episode.settings.seed
-    if number == 0 or seed is None:
-        return episode.settings
-    return replace(episode.settings, seed=(seed + number) % 2**31)
+@lru_cache(maxsize=1024)
+def _seeded(settings: ModelSettings, number: int) -> ModelSettings:
+    """Return an episode's settings under another seed for every sample after the first."""
+    if number == 0 or settings.seed is None:
+        return settings
+    return replace(settings, seed=(settings.seed + number) % 2**31)
+
+
+@lru_cache(maxsize=1024)
+def _brief(settings: ModelSettings) -> ModelSettings:
+    """Return an episode's settings for a choice."""
+    return replace(settings, max_output_tokens=min(_VERIFIER_TOKENS, settings.max_output_tokens))
 
 
 def _identity(asked: Asked) -> object:

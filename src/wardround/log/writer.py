@@ -123,7 +123,7 @@ class EpisodeRecorder:
         self._ordinals: set[int] = set()
         self._notes = 0
         self._tools: tuple[Sequence[ToolSchema], bytes | None] = ((), None)
-        self._settings: tuple[Any, bytes] = (None, b"")
+        self._settings: dict[Any, bytes] = {}
         self._tools_of: dict[str, bytes | None] = {}
 
     def turn(
@@ -231,10 +231,9 @@ class EpisodeRecorder:
         return digest
 
     def _settings_hash(self, settings: Any) -> bytes:
-        known, digest = self._settings
-        if known is not settings:
-            digest = self._add_text(canonical_json(asdict(settings)).decode())
-            self._settings = (settings, digest)
+        digest = self._settings.get(settings)
+        if digest is None:
+            digest = self._settings[settings] = self._add_text(canonical_json(asdict(settings)).decode())
         return digest
 
 
