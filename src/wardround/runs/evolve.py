@@ -233,6 +233,7 @@ class _Reflecting:
         experiences = [one for extraction in extractions for one in extraction.experiences]
         problems = [extraction.problem for extraction in extractions if extraction.problem]
         key = await self._key(sample)
+        self.log.flush()  # killed after adding: the same replies are served again and give the same ids
         self.result.added[work.kind] += self.bank.add(experiences, key=key, reason="evolve")
         self.result.problems.update(problems)
         self.result.reflected += 1
