@@ -91,17 +91,20 @@ def _task(score: EpisodeScore) -> str:
 
 
 def _by_task(summary: RunSummary) -> Section:
+    """One contender: a line per task. Several: a line per contender over all tasks; the table has the rest."""
     several = len({contender(row) for row in summary.rows}) > 1
     whole = {(row.task, contender(row)): row for row in summary.rows}  # the row over all strata comes last
-    order = sorted(whole, key=lambda key: key[0] == "all") if several else list(whole)
-    points = [
-        (f"{task} · {name}" if several else task, whole[task, name].f1.estimate, *_ends(whole[task, name].f1))
-        for task, name in order
-    ]
+    task = summary.rows[-1].task
+    shown = (
+        {name: row for (of, name), row in whole.items() if of == task}
+        if several
+        else {of: row for (of, _), row in whole.items()}
+    )
+    points = [(label, row.f1.estimate, *_ends(row.f1)) for label, row in shown.items()]
     return Section(
-        title="Score by task",
+        title=f"Score over {task} tasks" if task == "all" and several else "Score by task",
         text="Mean set F1 over samples; the line is the 95 % interval over patients.",
-        chart=charts.intervals(points, title="F1 by task with 95 % intervals"),
+        chart=charts.intervals(points, title="F1 with 95 % intervals"),
     )
 
 

@@ -18,7 +18,7 @@ from wardround.log import LogReader
 from wardround.runs.analyses import Point, sections
 from wardround.runs.folder import RunFolder, write_atomically
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore
+from wardround.scoring import EpisodeScore, SummaryRow
 
 
 def write_report(
@@ -47,6 +47,7 @@ def write_report(
         results=results,
         page=episode_page,
         contender=contender,
+        matrix=_matrix(summary),
         has_pages=episodes,
     )
     write_atomically(target / "index.html", page)
@@ -95,6 +96,14 @@ def _environment() -> jinja2.Environment:
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
     return environment
+
+
+def _matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
+    """Return the row over all strata of every contender and task: the table of a paper."""
+    cells: dict[str, dict[str, SummaryRow]] = {}
+    for row in summary.rows:  # the row over all strata comes last
+        cells.setdefault(contender(row), {})[row.task] = row
+    return cells
 
 
 def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
