@@ -17,6 +17,7 @@ from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed,
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
+from wardround.core.sqlite_files import must_be_complete
 from wardround.core.time import (
     END_OF_DAY,
     end_of_day,
@@ -57,6 +58,7 @@ __all__ = [
     "format_time",
     "from_microseconds",
     "load_prompt",
+    "must_be_complete",
     "parse_time",
     "parse_time_bound",
     "row_id",

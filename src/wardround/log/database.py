@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from wardround.core import UserError
+from wardround.core import UserError, must_be_complete
 
 SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
@@ -79,7 +79,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     last: sqlite3.Error | None = None
     for option in ("mode=ro", "immutable=1"):
         if option == "immutable=1":
-            _must_be_complete(path)
+            must_be_complete(path)
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?{option}", uri=True, isolation_level=None)
         try:
             _check_version(connection, path)
@@ -96,13 +96,6 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         return connection
     assert last is not None
     raise explained(last, path) from last
-
-
-def _must_be_complete(path: Path) -> None:
-    """Refuse a log whose last commits are still in its side file: opened as immutable it would silently lack them."""
-    side = path.with_name(path.name + "-wal")
-    if side.exists() and side.stat().st_size:
-        raise UserError(f"{side} holds commits that cannot be read in place; copy the folder to where you may write")
 
 
 def has_begun(path: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from wardround.core import UserError
+from wardround.core import UserError, must_be_complete
 
 SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
@@ -72,6 +72,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         raise UserError(f"no bank at {path}; `wardround evolve` makes one")
     last: sqlite3.Error | None = None
     for option in ("mode=ro", "immutable=1"):
+        if option == "immutable=1":
+            must_be_complete(path)
         connection = _connect(f"{path.resolve().as_uri()}?{option}", uri=True)
         try:
             _check_version(connection, path)

@@ -1,6 +1,7 @@
 """Runs: agents x models x tasks x samples as one resumable folder, its scores, comparisons and report."""
 
 from wardround.runs.analyses import Point, points_of
+from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve
 from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
@@ -22,9 +23,11 @@ __all__ = [
     "WorkQueue",
     "by_contender",
     "compare",
+    "episode_facts",
     "episode_keys",
     "evolve",
     "execute",
+    "open_environment",
     "points_of",
     "read_results",
     "score_run",

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, get_task, render_prompt
@@ -20,12 +19,11 @@ from wardround.log import EpisodeLog, LogReader
 from wardround.models import Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.runs.banks import open_memory
+from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
 from wardround.runs.guard import data_use_guard
 from wardround.runs.queue import LEASE_SECONDS, WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.tools import Environment
-from wardround.tools.candidates import CandidateSpace
 
 _PARENT_POLL_SECONDS = 1.0
 
@@ -66,9 +64,10 @@ class Worker:
         if replies is None:
             return
         sample = self.samples[key.sample]
-        recorder = self.log.begin(text, _facts(key, sample, self.folder, resumed_turns=len(replies)))
+        recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
         model = resumed(self.models[key.model], replies, note=recorder.note)
-        environment = self._environment(sample)
+        tokens = self.settings.result_tokens
+        environment = open_environment(self.store, self.benchmark, sample, result_tokens=tokens)
         try:
             outcome = await run_episode(
                 self.agents[key.agent],
@@ -91,11 +90,6 @@ class Worker:
             return []
         failed = (entry.outcome or {}).get("finish") == "error"
         return None if entry.state == "finished" and not failed else recorded_replies(self.earlier, text)
-
-    def _environment(self, sample: Sample) -> Environment:
-        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
-        spaces: Mapping[str, CandidateSpace] = self.benchmark.spaces
-        return Environment(chart, candidates=spaces, max_result_tokens=self.settings.result_tokens)
 
     def _prompt(self, sample: Sample) -> Prompt:
         task = get_task(sample.task)
@@ -190,13 +184,3 @@ def _limits(settings: RunSettings) -> Limits:
 def _model_settings(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
     base = ModelSettings(temperature=settings.temperature, top_p=settings.top_p)
     return replace(base, max_output_tokens=settings.reply_tokens, seed=key.seed(settings.seed) % 2**31)
-
-
-def _facts(key: EpisodeKey, sample: Sample, folder: RunFolder, *, resumed_turns: int) -> dict[str, Any]:
-    return {
-        **asdict(key),
-        "subject_id": sample.subject_id,
-        "prediction_time": sample.prediction_time.isoformat(sep=" "),
-        "policy": folder.manifest.get("policy"),
-        "resumed_turns": resumed_turns,
-    }

@@ -20,11 +20,10 @@ from wardround.benchmarks import Benchmark, get_task, render_prompt
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.log import EpisodeLog
 from wardround.records import Store
-from wardround.runs import EpisodeKey, RunFolder, WorkQueue
+from wardround.runs import EpisodeKey, RunFolder, WorkQueue, episode_facts, open_environment
 from wardround.serve.access import SessionTokens
 from wardround.serve.mcp_server import http_app, serve_stdio
 from wardround.serve.session import Session, SessionLimits
-from wardround.tools import Environment
 
 HANDOUT = "handout.jsonl"
 _POLL_SECONDS = 0.2
@@ -61,25 +60,13 @@ class Game:
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
         task = get_task(sample.task)
-        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
-        spaces = self.benchmark.spaces
-        environment = Environment(chart, candidates=spaces, max_result_tokens=self.folder.settings.result_tokens)
-        facts = {
-            "agent": episode.agent,
-            "model": episode.model,
-            "task": episode.task,
-            "sample": episode.sample,
-            "epoch": episode.epoch,
-            "subject_id": sample.subject_id,
-            "prediction_time": sample.prediction_time.isoformat(sep=" "),
-            "policy": self.benchmark.policy,
-            "resumed_turns": 0,
-        }
+        tokens = self.folder.settings.result_tokens
+        environment = open_environment(self.store, self.benchmark, sample, result_tokens=tokens)
         return Session(
             environment,
             name=episode.model,
             instructions=render_prompt(task, sample, self.benchmark.space(task)),
-            recorder=self.log.begin(key, facts),
+            recorder=self.log.begin(key, episode_facts(episode, sample, self.benchmark)),
             limits=self.settings.limits,
         )
 

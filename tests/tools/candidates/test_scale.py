@@ -1,10 +1,8 @@
-"""A search over 100,000 names costs a few milliseconds of CPU (bar: 5; table: benchmarks/candidate_speed.py)."""
+"""A search over 100,000 names finds misspelt ones; what it costs is measured in benchmarks/candidate_speed.py."""
 
 from __future__ import annotations
 
 import random
-import statistics
-import time
 
 from wardround.codes import LabelSet, distinct_labels
 from wardround.tools.candidates import CandidateSpace
@@ -44,15 +42,11 @@ def test_a_hundred_thousand_names() -> None:
     labels = names(100_000)
     space = CandidateSpace(name="x", labels=LabelSet(name="x", labels=labels))
     source = random.Random(5)
-    spent = []
     found = 0
     for _ in range(60):
         label = source.choice(labels)
         place = source.randrange(len(label))
         slipped = label[:place] + source.choice("aeiou") + label[place + 1 :]
-        start = time.thread_time()
         matches = space.by_meaning(slipped)
-        spent.append(time.thread_time() - start)
         found += label in [match.label for match in matches]
     assert found >= 50
-    assert statistics.median(spent) < 0.005
