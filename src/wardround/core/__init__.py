@@ -17,6 +17,7 @@ from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed,
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
+from wardround.core.question import LabelKind, Question
 from wardround.core.sqlite_files import must_be_complete
 from wardround.core.time import (
     END_OF_DAY,
@@ -33,6 +34,7 @@ from wardround.core.usage import Price, Usage
 __all__ = [
     "END_OF_DAY",
     "FormatError",
+    "LabelKind",
     "LeakError",
     "LimitReached",
     "Message",
@@ -40,6 +42,7 @@ __all__ = [
     "Progress",
     "PromptFile",
     "ProviderError",
+    "Question",
     "RecordError",
     "Reporter",
     "RowId",

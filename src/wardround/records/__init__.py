@@ -6,6 +6,7 @@ An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``St
 from wardround.records.audit import LeakReport, TableLeaks, audit_leaks
 from wardround.records.chart import Chart, ChartTable, Event, Policy
 from wardround.records.deletion import delete_future
+from wardround.records.event_columns import EventColumns
 from wardround.records.ingest import ingest
 from wardround.records.sections import admission_sections
 from wardround.records.settings import IngestReport, IngestSettings
@@ -17,6 +18,7 @@ __all__ = [
     "Chart",
     "ChartTable",
     "Event",
+    "EventColumns",
     "IngestReport",
     "IngestSettings",
     "LeakReport",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from math import isnan
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from wardround.core import RecordError, from_microseconds, to_microseconds
 from wardround.records.censor import age_in_years, censored, published
+from wardround.records.event_columns import EventColumns, event_columns
 from wardround.records.rules import ALWAYS_TIME
 from wardround.records.spec import SourceSpec, TableSpec
 from wardround.records.table_layout import TableLayout
@@ -27,10 +29,15 @@ Read = Callable[[int, str], "pa.RecordBatch | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One row flattened. ``time`` is None for static rows; ``code`` is ``system//code``, or the table's name."""
+    """One row flattened. ``time`` is None for static rows; ``code`` is ``system//code``, or the table's name.
+
+    ``description`` says the code in words, where the record does; ``kind`` is the sort of event, such as ``lab``.
+    """
 
     time: datetime | None
     code: str
+    description: str
+    kind: str
     numeric_value: float | None
     text_value: str | None
     unit: str | None
@@ -69,6 +76,7 @@ class Chart:
     layouts: Mapping[str, TableLayout] = field(repr=False)
     read: Read = field(repr=False)
     _tables: dict[str, ChartTable] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _events: list[EventColumns] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -105,44 +113,26 @@ class Chart:
             event_time = times.view("datetime64[us]")
         return ChartTable(name=name, spec=layout.spec, batch=batch, event_time=event_time)
 
+    def event_columns(self) -> EventColumns:
+        """Return every visible row as an event, as columns; made once. Static rows come first, then by time."""
+        if not self._events:
+            self._events.append(event_columns([self.table(name) for name in self.table_names]))
+        return self._events[0]
+
     def events(self) -> Iterator[Event]:
         """Yield every visible row as an event, in time order; static rows come first."""
-        tables = [self.table(name) for name in self.table_names]
-        times = [table.event_time.astype("datetime64[us]").view(np.int64) for table in tables]
-        owner = np.repeat(np.arange(len(tables)), [len(part) for part in times])
-        row = np.concatenate([np.arange(len(part)) for part in times]) if times else np.empty(0, np.int64)
-        order = np.argsort(np.concatenate(times), kind="stable") if times else row
-        cells = [_EventCells(table) for table in tables]
-        for place in order.tolist():
-            yield cells[owner[place]].event(int(row[place]))
-
-
-class _EventCells:
-    """The columns of one table that make events, as Python values."""
-
-    def __init__(self, table: ChartTable) -> None:
-        spec = table.spec
-        self._table = table
-        self._row_ids = table.batch.column(0).to_pylist()
-        self._codes = self._cells(spec.code)
-        self._values, self._texts, self._units = (self._cells(name) for name in (spec.value, spec.text, spec.unit))
-        self._times = table.event_time.view(np.int64)
-
-    def _cells(self, name: str | None) -> list[Any]:
-        if name is None or name not in self._table.columns:
-            return [None] * self._table.num_rows
-        return list(self._table.batch.column(name).to_pylist())
-
-    def event(self, row: int) -> Event:
-        spec, code, value, text = self._table.spec, self._codes[row], self._values[row], self._texts[row]
-        system = spec.code_system or self._table.name
-        time = int(self._times[row])
-        return Event(
-            time=None if spec.is_static or time <= ALWAYS_TIME else from_microseconds(time),
-            code=self._table.name if code is None else f"{system}//{code}",
-            numeric_value=float(value) if isinstance(value, int | float) else None,
-            text_value=None if text is None else str(text),
-            unit=self._units[row],
-            row_id=self._row_ids[row],
-            table=self._table.name,
-        )
+        columns = self.event_columns()
+        for place, (time, concept, value) in enumerate(
+            zip(columns.time.tolist(), columns.concept.tolist(), columns.numeric_value.tolist(), strict=True)
+        ):
+            yield Event(
+                time=None if time <= ALWAYS_TIME else from_microseconds(time),
+                code=columns.codes[concept],
+                description=columns.descriptions[concept],
+                kind=columns.kinds[concept],
+                numeric_value=None if isnan(value) else value,
+                text_value=columns.texts[place],
+                unit=columns.units[place],
+                row_id=columns.row_ids[place],
+                table=columns.table_names[int(columns.table[place])],
+            )

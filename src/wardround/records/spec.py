@@ -102,6 +102,9 @@ class TableSpec:
     encounter: str | None = None
     code: str | None = None
     code_system: str | None = None
+    """Goes before the codes; None stands for the table's name, an empty text for nothing."""
+    kind: str | None = None
+    """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
     label: str | None = None
     value: str | None = None
     text: str | None = None

@@ -222,6 +222,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         encounter=keys.take("encounter", str),
         code=code,
         code_system=keys.take("code_system", str),
+        kind=keys.take("kind", str),
         label=keys.take("label", str),
         value=keys.take("value", str),
         text=keys.take("text", str),
