@@ -30,7 +30,7 @@ _SEPARATOR = "//"
 class EventColumns:
     """Every visible row of a chart, static rows first, then by time; ties stay in the order of tables, then rows.
 
-    ``time``: (n,) microseconds since 1970, of static rows the smallest there is. ``concept``: (n,) places in ``codes``,
+    ``time``: (n,) microseconds since 1970, of static rows ``rules.ALWAYS_TIME``. ``concept``: (n,) places in ``codes``,
     ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN where there is
     none. ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
     """
@@ -148,7 +148,7 @@ def _flatten(table: ChartTable) -> _Part:
         text = _cells_as_text(table)
     return _Part(
         name=table.name,
-        time=table.event_time.astype("datetime64[us]").view(np.int64),
+        time=np.maximum(table.event_time.astype("datetime64[us]").view(np.int64), ALWAYS_TIME),
         concept=concept,
         numeric_value=_numbers(_column(table, spec.value), table.num_rows),
         codes=codes,
