@@ -26,7 +26,8 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """An estimate and its interval. ``low`` and ``high`` are None where fewer than two subjects stand behind it."""
+    """An estimate and its interval. ``low`` and ``high`` are None where fewer than two subjects stand behind it.
+    ``undefined`` resamples are left out: in them there was nothing to compute (one class only, say)."""
 
     estimate: float
     low: float | None
@@ -35,6 +36,7 @@ class Interval:
     subjects: int
     confidence: float = 0.95
     method: str = "bca"
+    undefined: int = 0
 
     @property
     def is_telling(self) -> bool:
@@ -92,9 +94,10 @@ def cluster_bootstrap(
         raise UserError(f"confidence must lie between 0 and 1, not {confidence!r}")
     sums = sum_by_subject(rows, subjects)
     estimate = float(statistic(sums.sum(axis=0)))
-    low, high = None, None
+    low, high, undefined = None, None, 0
     if len(sums) > 1:
         drawn = _resample(sums, statistic, np.random.default_rng(derive_seed(seed, "bootstrap")), resamples)
+        undefined = resamples - len(drawn)
         tail = (1 - confidence) / 2
         levels = (tail, 1 - tail)
         if method == "bca":
@@ -102,7 +105,14 @@ def cluster_bootstrap(
         if len(drawn):
             low, high = (float(edge) for edge in np.quantile(drawn, levels))
     return Interval(
-        estimate=estimate, low=low, high=high, n=len(rows), subjects=len(sums), confidence=confidence, method=method
+        estimate=estimate,
+        low=low,
+        high=high,
+        n=len(rows),
+        subjects=len(sums),
+        confidence=confidence,
+        method=method,
+        undefined=undefined,
     )
 
 
