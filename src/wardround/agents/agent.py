@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wardround.agents.context import ContextPolicy, FullContext
 from wardround.agents.tokens import TokenCounter
@@ -61,7 +61,9 @@ class LoopSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
-    templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them."""
+    templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
+    ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
+    """
 
     name: str
     title: str
@@ -70,6 +72,7 @@ class AgentSpec:
     hooks: tuple[Callable[[], Hooks], ...] = ()
     choose: Choose = ask_once
     loop: LoopSettings = LoopSettings()
+    tools: Literal["all", "none"] = "all"
     prompts: tuple[str, ...] = ()
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -82,7 +85,7 @@ class AgentSpec:
     def manifest(self) -> dict[str, Any]:
         """Return what a run records about its agent."""
         files = {file.name: {"version": file.version, "sha256": file.sha256} for file in self.prompt_files()}
-        return {"name": self.name, "loop": asdict(self.loop), "prompts": files, **self.facts}
+        return {"name": self.name, "loop": asdict(self.loop), "tools": self.tools, "prompts": files, **self.facts}
 
 
 def _prompt_file(package: str, name: str) -> PromptFile:

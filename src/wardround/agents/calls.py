@@ -143,7 +143,8 @@ class CallRunner:
     def _refusal(self, call: ToolCall, offered: set[str]) -> ToolResult | None:
         """Return the error a call gets without being run, or None."""
         if self._environment.toolset.get(call.name) is not None and call.name not in offered:
-            return _failure(f"only {', '.join(sorted(offered))} can be called now.")
+            allowed = f"only {', '.join(sorted(offered))}" if offered else "no tool"
+            return _failure(f"{allowed} can be called now.")
         asked = (call.name, call.arguments)
         self._streak = self._streak + 1 if asked == self._last else 1
         self._last = asked

@@ -74,9 +74,10 @@ class Episode:
         self.counter = counter
         self.id = episode
         self.task = prompt.task
+        self.question = prompt.question
         self.lessons: dict[Kind, tuple[Experience, ...]] = {}
         """What memory served for this episode, by kind; whoever writes a prompt of that kind shows it."""
-        self.schemas = environment.toolset.schemas
+        self.schemas: tuple[ToolSchema, ...] = () if agent.tools == "none" else environment.toolset.schemas
         self.history = History(_prompt_messages(agent, prompt, limits))
         self.context = agent.context(counter)
         self.calibration = Calibration()
@@ -199,6 +200,6 @@ class Episode:
 
 
 def _prompt_messages(agent: AgentSpec, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
-    system = load_prompt(agent.package, agent.system).render(turns=limits.turns)
+    system = load_prompt(agent.package, agent.system).render(turns=limits.turns, question=prompt.question)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
     return Message(role="system", content=joined), Message(role="user", content=prompt.user)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.answers import parse_answer
 from wardround.agents.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Observation
+from wardround.agents.labels import read_answer, settle
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.tokens import EstimatedTokens, TokenCounter
 from wardround.core import LimitReached, Message, ProviderError, load_prompt
@@ -143,7 +143,16 @@ class _Loop:
         finished = [seen.result for seen in observations if seen.call.name == FINISH and seen.result.answer is not None]
         if not finished:
             return None
-        return Ending(finish="finish", answer=finished[0].answer, evidence=finished[0].evidence)
+        given = finished[0].answer or ()
+        answer = self._read(settle(given, state.question), ", ".join(given))
+        return Ending(finish="finish", answer=answer, evidence=finished[0].evidence)
+
+    def _read(self, answer: tuple[str, ...] | None, given: str) -> tuple[str, ...] | None:
+        """Note an answer that holds none of the labels there are."""
+        if answer is None and self.state.question is not None and self.state.question.label_values:
+            detail = {"turn": self.state.turn, "unreadable": given[-200:], "labels": self.state.question.label_values}
+            self.state.recorder.note("answer", detail)
+        return answer
 
     def _take_text(self, asked: Asked, message: Message) -> Ending | None:
         """Send a reply without a call back with a reminder, or take it as the final text."""
@@ -152,7 +161,7 @@ class _Loop:
         text = (message.content or "").strip()
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
-            return Ending(finish="text", answer=parse_answer(text))
+            return Ending(finish="text", answer=self._read(read_answer(text, state.question), text))
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})

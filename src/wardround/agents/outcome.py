@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from wardround.core import Usage
+from wardround.core import Question, Usage
 from wardround.tools.grounding import Citation
 
 Finish = Literal["finish", "text", "turn_limit", "budget", "error"]
@@ -16,12 +16,14 @@ Finish = Literal["finish", "text", "turn_limit", "budget", "error"]
 class Prompt:
     """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message.
 
-    ``task`` is its name, by which memory tells the tasks apart; no model is shown it.
+    ``task`` is its name, by which memory tells the tasks apart; no model is shown it. ``question`` is the same task in
+    parts, for methods that search with its queries and for reading a label out of a reply.
     """
 
     user: str
     system: str = ""
     task: str = ""
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,112 @@
+"""Labels read out of replies as models write them; nothing is guessed where two are named or none."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from wardround.agents import LoopSettings, Prompt, get_agent
+from wardround.agents.labels import read_answer, settle
+from wardround.core import Question
+
+
+def question(values: tuple[str, ...], names: tuple[str, ...], **more: Any) -> Question:
+    return Question(
+        name="t",
+        title="T",
+        category="C",
+        description="D",
+        factual_query="f",
+        counterfactual_query="c",
+        prediction_time=datetime(2150, 1, 1),
+        label_values=values,
+        label_names=names,
+        **more,
+    )
+
+
+READMISSION = question(("0", "1"), ("no readmission", "readmission"))
+STAY = question(("0", "1"), ("<7 days", ">=7 days"))
+ANEMIA = question(("0", "1", "2", "3"), ("normal", "mild", "moderate", "severe"))
+FINDINGS = question(("0", "1", "2"), ("no finding", "edema", "pneumonia"), several=True)
+OPEN = question((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Reasoning: risk is high.\nAnswer: 1", "1"),
+        ("Reasoning: the answer is 0 at first sight, but no.\n**Answer:** 1", "1"),
+        ("**Answer: 1**", "1"),
+        ("Answer: 1 (>= 7 days)", "1"),
+        ("Answer: `0`.", "0"),
+        ("Answer:\n\n1\n", "1"),
+        ("answer = 1", "1"),
+        ("Final answer is: 1", "1"),
+        ("Answer: <1>", "1"),
+        ("Answer: label 1", "1"),
+        ("Answer: no readmission", "0"),
+        ("Answer: Readmission", "1"),
+        ("Answer: No (0)", "0"),
+        ("Answer: 1, with confidence 0.9", "1"),
+        ('["1"]', "1"),
+        ('{"name": "finish", "arguments": {"response": ["1"]}}', "1"),
+        ("1", "1"),
+        ("<think>Answer: 0</think>Answer: 1", "1"),
+        ("Prediction: 0", "0"),
+        ("Answer: 0 or 1", None),
+        ("Answer: 0/1", None),
+        ("Answer: 10", None),
+        ("Answer: 1.5", None),
+        ("Answer: not 1", None),
+        ("Answer: not readmission", None),
+        ("Answer: unknown", None),
+        ("It cannot be said.", None),
+        ("There are 1 or 2 things to say about this patient.\nThey do not settle it.", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_label_of_two(text: str | None, label: str | None) -> None:
+    assert read_answer(text, READMISSION) == (None if label is None else (label,))
+
+
+def test_names_with_signs_and_the_answer_before_it_stands_where_the_last_is_empty() -> None:
+    assert read_answer("Answer: >=7 days", STAY) == ("1",)
+    assert read_answer("Answer: <7 days", STAY) == ("0",)
+    assert read_answer("Answer: 2 (moderate)\nThat is my answer:", ANEMIA) == ("2",)
+    assert read_answer("Answer: 2 - between 70 and 110 g/L", ANEMIA) == ("2",)
+    assert read_answer("Answer: mild to moderate", ANEMIA) is None
+
+
+def test_several_labels_where_several_may_hold() -> None:
+    assert read_answer("Answer: 2, 1", FINDINGS) == ("1", "2")
+    assert read_answer("Answer: edema and pneumonia", FINDINGS) == ("1", "2")
+    assert read_answer('["pneumonia"]', FINDINGS) == ("2",)
+    assert read_answer("Answer: no finding", FINDINGS) == ("0",)
+
+
+def test_what_finish_was_given_is_settled_alike_and_open_answers_stay() -> None:
+    assert settle(("readmission",), READMISSION) == ("1",)
+    assert settle(("1", "1 (readmission)"), READMISSION) == ("1",)
+    assert settle(("0", "1"), READMISSION) is None
+    assert settle(("Septicemia", "Shock"), OPEN) == ("Septicemia", "Shock")
+    assert (
+        read_answer("- Septicemia\n- Shock", OPEN)
+        == read_answer("- Septicemia\n- Shock", None)
+        == ("Septicemia", "Shock")
+    )
+
+
+def test_the_system_prompt_of_acting_agents_speaks_of_labels_where_there_are_labels() -> None:
+    file = get_agent("react").prompt_files()[0]
+    labels = file.render(turns=3, question=READMISSION)
+    names = file.render(turns=3, question=OPEN)
+    assert "candidate tool" in names
+    assert "candidate tool" not in labels
+    assert "one label of 0, 1" in labels
+    assert file.render(turns=3, question=None) == names
+    assert Prompt(user="x").question is None
+    assert LoopSettings().reminders == 1
