@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wardround.benchmarks import Benchmark
 from wardround.core import Progress, UserError
 from wardround.log import LogReader
 from wardround.runs import (
@@ -19,6 +20,7 @@ from wardround.runs import (
     RunSettings,
     WorkQueue,
     compare,
+    episode_keys,
     execute,
     read_results,
     score_run,
@@ -181,3 +183,16 @@ def test_a_worker_killed_while_its_log_was_made_does_not_block_the_run(settings:
     half.close()
     assert execute(folder).done == 2
     assert len(score_run(folder)) == 2
+
+
+def test_a_limit_draws_samples_by_seed_and_a_higher_one_adds_to_them(settings: RunSettings) -> None:
+    benchmark = Benchmark.open(Path(settings.benchmark))
+
+    def drawn(limit: int | None, seed: int = 0) -> set[str]:
+        chosen = replace(settings, limit=limit, seed=seed, split="train", tasks=("labevents",))
+        return {key.sample for key in episode_keys(chosen, benchmark)}
+
+    everything = drawn(None)
+    assert len(everything) > 3
+    assert drawn(2) < drawn(3) < everything
+    assert len({frozenset(drawn(2, seed)) for seed in range(8)}) > 1

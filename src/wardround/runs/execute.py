@@ -19,7 +19,7 @@ from typing import Any
 
 from wardround.agents import AgentSpec, get_agent
 from wardround.benchmarks import Benchmark, Sample, get_task
-from wardround.core import Progress, Reporter, UserError, silent
+from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
@@ -88,11 +88,20 @@ def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[Episod
     names = [get_task(name).name for name in settings.tasks] or [task.name for task in benchmark.tasks]
     for name in names:
         samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
-        for sample in samples[: settings.limit]:
+        for sample in _some(samples, settings):
             for epoch in range(settings.epochs):
                 for model in settings.models:
                     for agent in settings.agents:
                         yield EpisodeKey(agent=agent, model=model, task=name, sample=sample.id, epoch=epoch)
+
+
+def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
+    """At most ``limit`` samples, drawn by the run's seed: a higher limit adds to them. Ids follow subjects and time, so
+    the first ones by id would be a few subjects' samples."""
+    if settings.limit is None or settings.limit >= len(samples):
+        return samples
+    drawn = sorted(samples, key=lambda sample: derive_seed(settings.seed, "limit", sample.id))[: settings.limit]
+    return sorted(drawn, key=lambda sample: sample.id)
 
 
 async def _check(settings: RunSettings, store: Store) -> None:
