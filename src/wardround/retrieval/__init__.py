@@ -1,26 +1,37 @@
-"""Retrieval: encoders, their vector cache, and the text a chart is recognised by.
+"""Retrieval: encoders, their vector cache, the text a chart is recognised by, and evidence out of a long chart.
 
-Nothing here decides what an agent is shown.
+Knows charts and encoders; no task and no agent. What is shown, and when, is decided by whoever asks.
 """
 
 from wardround.retrieval.cache import CachedEncoder, VectorCache
 from wardround.retrieval.encoder import Encoder, Vectors
 from wardround.retrieval.endpoint import EndpointEncoder
+from wardround.retrieval.evidence_index import EvidenceIndex
+from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.lexical import LexicalEncoder
 from wardround.retrieval.opening import EncoderEntry, list_encoders, open_encoder
+from wardround.retrieval.passages import Passage, Trajectory, merge
 from wardround.retrieval.recent import describe_recent_events
 from wardround.retrieval.sentence import SentenceEncoder
+from wardround.retrieval.time_relevance import combined_score, time_relevance
 
 __all__ = [
     "CachedEncoder",
     "Encoder",
     "EncoderEntry",
     "EndpointEncoder",
+    "EvidenceIndex",
     "LexicalEncoder",
+    "Passage",
+    "RetrievalSettings",
     "SentenceEncoder",
+    "Trajectory",
     "VectorCache",
     "Vectors",
+    "combined_score",
     "describe_recent_events",
     "list_encoders",
+    "merge",
     "open_encoder",
+    "time_relevance",
 ]

@@ -1,0 +1,286 @@
+"""The evidence of one chart: what to show of a record that is too long to show whole.
+
+ETHER (EHR-RAG, section 3.2): text events by likeness and time, numeric events as the latest values of indicators. And
+the ways it is compared with: chunks by likeness alone, chunks at random, the latest events, the commonest events.
+Nothing is built before it is asked for; vectors of chunks come from the encoder in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.core import estimate_tokens, from_microseconds, to_microseconds
+from wardround.records import EventColumns
+from wardround.retrieval.chunk_vectors import mean_name_vectors
+from wardround.retrieval.encoder import Encoder, Vectors
+from wardround.retrieval.event_lines import EventLines
+from wardround.retrieval.evidence_settings import ChunkTime, RetrievalSettings
+from wardround.retrieval.indicators import Indicators
+from wardround.retrieval.passages import Passage, Trajectory, chunk_bounds
+from wardround.retrieval.time_relevance import Scores, Times, combined_score, time_relevance
+
+Places = npt.NDArray[np.int64]
+
+_BIRTHS = frozenset({"meds_birth", "snomed/3950001", "snomed//3950001"})
+
+
+class EvidenceIndex:
+    """Retrieval over the rows of a chart that happened by ``as_of``; safe to share between threads.
+
+    Chunks are cut from the beginning, so a full chunk's text and vector stay what they are as the history grows; a row
+    that becomes known late, with an earlier time, moves the bounds after it. Rows without a place in time come first
+    and are rows like others. Rows after ``as_of`` are never touched (a chart's own has none).
+    """
+
+    def __init__(
+        self,
+        columns: EventColumns,
+        *,
+        as_of: datetime,
+        encoder: Encoder,
+        settings: RetrievalSettings | None = None,
+    ) -> None:
+        self.columns = columns
+        self.as_of = as_of
+        self.encoder = encoder
+        self.settings = settings or RetrievalSettings()
+        self._now = to_microseconds(as_of)
+        self._count = int(np.searchsorted(columns.time, self._now, side="right"))
+        self._lines = EventLines(columns, line_characters=self.settings.line_characters)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows_later(self) -> int:
+        """How many rows of the columns lie after ``as_of``."""
+        return len(self.columns) - self._count
+
+    def nearest(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
+        """Vanilla RAG: the ``k`` chunks of all events most like the query, the most like first; ties: the later."""
+        chunks = self._all_chunks
+        similarity = chunks.similarity(self._vector(query))
+        best = ranked(similarity)[: self.settings.top_passages if k is None else max(k, 0)]
+        return tuple(chunks.passage(place, float(similarity[place])) for place in best.tolist())
+
+    def uniform(self, k: int | None = None, seed: int = 0) -> tuple[Passage, ...]:
+        """Uniform RAG: ``k`` chunks of all events drawn at random without return, in time order."""
+        chunks = self._all_chunks
+        wanted = min(self.settings.top_passages if k is None else max(k, 0), len(chunks.bounds))
+        drawn = np.random.default_rng(seed).permutation(len(chunks.bounds))[:wanted]
+        return tuple(chunks.passage(place, 0.0) for place in sorted(drawn.tolist()))
+
+    def recent_events(self, n: int | None = None) -> Passage:
+        """Direct generation: the ``n`` latest events. Rows without a time count as the earliest."""
+        wanted = self.settings.recent_events if n is None else max(n, 0)
+        return self.passage(np.arange(max(0, self._count - wanted), self._count))
+
+    def frequent_events(self, n: int | None = None) -> Passage:
+        """Rule-based RAG: events by how often their code occurs in this history, the ``n`` commonest in time order.
+
+        As in the paper's appendix a very common code may fill the budget alone; ties go to the later event.
+        """
+        wanted = self.settings.recent_events if n is None else max(n, 0)
+        codes = self._code_numbers[self.columns.concept[: self._count]]
+        often = np.bincount(codes, minlength=1)[codes]
+        best = np.lexsort((-np.arange(self._count), -often))[:wanted]
+        return self.passage(np.sort(best))
+
+    def text_evidence(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
+        """ETHER's text part: of the chunks of events without a number the pool most like the query, of that the ``k``
+        best by eq. 3, in time order."""
+        chunks = self._text_chunks
+        similarity = chunks.similarity(self._vector(query))
+        pool = ranked(similarity)[: self.settings.candidates]
+        score = combined_score(similarity[pool], self._text_relevance[pool], alpha=self.settings.alpha)
+        best = ranked(score, pool)[: self.settings.final if k is None else max(k, 0)]
+        found = sorted(zip(pool[best].tolist(), score[best].tolist(), strict=True))
+        return tuple(chunks.passage(place, value) for place, value in found)
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """The names of all indicators, in alphabetical order."""
+        return self._indicators.names
+
+    def coarse_indicators(self, query: str, n: int | None = None) -> tuple[str, ...]:
+        """ETHER's numeric part, first step: the ``n`` indicators whose names are most like the query, best first."""
+        names = self._indicators.names
+        if not names:
+            return ()
+        similarity = self._name_vectors @ self._vector(query)
+        order = np.lexsort((np.arange(len(names)), -similarity.astype(np.float64)))
+        return tuple(names[place] for place in order[: self.settings.coarse if n is None else max(n, 0)].tolist())
+
+    def known_indicators(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Which indicators some written names mean, each once; what is none of this chart's is left out."""
+        return self._indicators.known(names)
+
+    def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[Trajectory, ...]:
+        """ETHER's numeric part, last step: the ``recent`` latest values of indicators; unknown names are left out."""
+        return self._indicators.trajectories(names, recent=self.settings.recent_values if recent is None else recent)
+
+    def passage(self, places: npt.ArrayLike, *, score: float = 0.0) -> Passage:
+        """Return events, by place in the columns, as one passage."""
+        rows = np.asarray(places, np.int64)
+        name = f"rows:{rows[0]}-{rows[-1] + 1}/{len(rows)}" if len(rows) else "rows:none"
+        return self._passage(name, rows, score)
+
+    def row_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """Return the row ids of events by place."""
+        return tuple(self.columns.row_id_array.take(pa.array(rows, pa.int64())).to_pylist())
+
+    @cached_property
+    def chunks_cut_by_encoder(self) -> int:
+        """How many chunks of all events are longer than the encoder reads, by estimate: it is blind to their ends."""
+        limit = self.encoder.max_tokens
+        if limit is None or self.settings.embedded == "names":
+            return 0
+        return sum(estimate_tokens(text) > limit for text in self._all_chunks.texts)
+
+    def _vector(self, query: str) -> Vectors:
+        vector: Vectors = self.encoder.encode([query])[0]
+        return vector
+
+    def _passage(self, name: str, rows: Places, score: float) -> Passage:
+        timed = rows[~self.columns.is_static[rows]] if len(rows) else rows
+        return Passage(
+            id=name,
+            lines=tuple(self._lines.lines(rows)),
+            rows=tuple(rows.tolist()),
+            start=from_microseconds(int(self.columns.time[timed[0]])) if len(timed) else None,
+            end=from_microseconds(int(self.columns.time[timed[-1]])) if len(timed) else None,
+            score=score,
+        )
+
+    @cached_property
+    def _all_chunks(self) -> _Chunks:
+        return _Chunks(self, "all", np.arange(self._count))
+
+    @cached_property
+    def _text_chunks(self) -> _Chunks:
+        numeric = np.isfinite(self.columns.numeric_value[: self._count])
+        return _Chunks(self, "text", np.flatnonzero(~numeric))
+
+    @cached_property
+    def _text_relevance(self) -> Scores:
+        """Eq. 2 for every text chunk; one without any time says nothing of when, and has 0."""
+        chunks = self._text_chunks
+        times, dated = chunk_times(
+            self.columns.time, self.columns.is_static, chunks.row_groups, self.settings.chunk_time
+        )
+        first = first_time(self.columns, self._count, births=self.settings.births)
+        if first is None:
+            return np.zeros(len(chunks.bounds))
+        scores = time_relevance(
+            times,
+            now=self._now,
+            first=first,
+            recent_days=self.settings.recent_days,
+            early_days=self.settings.early_days,
+        ).max(axis=1, initial=0.0)
+        return np.where(dated, scores, 0.0)
+
+    @cached_property
+    def _indicators(self) -> Indicators:
+        return Indicators(self.columns, np.arange(self._count), by=self.settings.indicator)
+
+    @cached_property
+    def _name_vectors(self) -> Vectors:
+        return self.encoder.encode(self._indicators.names)
+
+    @cached_property
+    def _code_numbers(self) -> Places:
+        """A number per concept, the same for concepts of one code."""
+        numbers: dict[str, int] = {}
+        return np.asarray([numbers.setdefault(code, len(numbers)) for code in self.columns.codes], np.int64)
+
+
+class _Chunks:
+    """The chunks of some rows of a chart, their texts and vectors."""
+
+    def __init__(self, index: EvidenceIndex, family: str, places: Places) -> None:
+        settings = index.settings
+        self._index = index
+        self._family = family
+        self._places = places
+        self.bounds = chunk_bounds(len(places), size=settings.chunk_rows, overlap=settings.overlap)
+
+    @property
+    def row_groups(self) -> list[Places]:
+        """The rows of each chunk, by place."""
+        return [self._places[start:end] for start, end in self.bounds]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """What the encoder reads of each chunk."""
+        lines = self._index._lines.lines(self._places)
+        return ["\n".join(lines[start:end]) for start, end in self.bounds]
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """A unit vector per chunk."""
+        index = self._index
+        if index.settings.embedded == "names":
+            return mean_name_vectors(index.columns, self.row_groups, index.encoder)
+        return index.encoder.encode(self.texts)
+
+    def similarity(self, query: Vectors) -> Scores:
+        """The cosine of each chunk with a query's vector."""
+        if not self.bounds:
+            return np.zeros(0)
+        return (self.vectors @ query).astype(np.float64)
+
+    def passage(self, place: int, score: float) -> Passage:
+        """Return a chunk as a passage."""
+        start, end = self.bounds[place]
+        return self._index._passage(f"{self._family}:{start}-{end}", self._places[start:end], score)
+
+
+def ranked(score: Scores, tie: Places | None = None) -> Places:
+    """Return places by score, best first. Ties go to the higher ``tie``, by default the later place: what is newer."""
+    return np.lexsort((-(np.arange(len(score)) if tie is None else tie), -score))
+
+
+def first_time(columns: EventColumns, count: int, *, births: bool) -> int | None:
+    """Return the earliest time of the first ``count`` rows, in microseconds; None where no row has one.
+
+    The paper takes the earliest timestamp of the record and means disease onset and first admission. Sources whose
+    record begins with a birth (MEDS) would put the whole early arm of eq. 2 into childhood, so births do not count
+    unless ``births`` says so, or nothing else is there.
+    """
+    timed = np.flatnonzero(~columns.is_static[:count])
+    if not len(timed):
+        return None
+    if not births:
+        birth = np.array([code.casefold() in _BIRTHS for code in columns.codes], dtype=bool)
+        others = timed[~birth[columns.concept[timed]]]
+        timed = others if len(others) else timed
+    return int(columns.time[timed[0]])
+
+
+def chunk_times(
+    time: Times, static: npt.NDArray[np.bool_], groups: Sequence[Places], kind: ChunkTime
+) -> tuple[Times, npt.NDArray[np.bool_]]:
+    """Return (chunks, 2) times that stand for chunks in eq. 2, and which chunks have any; the better of two counts.
+
+    The paper gives a chunk one timestamp and does not say which. ``middle`` (default) is that of its middle row: where
+    a chunk bridges years it stands with most of its rows. ``first`` and ``last`` are its ends; ``nearest`` takes the
+    better of both ends, which is the best of all its rows, since eq. 2 is lowest in between.
+    """
+    times = np.zeros((len(groups), 2), np.int64)
+    dated = np.zeros(len(groups), dtype=bool)
+    for place, group in enumerate(groups):
+        timed = group[~static[group]]
+        if not len(timed):
+            continue
+        dated[place] = True
+        middle = timed[(len(timed) - 1) // 2]
+        ends = {"middle": (middle, middle), "first": (timed[0],) * 2, "last": (timed[-1],) * 2}
+        times[place] = time[list(ends.get(kind, (timed[0], timed[-1])))]
+    return times, dated

@@ -1,0 +1,62 @@
+"""What ETHER and the baselines around it are set to; the defaults are those of the EHR-RAG paper, appendix A."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from wardround.core import UserError
+
+ChunkTime = Literal["middle", "first", "last", "nearest"]
+Indicator = Literal["name", "code"]
+Embedded = Literal["lines", "names"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalSettings:
+    """Settings of retrieval. ``rounds`` and ``fine`` are for whoever asks (AIR, the model's choice of indicators).
+
+    What the paper leaves open is decided here, and argued where it is used:
+    ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``evidence_index.chunk_times``);
+    ``indicator``: numeric events are one indicator if they share name and unit, or code and unit (``indicators.py``);
+    ``embedded``: a chunk's vector is that of its lines, or the mean of its event names' vectors (``chunk_vectors.py``);
+    ``births``: whether a birth may be the earliest time of a record (``evidence_index.first_time``);
+    ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
+    """
+
+    chunk_rows: int = 100
+    overlap: int = 5
+    candidates: int = 100
+    final: int = 5
+    alpha: float = 0.75
+    recent_days: float = 180.0
+    early_days: float = 3650.0
+    coarse: int = 30
+    fine: int = 10
+    recent_values: int = 5
+    rounds: int = 3
+    top_passages: int = 10
+    recent_events: int = 1000
+    chunk_time: ChunkTime = "middle"
+    indicator: Indicator = "name"
+    embedded: Embedded = "lines"
+    births: bool = False
+    line_characters: int = 600
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap < self.chunk_rows:
+            raise UserError(f"chunks of {self.chunk_rows} rows cannot share {self.overlap}; the overlap must be less")
+        if not 0.0 <= self.alpha <= 1.0:
+            raise UserError(f"alpha weighs likeness against time and lies between 0 and 1, not {self.alpha:g}")
+        if not (self.recent_days > 0 and self.early_days > 0):
+            raise UserError("recent_days and early_days are lengths of time and must be above 0")
+        for name in ("candidates", "final", "coarse", "fine", "recent_values", "top_passages", "recent_events"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.rounds < 0:
+            raise UserError(f"rounds counts refined queries and must be at least 0, not {self.rounds}")
+        if self.line_characters < 40:
+            raise UserError(f"line_characters must be at least 40, not {self.line_characters}")
+        for name, kind in (("chunk_time", ChunkTime), ("indicator", Indicator), ("embedded", Embedded)):
+            if getattr(self, name) not in get_args(kind):
+                raise UserError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")

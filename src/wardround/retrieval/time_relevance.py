@@ -1,0 +1,34 @@
+"""Equations 2 and 3 of the EHR-RAG paper: when a chunk happened, and how that weighs against what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+
+_MICROSECONDS_PER_DAY = 86_400_000_000.0
+
+
+def time_relevance(times: Times, *, now: int, first: int, recent_days: float, early_days: float) -> Scores:
+    """Eq. 2: max(exp(-(now - t) / recent), exp(-(t - first) / early)), from 0 to 1.
+
+    ``times``, ``now`` (the prediction time) and ``first`` (the earliest time of the record) are microseconds since
+    1970; the two lengths are days. At ``now`` and at ``first`` the score is 1. A time after ``now`` or before ``first``
+    counts as that end: the printed formula would exceed 1 there.
+    """
+    since = np.maximum(now - times, 0) / _MICROSECONDS_PER_DAY
+    onward = np.maximum(times - first, 0) / _MICROSECONDS_PER_DAY
+    relevance: Scores = np.maximum(np.exp(-since / recent_days), np.exp(-onward / early_days))
+    return relevance
+
+
+def combined_score(similarity: npt.ArrayLike, relevance: npt.ArrayLike, *, alpha: float) -> Scores:
+    """Eq. 3: alpha * similarity + (1 - alpha) * time relevance.
+
+    ``similarity`` is the cosine as it is: below zero it stays below zero, as in the paper. It only ranks, and a floor
+    at zero would tie everything unlike the query.
+    """
+    score: Scores = alpha * np.asarray(similarity, np.float64) + (1.0 - alpha) * np.asarray(relevance, np.float64)
+    return score
