@@ -85,7 +85,7 @@ def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa
 
 
 def _required(table: TableSpec) -> list[str]:
-    names = [table.subject or "", *table.key, *(table.subject_from or ())[:1]]
+    names = [table.subject or "", *table.key, *(table.subject_from or ())[:1], *table.required]
     if isinstance(table.event_time, Column):
         names.append(table.event_time.name)
     return list(dict.fromkeys(name for name in names if name))

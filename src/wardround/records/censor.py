@@ -110,8 +110,21 @@ def _ages(layout: TableLayout, stored: pa.RecordBatch, as_of: datetime) -> Any:
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:
     """Return ages at ``as_of``; 90 stands for 90 and older, null where the record does not say."""
     births, known, years = (_cells(stored, name) for name in (columns.birth, columns.anchor_age, columns.anchor_year))
+    if columns.birth_year is not None:
+        parts = (_cells(stored, name) for name in (columns.birth_year, columns.birth_month, columns.birth_day))
+        births = [whole or _birth(*cells) for whole, *cells in zip(births, *parts, strict=True)]
     ages = [_age(*cells, as_of) for cells in zip(births, known, years, strict=True)]
     return pa.array(ages, pa.int64())
+
+
+def _birth(year: int | None, month: int | None, day: int | None) -> date | None:
+    """Return a date of birth given in parts; what is not a day of the calendar is the first of its month or year."""
+    for parts in ((year, month or 1, day or 1), (year, month or 1, 1), (year, 1, 1)):
+        try:
+            return None if year is None else date(parts[0] or 0, parts[1], parts[2])
+        except ValueError:
+            continue
+    return None
 
 
 def _cells(stored: pa.RecordBatch, name: str | None) -> list[Any]:

@@ -155,10 +155,12 @@ class TableFrame:
         return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text column."""
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column."""
         if column not in self.batch.schema.names:
-            return np.zeros(self.num_rows, dtype=bool)
-        found = pc.is_in(self.batch.column(column), pa.array(values, pa.string()))
+            return np.full(self.num_rows, "" in values, dtype=bool)
+        cells = self.batch.column(column)
+        wanted = [None if value == "" else value if pa.types.is_string(cells.type) else int(value) for value in values]
+        found = pc.is_in(cells, pa.array(wanted, cells.type))
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def lag(self, setting: str) -> int:

@@ -173,15 +173,17 @@ def _column(table: ChartTable, name: str | None) -> Any:
 def _concepts(table: ChartTable) -> tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
     """Number the pairs of code and description of a table's rows; return the numbers and what they stand for."""
     spec = table.spec
-    codes, labels = (_encoded(_column(table, name), table.num_rows) for name in (spec.code, spec.label))
-    width = len(labels.values)
-    pairs, concept = np.unique(codes.places * width + labels.places, return_inverse=True)
-    system = table.name if spec.code_system is None else spec.code_system
-    prefix = f"{system}{_SEPARATOR}" if system else ""
+    columns = (_column(table, name) for name in (spec.code_system_column, spec.code, spec.label))
+    systems, codes, labels = (_encoded(column, table.num_rows) for column in columns)
+    width, height = len(labels.values), len(codes.values)
+    pairs, concept = np.unique((systems.places * height + codes.places) * width + labels.places, return_inverse=True)
+    usual = table.name if spec.code_system is None else spec.code_system
     names, descriptions = [], []
     for pair in pairs.tolist():
-        code, label = codes.values[pair // width], labels.values[pair % width]
-        names.append(table.name if code is None else f"{prefix}{code}")
+        code, label = codes.values[pair // width % height], labels.values[pair % width]
+        system = systems.values[pair // width // height]
+        system = usual if system is None else system
+        names.append(table.name if code is None else f"{system}{_SEPARATOR}{code}" if system else code)
         descriptions.append(label if label else (code if code is not None else table.name))
     return concept.astype(np.int64), tuple(names), tuple(descriptions)
 

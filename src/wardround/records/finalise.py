@@ -103,7 +103,23 @@ class Finishing:
                 batch = batch.append_column(f"{DICTIONARY}{number}", places)
         if table.group is not None and table.group.code in batch.schema.names:
             batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
+        for name, parts in table.first_of.items():
+            cells = [cells for part in parts if (cells := self._cells(table, batch, part)) is not None]
+            if cells:
+                batch = batch.append_column(name, pc.coalesce(*cells))
         return batch
+
+    def _cells(self, table: TableSpec, batch: pa.RecordBatch, column: str) -> Any:
+        """Return a column of the file or one that is joined; None if this store has none."""
+        if column in batch.schema.names:
+            return batch.column(column)
+        for number, join in enumerate(table.dictionaries):
+            places = batch.schema.get_field_index(f"{DICTIONARY}{number}")
+            if column in join.add and places >= 0:
+                dictionary = self.dictionaries[join.table]
+                if join.add[column] in dictionary.column_names:
+                    return dictionary.column(join.add[column]).combine_chunks().take(batch.column(places))
+        return None
 
 
 def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.records.arrow_types import ARROW_TYPES
@@ -35,7 +36,7 @@ from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_co
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.sources import find_files
-from wardround.records.spec import SourceSpec
+from wardround.records.spec import DictionarySpec, SourceSpec
 from wardround.records.spec_file import load_source_spec
 from wardround.records.table_reader import TableReader
 
@@ -123,7 +124,7 @@ def _read_dictionary(plan: Plan, name: str) -> None:
     quarantine.unlink(missing_ok=True)
     tables = []
     for cells in reader.read():
-        tables.append(cells.table)
+        tables.append(_without(cells.table, dictionary))
         if cells.broken:
             write_quarantine(quarantine, cells.broken)
     empty = pa.schema([(key, ARROW_TYPES[kind]) for key, kind in dictionary.columns.items()]).empty_table()
@@ -132,6 +133,14 @@ def _read_dictionary(plan: Plan, name: str) -> None:
     with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, whole.schema) as stream:
         stream.write_table(whole)
     plan.note(f"dictionary-{name}", {"rows": whole.num_rows, "quarantined": reader.counts.quarantined})
+
+
+def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
+    """Leave out the entries that stand for "no code"."""
+    if not dictionary.absent:
+        return table
+    key = table.column(dictionary.key[0]).cast(pa.string())
+    return table.filter(pc.invert(pc.is_in(key, pa.array(dictionary.absent, pa.string()))))
 
 
 def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, float]:
@@ -165,7 +174,8 @@ def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
     """Return what shards share, made once per process."""
     key = (plan.store, plan.digest)
     if key not in _FINISHING:
-        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries}
+        joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
+        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries if name in joined}
         indexes = {
             name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
         }

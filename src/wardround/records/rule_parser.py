@@ -11,6 +11,7 @@ from wardround.records.rules import (
     Column,
     Combined,
     Constant,
+    Dated,
     EndOfDay,
     Known,
     Lag,
@@ -122,6 +123,12 @@ def _end_of_day(head: str, arguments: list[Rule], text: str) -> Rule:
     return EndOfDay(arguments[0])
 
 
+def _dated(head: str, arguments: list[Rule], text: str) -> Rule:
+    if len(arguments) != 1:
+        raise UserError(f"time rule {text!r}: dated takes one rule")
+    return Dated(arguments[0])
+
+
 def _median_delay(head: str, arguments: list[Rule], text: str) -> Rule:
     start, end = _names(head, arguments, 2, text)
     return MedianDelay(start, end)
@@ -138,5 +145,6 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "lag": _lag,
     "shift": _shift,
     "end_of_day": _end_of_day,
+    "dated": _dated,
     "median_delay": _median_delay,
 }

@@ -7,10 +7,13 @@
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
     ref(KEY, TABLE, COLUMN) a time cell of that row, but not before the row itself became available
     cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
-    when(COLUMN, 'A', .., r, s) r where the row's text COLUMN is one of the quoted values, else s
+    when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell),
+                            else s
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r
+    dated(r)                r, but 23:59:59 of its day where r is exactly midnight: for sources in which 00:00:00 may
+                            stand for a day without a time
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
@@ -108,7 +111,7 @@ class LateCell:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One rule for rows whose text column holds one of some values, another for the others."""
+    """One rule for rows whose text or int column holds one of some values, another for the others."""
 
     column: str
     values: tuple[str, ...]
@@ -153,6 +156,16 @@ class EndOfDay:
 
 
 @dataclass(frozen=True, slots=True)
+class Dated:
+    """A rule's time, the last second of its day where it is midnight."""
+
+    part: Rule
+
+    def __str__(self) -> str:
+        return f"dated({self.part})"
+
+
+@dataclass(frozen=True, slots=True)
 class MedianDelay:
     """``start`` plus the whole table's median of ``end - start``."""
 
@@ -163,7 +176,9 @@ class MedianDelay:
         return f"median_delay({self.start}, {self.end})"
 
 
-Rule = Column | Constant | Combined | Known | Reference | LateCell | Choice | Lag | Shift | EndOfDay | MedianDelay
+Rule = (
+    Column | Constant | Combined | Known | Reference | LateCell | Choice | Lag | Shift | EndOfDay | Dated | MedianDelay
+)
 
 ALWAYS = Constant("always")
 NEVER = Constant("never")
@@ -178,7 +193,7 @@ def walk(rule: Rule) -> Iterator[Rule]:
     elif isinstance(rule, Choice):
         yield from walk(rule.chosen)
         yield from walk(rule.other)
-    elif isinstance(rule, Lag | Shift | EndOfDay):
+    elif isinstance(rule, Lag | Shift | EndOfDay | Dated):
         yield from walk(rule.part)
 
 
@@ -207,7 +222,7 @@ class Frame(Protocol):
         ...
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text column."""
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell."""
         ...
 
     def lag(self, setting: str) -> int:
@@ -244,6 +259,9 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return _add(evaluate(part, frame), minutes * _MINUTE)
         case EndOfDay(part):
             return _last_second(evaluate(part, frame))
+        case Dated(part):
+            times = evaluate(part, frame)
+            return np.where(times % _DAY == 0, _last_second(times), times)
         case MedianDelay(start, end):
             delay = frame.median_delay(start, end)
             return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)

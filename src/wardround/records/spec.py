@@ -76,12 +76,22 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeColumns:
-    """Columns that become ``age`` on a chart: an anchor (age and year) or a birth date. None of them is handed out."""
+    """Columns that become ``age`` on a chart: an anchor (age and year), a birth date, or where that is empty its year,
+    month and day (empty ones count as 1). None of them is handed out."""
 
     anchor_age: str | None = None
     anchor_year: str | None = None
     birth: str | None = None
+    birth_year: str | None = None
+    birth_month: str | None = None
+    birth_day: str | None = None
     hide: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them that are set."""
+        anchor, parts = (self.anchor_age, self.anchor_year), (self.birth_year, self.birth_month, self.birth_day)
+        return tuple(name for name in (*anchor, self.birth, *parts, *self.hide) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +112,8 @@ class TableSpec:
     encounter: str | None = None
     code: str | None = None
     code_system: str | None = None
+    code_system_column: str | None = None
+    """The column with each row's own code system; rows where it is empty have ``code_system``."""
     """Goes before the codes; None stands for the table's name, an empty text for nothing."""
     kind: str | None = None
     """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
@@ -120,6 +132,10 @@ class TableSpec:
     pending: PendingRows | None = None
     derive: Derivation | None = None
     age: AgeColumns | None = None
+    required: tuple[str, ...] = ()
+    """Columns that the file must have, besides subject and key."""
+    first_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Text columns made at ingest: the first of some columns that is not empty."""
     joined: Mapping[str, ColumnType] = field(default_factory=dict)
     """Columns added at ingest, with their types, in order."""
 
@@ -136,9 +152,7 @@ class TableSpec:
     @property
     def hidden(self) -> frozenset[str]:
         """Columns never handed out under any policy."""
-        age = self.age
-        parts = (age.anchor_age, age.anchor_year, age.birth, *age.hide) if age else ()
-        return frozenset(self.withhold) | {part for part in parts if part}
+        return frozenset(self.withhold).union(self.age.columns if self.age else ())
 
     @property
     def public_columns(self) -> Mapping[str, ColumnType]:
@@ -176,6 +190,8 @@ class DictionarySpec:
     columns: Mapping[str, ColumnType]
     key: tuple[str, ...]
     description: str = ""
+    absent: tuple[str, ...] = ()
+    """Values of the key's first column that stand for "no code": their entries are not loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

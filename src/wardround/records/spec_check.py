@@ -70,10 +70,11 @@ def _check_columns(table: TableSpec) -> None:
         "id_columns": table.id_columns,
         "subject": (table.subject,),
         "encounter": (table.encounter,),
+        "required": table.required,
     }
     for key, names in own.items():
         _known_names(f"{place}.{key}", names, table.columns)
-    flat = {key: getattr(table, key) for key in ("code", "label", "value", "text", "unit")}
+    flat = {key: getattr(table, key) for key in ("code", "code_system_column", "label", "value", "text", "unit")}
     for key, name in flat.items():
         _known_names(f"{place}.{key}", (name,), every)
     lists = {
@@ -88,8 +89,7 @@ def _check_columns(table: TableSpec) -> None:
     for key, names in lists.items():
         _known_names(f"{place}.{key}", names, handed_out)
     if table.age is not None:
-        parts = (table.age.anchor_age, table.age.anchor_year, table.age.birth, *table.age.hide)
-        _known_names(f"{place}.age", parts, table.columns)
+        _known_names(f"{place}.age", table.age.columns, table.columns)
     if table.pending is not None:
         pending = table.pending
         _known_names(f"{place}.pending", (*pending.group, pending.reflex_column), table.columns)
@@ -97,6 +97,11 @@ def _check_columns(table: TableSpec) -> None:
 
 
 def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -> None:
+    for name, parts in table.first_of.items():
+        _known_names(f"tables.{table.name}.first.{name}", parts, table.all_columns)
+        other = [part for part in parts if table.all_columns[part] != "text"]
+        if other:
+            raise UserError(f"tables.{table.name}.first.{name}: only text columns can be used, {other[0]} is not")
     for join in table.dictionaries:
         place = f"tables.{table.name}.dictionary"
         if join.table not in dictionaries:
@@ -153,10 +158,13 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
             case MedianDelay(start, end):
                 _check_time(place, start, table)
                 _check_time(place, end, table)
-            case Choice(column, _, _, _):
+            case Choice(column, values, _, _):
                 _known_names(place, (column,), table.columns)
-                if table.columns[column] != "text":
-                    raise UserError(f"{place}: when() needs a text column, {table.name}.{column} is not")
+                kind = table.columns[column]
+                if kind not in ("text", "int"):
+                    raise UserError(f"{place}: when() needs a text or int column, {table.name}.{column} is not")
+                if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
+                    raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
             case Known(key, parent) | Reference(key, parent, _) | LateCell(key, parent, _):
                 _known_names(place, (key,), table.columns)
                 _check_parent(place, parent, tables)

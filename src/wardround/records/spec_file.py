@@ -171,6 +171,7 @@ class _Module:
                 columns=_columns(keys),
                 key=keys.names("key"),
                 description=keys.take("description", str, ""),
+                absent=keys.names("absent"),
             )
             keys.close()
             yield dictionary
@@ -207,6 +208,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
     joins = _joins(keys)
     code = keys.take("code", str)
     group = _group(keys, code, columns)
+    first_of = _first_of(keys)
     return TableSpec(
         name=name,
         module=module,
@@ -222,6 +224,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         encounter=keys.take("encounter", str),
         code=code,
         code_system=keys.take("code_system", str),
+        code_system_column=keys.take("code_system_column", str),
         kind=keys.take("kind", str),
         label=keys.take("label", str),
         value=keys.take("value", str),
@@ -231,14 +234,16 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         planned=keys.names("planned"),
         default_columns=keys.names("default_columns"),
         describe=keys.take("describe", dict, {}),
-        late=_late(keys, joins, group),
+        late=_late(keys, joins, group, first_of),
         dictionaries=joins,
         group=group,
         published=_published(keys),
         pending=_pending(keys),
         derive=_derive(keys),
         age=_age(keys),
-        joined=_joined(joins, group, dictionaries),
+        required=keys.names("required"),
+        first_of=first_of,
+        joined=_joined(joins, group, first_of, dictionaries),
     )
 
 
@@ -258,8 +263,15 @@ def _subject_from(body: object, place: str) -> tuple[str, str] | None:
     return found
 
 
-def _late(keys: _Keys, joins: tuple[DictionaryJoin, ...], group: GroupJoin | None) -> dict[str, Rule]:
-    """Read the late columns; what is joined through a late column is late with it."""
+def _first_of(keys: _Keys) -> dict[str, tuple[str, ...]]:
+    parts = _Keys(keys.take("first", dict, {}), f"{keys.place}.first")
+    return {name: parts.names(name) for name in tuple(parts.left)}
+
+
+def _late(
+    keys: _Keys, joins: tuple[DictionaryJoin, ...], group: GroupJoin | None, first_of: Mapping[str, tuple[str, ...]]
+) -> dict[str, Rule]:
+    """Read the late columns; what is joined through a late column, or made of one, is late with it."""
     late: dict[str, Rule] = {}
     for names, text in keys.take("late", dict, {}).items():
         if not isinstance(text, str):
@@ -274,6 +286,11 @@ def _late(keys: _Keys, joins: tuple[DictionaryJoin, ...], group: GroupJoin | Non
         for part in (group.code, group.version, group.ndc):
             if part in late:
                 late[group.name] = late[part]
+    for name, made_of in first_of.items():
+        rules = {late[part] for part in made_of if part in late}
+        if len(rules) > 1:
+            raise UserError(f"{keys.place}.first.{name}: its columns are late by different rules")
+        late.update(dict.fromkeys([name], *rules) if rules else {})
     return late
 
 
@@ -363,6 +380,9 @@ def _age(keys: _Keys) -> AgeColumns | None:
         anchor_age=age.take("anchor_age", str),
         anchor_year=age.take("anchor_year", str),
         birth=age.take("birth", str),
+        birth_year=age.take("birth_year", str),
+        birth_month=age.take("birth_month", str),
+        birth_day=age.take("birth_day", str),
         hide=age.names("hide"),
     )
     age.close()
@@ -370,7 +390,10 @@ def _age(keys: _Keys) -> AgeColumns | None:
 
 
 def _joined(
-    joins: tuple[DictionaryJoin, ...], group: GroupJoin | None, dictionaries: Mapping[str, DictionarySpec]
+    joins: tuple[DictionaryJoin, ...],
+    group: GroupJoin | None,
+    first_of: Iterable[str],
+    dictionaries: Mapping[str, DictionarySpec],
 ) -> dict[str, ColumnType]:
     joined: dict[str, ColumnType] = {}
     for join in joins:
@@ -379,4 +402,6 @@ def _joined(
         joined.update({new: columns.get(old, "text") for new, old in join.add.items()})
     if group is not None:
         joined[group.name] = "text"
+    for name in first_of:
+        joined[name] = "text"
     return joined
