@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, silent
-from wardround.records.arrow_types import integers
+from wardround.records.arrow_types import ARROW_TYPES, integers
 from wardround.records.buckets import BucketWriter, one_batch, read_bucket
 from wardround.records.clocks import delay_counts
 from wardround.records.derive import derive_rows
@@ -45,7 +45,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
         for start, end in medians_of(table):
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
         writer.add(rows)
-        report(Progress(label=f"read {name}", done=counts.rows, unit="rows"))
+        report(Progress(label=f"read {name}", done=kept, unit="rows"))
     writer.flush()
     _PARENTS.clear()
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
@@ -62,26 +62,48 @@ def medians_of(table: TableSpec) -> list[tuple[str, str]]:
 
 
 def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
-    path = plan.files.tables.get(table.name)
-    if path is not None:
-        reader = TableReader(
+    if table.name not in plan.files.tables:
+        yield from _derived(plan, table, counts) if table.derive is not None else ()
+        return
+    for reader in _readers(plan, table, counts):
+        for cells in reader.read():
+            rows = _with_columns(cells.table, table, counts.missing_columns)
+            if table.subject_from is None:
+                yield rows, cells.broken
+            else:
+                rows, orphans = _with_subject(plan, table, rows, reader.path)
+                reader.counts.quarantined += len(orphans)
+                yield rows, [*cells.broken, *orphans]
+        counts.add(reader.counts)
+
+
+def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableReader]:
+    """Return a reader for each file of a table; note the columns that none of them has."""
+    readers = [
+        TableReader(
             path=path,
             name=table.name,
             columns=table.columns,
             required=_required(table),
             needed=_needed(table),
             ignored=plan.spec.ignored,
-            counts=counts,
+            shown=plan.files.name(path),
         )
-        for cells in reader.read():
-            if table.subject_from is None:
-                yield cells.table, cells.broken
-            else:
-                rows, orphans = _with_subject(plan, table, cells.table, path)
-                counts.quarantined += len(orphans)
-                yield rows, [*cells.broken, *orphans]
-    elif table.derive is not None:
-        yield from _derived(plan, table, counts)
+        for path in plan.files.tables[table.name]
+    ]
+    present = {name for reader in readers for name in reader.header()}
+    counts.missing_columns = tuple(name for name in table.columns if name not in present)
+    return readers
+
+
+def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> pa.Table:
+    """Add the columns that only other files of the table have, empty, so that all rows have the same columns."""
+    names = [name for name in table.columns if name not in missing]
+    if rows.column_names == names:
+        return rows
+    held = dict(zip(rows.column_names, rows.columns, strict=True))
+    empty = {name: pa.nulls(rows.num_rows, ARROW_TYPES[table.columns[name]]) for name in names if name not in held}
+    return pa.table({name: held[name] if name in held else empty[name] for name in names})
 
 
 def _required(table: TableSpec) -> list[str]:
@@ -100,12 +122,14 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
     """Read the source of a derived table. Its broken rows are reported with the source itself."""
     assert table.derive is not None
     source = plan.spec.tables[table.derive.source]
-    path = plan.files.tables[source.name]
     where = table.derive.where
     read = {**{name: source.columns[name] for name in where}, **table.columns}
     required = [*_required(table), table.derive.text, *where]
-    reader = TableReader(path=path, name=table.name, columns=read, required=required)
-    for cells in reader.read():
+    readers = [
+        TableReader(path=path, name=table.name, columns=read, required=required)
+        for path in plan.files.tables[source.name]
+    ]
+    for cells in (cells for reader in readers for cells in reader.read()):
         rows = cells.table
         for name, text in where.items():
             rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))

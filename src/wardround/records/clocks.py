@@ -155,12 +155,20 @@ class TableFrame:
         return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column."""
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column.
+
+        In a text column a value that ends in ``*`` stands for all that begin so.
+        """
         if column not in self.batch.schema.names:
             return np.full(self.num_rows, "" in values, dtype=bool)
         cells = self.batch.column(column)
-        wanted = [None if value == "" else value if pa.types.is_string(cells.type) else int(value) for value in values]
+        is_text = pa.types.is_string(cells.type)
+        starts = [value[:-1] for value in values if is_text and value.endswith("*")]
+        whole = [value for value in values if not (is_text and value.endswith("*"))]
+        wanted = [None if value == "" else value if is_text else int(value) for value in whole]
         found = pc.is_in(cells, pa.array(wanted, cells.type))
+        for start in starts:
+            found = pc.or_(found, pc.fill_null(pc.starts_with(cells, start), False))
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
 
     def lag(self, setting: str) -> int:

@@ -1,6 +1,6 @@
 """Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
 
-First every file is read once and its rows are spread over buckets by subject (`bucket_table.py`); then each bucket
+Raw files that are no tables are made flat first (`flatten.py`). Then every file is read once and its rows are spread over buckets by subject (`bucket_table.py`); then each bucket
 becomes a shard with clocks, identities and labels (`finalise.py`); the manifest is written last. Each part notes that
 it is done, so that the same call again does only what is left.
 """
@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,12 +31,13 @@ from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.bucket_table import bucket_table, medians_of
 from wardround.records.clocks import median_of_counts
 from wardround.records.finalise import Finishing
+from wardround.records.flat_tables import QUARANTINE
+from wardround.records.flatten import flat_files, flatten, raw_files
 from wardround.records.joins import DictionaryIndex, GroupLabels
 from wardround.records.layout import MANIFEST, STORE_VERSION, SUBJECTS, shard_folder
 from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
-from wardround.records.sources import find_files
 from wardround.records.spec import DictionarySpec, SourceSpec
 from wardround.records.spec_file import load_source_spec
 from wardround.records.table_reader import TableReader
@@ -61,16 +63,27 @@ def ingest(
     """
     started = time.monotonic()
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
-    files = find_files(spec, folder)
+    files = raw_files(spec, folder)
     plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
     with _disk_errors(store):
         if is_finished(store):
             return _report_of(store, plan, started)
         resumed = prepare(plan)
         with _only_one(plan.building):
-            _run(plan, report)
+            _run(_flat(plan, report), report)
         shutil.rmtree(plan.building)
     return _report_of(store, plan, started, resumed=resumed)
+
+
+def _flat(plan: Plan, report: Reporter) -> Plan:
+    """Return the plan with tables to read: raw files are made flat, unless that was done."""
+    if plan.spec.flatten is None:
+        return plan
+    folder = plan.building / "flat"
+    if plan.noted("flatten") is None:
+        quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
+        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
+    return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
 
 
 def _run(plan: Plan, report: Reporter) -> None:
@@ -220,7 +233,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
         "median_delay_seconds": dict(medians),
         "tables": {
             name: {
-                "file": plan.files.name(plan.files.tables[name]) if name in plan.files.tables else None,
+                "file": _shown_files(plan, name),
                 "rows": sum(shard["rows"].get(name, 0) for shard in shards),
                 "columns": note["columns"],
                 "quarantined": note["counts"]["quarantined"],
@@ -235,6 +248,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
         "dictionaries": dictionaries,
         "missing_tables": list(plan.files.missing),
         "unknown_files": list(plan.files.unknown),
+        "flattened": plan.noted("flatten"),
     }
     for name, note in notes.items():
         if manifest["tables"][name]["rows"] != note["kept"] and plan.spec.tables[name].derive is None:
@@ -248,16 +262,25 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
     os.replace(unfinished, plan.store / MANIFEST)
 
 
+def _shown_files(plan: Plan, name: str) -> str | None:
+    files = plan.files.tables.get(name, ())
+    if len(files) > 1:
+        return f"{len(files)} files {plan.spec.tables[name].path}"
+    return plan.files.name(files[0]) if files else None
+
+
 def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False) -> IngestReport:
     manifest = json.loads((store / MANIFEST).read_text(encoding="utf-8"))
     if manifest["plan"] != plan.digest:
         raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
     tables = manifest["tables"]
+    flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
+    set_aside = {name: table["quarantined"] for name, table in tables.items()} | {QUARANTINE: flattened["quarantined"]}
     return IngestReport(
         store=store,
         rows={name: table["rows"] for name, table in tables.items()},
         subjects=manifest["subjects"],
-        quarantined={name: table["quarantined"] for name, table in tables.items() if table["quarantined"]},
+        quarantined={name: count for name, count in set_aside.items() if count},
         never_visible={name: table["never_visible"] for name, table in tables.items() if table["never_visible"]},
         missing_tables=tuple(manifest["missing_tables"]),
         missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
@@ -265,6 +288,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
         seconds=time.monotonic() - started,
         assumptions=tuple(manifest.get("assumptions", ())),
+        left_out=flattened["left_out"],
         resumed=resumed,
     )
 

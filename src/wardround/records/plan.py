@@ -79,7 +79,7 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
     if settings.shards is not None:
         return settings.shards
     total = 0.0
-    for path in files.tables.values():
+    for path in files.raw or [path for paths in files.tables.values() for path in paths]:
         total += path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
     return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / _SHARE)))
 

@@ -8,15 +8,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from wardround.records.sources import SourceFiles, find_files
+from wardround.records.flatten import flattened
 from wardround.records.spec import DictionarySpec, SourceSpec, TableSpec
 from wardround.records.store import Store
+from wardround.records.table_reader import as_text
 
 Folders = Path | Sequence[Path]
 _BLOCK_BYTES = 16 << 20
@@ -35,7 +37,6 @@ class RawSubjects:
     """The raw files of a source, cut down to some subjects and read once."""
 
     spec: SourceSpec
-    files: SourceFiles
     tables: dict[str, RawTable] = field(default_factory=dict)
     dictionaries: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = field(default_factory=dict)
 
@@ -43,13 +44,14 @@ class RawSubjects:
     def read(cls, store: Store, folder: Folders, subjects: Collection[int]) -> RawSubjects:
         """Read what concerns ``subjects``, and of the dictionaries what their rows may name."""
         spec = store.spec
-        raw = cls(spec=spec, files=find_files(spec, folder if isinstance(folder, Path) else tuple(folder)))
-        for name, path in raw.files.tables.items():
-            raw.tables[name] = _read_table(spec, spec.tables[name], path, store, subjects)
-        for name, path in raw.files.dictionaries.items():
-            used = raw._codes(name)
-            if used:
-                raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], path, used)
+        raw = cls(spec=spec)
+        with flattened(spec, folder if isinstance(folder, Path) else tuple(folder)) as files:
+            for name, paths in files.tables.items():
+                raw.tables[name] = _read_table(spec, spec.tables[name], paths, store, subjects)
+            for name, path in files.dictionaries.items():
+                used = raw._codes(name)
+                if used:
+                    raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], path, used)
         return raw
 
     def _codes(self, dictionary: str) -> set[str]:
@@ -63,18 +65,20 @@ class RawSubjects:
         return codes
 
 
-def _read_table(spec: SourceSpec, table: TableSpec, path: Path, store: Store, subjects: Collection[int]) -> RawTable:
+def _read_table(
+    spec: SourceSpec, table: TableSpec, paths: Sequence[Path], store: Store, subjects: Collection[int]
+) -> RawTable:
     column = table.subject or (table.subject_from or ("",))[0]
     owners = _owners(spec, table, store, subjects)
-    header: tuple[str, ...] = ()
+    wanted = pa.array(list(owners), pa.string())
+    header = tuple(dict.fromkeys(name for path in paths for name in next(_blocks(path))[0]))
     rows: dict[int, list[tuple[str, ...]]] = defaultdict(list)
-    for header, block in _blocks(path):
-        place = header.index(column)
-        wanted = block.filter(
-            pc.is_in(pc.utf8_trim_whitespace(block.column(place)), pa.array(list(owners), pa.string()))
-        )
-        for row in zip(*(part.to_pylist() for part in wanted.columns), strict=True):
-            rows[owners[row[place].strip()]].append(row)
+    for own, block in (part for path in paths for part in _blocks(path)):
+        kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(own.index(column))), wanted))
+        cells = {name: part.to_pylist() for name, part in zip(own, kept.columns, strict=True)}
+        filled = [cells.get(name, [""] * kept.num_rows) for name in header]
+        for row, key in zip(zip(*filled, strict=True), cells[column], strict=True):
+            rows[owners[key.strip()]].append(row)
     return RawTable(header, rows)
 
 
@@ -107,7 +111,7 @@ def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
             header = tuple(name.lower() for name in file.schema_arrow.names)
             yield header, pa.table({name: pa.array([], pa.string()) for name in header})
             for batch in file.iter_batches():
-                texts = [pc.fill_null(column.cast(pa.string()), "") for column in batch.columns]
+                texts = [pc.fill_null(_spelt(column), "") for column in batch.columns]
                 yield header, pa.table(dict(zip(header, texts, strict=True)))
         return
     with (gzip.open if path.name.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
@@ -130,3 +134,14 @@ def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
             raise
         for batch in reader:
             yield header, pa.Table.from_batches([batch])
+
+
+def _spelt(column: Any) -> Any:
+    """Spell a Parquet column as a CSV file would hold it: numbers and times as the store reads them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"), safe=False)
+    return as_text(column)

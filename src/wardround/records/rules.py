@@ -7,8 +7,8 @@
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
     ref(KEY, TABLE, COLUMN) a time cell of that row, but not before the row itself became available
     cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
-    when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell),
-                            else s
+    when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell,
+                            'A*' a text that begins with A), else s
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r
@@ -222,7 +222,7 @@ class Frame(Protocol):
         ...
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell."""
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell, ``A*`` begins with A."""
         ...
 
     def lag(self, setting: str) -> int:

@@ -1,4 +1,7 @@
-"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder."""
+"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder.
+
+A table's path with a ``*`` in it stands for every file that matches: the table is all of them together.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ class SourceFiles:
     """Which file holds which table or dictionary, what is missing, and what no table asked for."""
 
     folders: tuple[Path, ...]
-    tables: dict[str, Path]
+    tables: dict[str, tuple[Path, ...]]
     dictionaries: dict[str, Path]
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
+    raw: tuple[Path, ...] = ()
+    """The files that the tables are made flat from: they, not the flat ones, are what a restart compares."""
 
     def name(self, path: Path) -> str:
         """Return a file's name relative to its folder, as reports show it."""
@@ -31,7 +36,10 @@ class SourceFiles:
 
     def fingerprint(self) -> list[list[object]]:
         """Return name, size and time of change of every used file: what a restart compares."""
-        used = [*self.tables.items(), *self.dictionaries.items()]
+        used = [(name, path) for name, paths in self.tables.items() for path in paths]
+        used += self.dictionaries.items()
+        if self.raw:
+            used = [("raw", path) for path in self.raw]
         return [[name, self.name(path), path.stat().st_size, path.stat().st_mtime_ns] for name, path in sorted(used)]
 
 
@@ -41,7 +49,7 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
     for each in folders:
         if not each.is_dir():
             raise UserError(f"{each}: no such folder; give the folder that holds {_example(spec)}")
-    tables = {name: path for name, table in spec.tables.items() if (path := _find(folders, table.path))}
+    tables = {name: paths for name, table in spec.tables.items() if (paths := _find_all(folders, table.path))}
     if not tables:
         where = ", ".join(map(str, folders))
         raise UserError(f"{where}: no table of source {spec.name!r} is there; expected files like {_example(spec)}")
@@ -49,7 +57,7 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
     derived = {name for name, table in spec.tables.items() if table.derive and table.derive.source in tables}
     missing = sorted({*spec.tables, *spec.dictionaries} - {*tables, *dictionaries} - derived)
     files = SourceFiles(folders=folders, tables=tables, dictionaries=dictionaries, missing=tuple(missing), unknown=())
-    used = {*tables.values(), *dictionaries.values()}
+    used = {path for paths in tables.values() for path in paths} | {*dictionaries.values()}
     unknown = tuple(sorted(files.name(path) for path in _data_files(folders) if path not in used))
     return SourceFiles(
         folders=folders, tables=tables, dictionaries=dictionaries, missing=tuple(missing), unknown=unknown
@@ -58,7 +66,19 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
 
 def _example(spec: SourceSpec) -> str:
     first = next(iter(spec.tables.values()))
-    return f"{first.path}.csv.gz"
+    return f"{first.path}.parquet" if _is_pattern(first.path) else f"{first.path}.csv.gz"
+
+
+def _is_pattern(path: str) -> bool:
+    return "*" in path
+
+
+def _find_all(folders: Sequence[Path], path: str) -> tuple[Path, ...]:
+    if not _is_pattern(path):
+        found = _find(folders, path)
+        return () if found is None else (found,)
+    matches = {file for folder in folders for suffix in _SUFFIXES for file in folder.glob(f"{path}{suffix}")}
+    return tuple(sorted(file for file in matches if file.is_file() and not file.name.startswith(".")))
 
 
 def _find(folders: Iterable[Path], path: str) -> Path | None:

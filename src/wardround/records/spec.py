@@ -212,5 +212,9 @@ class SourceSpec:
     sensitivity: str = "credentialed"
     ignored: tuple[str, ...] = ()
     """Columns that every file may have and nothing is made of."""
+    flatten: str | None = None
+    """The flattener that makes this source's raw files flat before ingest; None: they are tables already."""
     assumed: Mapping[str, str] = field(default_factory=dict)
     """Lag settings that stand for times this source does not record, each with what is assumed of what."""
+    splits: str | None = None
+    """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""

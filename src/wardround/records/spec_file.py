@@ -65,8 +65,10 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
         modules=tuple(dict.fromkeys(module.module for module in modules)),
         versions=tuple(dict.fromkeys(version for module in modules for version in module.versions)),
         sensitivity=modules[0].sensitivity,
+        flatten=next((module.flatten for module in modules if module.flatten), None),
         ignored=tuple(dict.fromkeys(name for module in modules for name in module.ignored)),
         assumed={setting: text for module in modules for setting, text in module.assumed.items()},
+        splits=next((module.splits for module in modules if module.splits is not None), None),
     )
 
 
@@ -155,7 +157,9 @@ class _Module:
         self.versions = source.names("versions")
         self.sensitivity: str = source.take("sensitivity", str, "credentialed")
         self.ignored = source.names("ignored")
+        self.flatten: str | None = source.take("flatten", str)
         self.assumed: Mapping[str, str] = _assumed(source)
+        self.splits: str | None = source.take("splits", str)
         source.take("description", str)
         source.close()
         self._tables = root.take("tables", dict, {})

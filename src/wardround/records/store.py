@@ -113,6 +113,14 @@ class Store:
             )
         return self._dictionaries[name]
 
+    def splits(self) -> Mapping[int, str]:
+        """Return the split of each subject as the source itself has it (MEDS: train, tuning, held_out), if it has any."""
+        name = self.spec.splits
+        if name is None or name not in self._dictionaries:
+            return {}
+        table = self._dictionaries[name]
+        return dict(zip(table.column("subject_id").to_pylist(), table.column("split").to_pylist(), strict=True))
+
     def _layout(self, table: str) -> TableLayout:
         if table not in self._layouts:
             raise RecordError(f"no table {table!r} in this store; there are {', '.join(self.table_names)}")

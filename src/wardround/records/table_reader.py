@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +33,18 @@ class ReadCounts:
     missing_columns: tuple[str, ...] = ()
     unknown_columns: tuple[str, ...] = ()
 
+    def add(self, other: ReadCounts) -> None:
+        """Add what was noticed in one of several files of a table, but for the columns that it lacks."""
+        self.rows += other.rows
+        self.quarantined += other.quarantined
+        self.masked += other.masked
+        self.unknown_columns = tuple(dict.fromkeys((*self.unknown_columns, *other.unknown_columns)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReader:
     """Reads ``path`` as ``columns``. ``required`` columns must be in the file, ``needed`` ones filled in every row.
-    ``counts`` fills up while reading."""
+    ``counts`` fills up while reading; ``shown`` is what reports call the file."""
 
     path: Path
     name: str
@@ -45,6 +53,15 @@ class TableReader:
     needed: Sequence[str] = ()
     ignored: Sequence[str] = ()
     counts: ReadCounts = field(default_factory=ReadCounts)
+    shown: str = ""
+
+    def header(self) -> frozenset[str]:
+        """Return which of ``columns`` the file has. UserError: wrong schema."""
+        if self.path.name.endswith(".parquet"):
+            with self._open_parquet() as file:
+                return frozenset(self._match(tuple(name.lower() for name in file.schema_arrow.names)))
+        with contextlib.closing(CsvFile(self.path)) as file:
+            return frozenset(self._match(file.columns))
 
     def read(self) -> Iterator[Cells]:
         """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
@@ -73,23 +90,28 @@ class TableReader:
         try:
             present = self._match(file.columns)
             for block in file.blocks():
-                yield read_cells(block, file.columns, present, self.needed, self.path.name)
+                yield read_cells(block, file.columns, present, self.needed, self.shown or self.path.name)
         finally:
             file.close()
 
     def _parquet(self) -> Iterator[Cells]:
+        with self._open_parquet() as file:
+            lower = {name.lower(): name for name in file.schema_arrow.names}
+            present = self._match(tuple(lower))
+            wanted = [lower[name] for name in present]
+            row = 0
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=wanted, use_threads=False):
+                columns = {name: batch.column(lower[name]) for name in present}
+                arrays = [_cast(columns[name], kind, f"{self.path}: {name}") for name, kind in present.items()]
+                table = pa.table(arrays, names=list(present))
+                yield _without_gaps(table, self.needed, self.shown or self.path.name, row)
+                row += batch.num_rows
+
+    def _open_parquet(self) -> Any:
         try:
-            file = pq.ParquetFile(self.path)
+            return pq.ParquetFile(self.path)
         except (OSError, pa.ArrowInvalid) as error:
             raise RecordError(f"{self.path}: the file is truncated or damaged ({error})") from None
-        lower = {name.lower(): name for name in file.schema_arrow.names}
-        present = self._match(tuple(lower))
-        wanted = [lower[name] for name in present]
-        row = 0
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=wanted, use_threads=False):
-            arrays = [_cast(batch.column(lower[name]), kind, f"{self.path}: {name}") for name, kind in present.items()]
-            yield _without_gaps(pa.table(arrays, names=list(present)), self.needed, self.path.name, row)
-            row += batch.num_rows
 
 
 def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -> Cells:
@@ -116,8 +138,19 @@ def _cast(array: Any, kind: ColumnType, place: str) -> Any:
             return array.cast(pa.date32(), safe=False)
         if kind == "time" and pa.types.is_timestamp(array.type):
             return array.cast(target, safe=False)
-        if kind == "text" and pa.types.is_string(array.type):
+        if kind == "text":
+            array = as_text(array)
             return pc.if_else(pc.equal(array, ""), None, array)
+        if kind == "float":
+            array = array.cast(target)
+            return pc.if_else(pc.is_nan(array), None, array)  # not a number is no value, as in a CSV file
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RecordError(f"{place}: cannot be read as {kind} ({error})") from None
+
+
+def as_text(array: Any) -> Any:
+    """Return a column as text; a list's items each on a line of their own."""
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return pc.binary_join(array.cast(pa.list_(pa.string())), "\n")
+    return array if pa.types.is_string(array.type) else array.cast(pa.string())
