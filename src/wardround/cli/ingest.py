@@ -66,6 +66,9 @@ def _print(report: IngestReport) -> None:
     if hidden:
         where = ", ".join(f"{name} {count:,}" for name, count in hidden.items())
         print(f"no time is known at which these rows became known, so no chart shows them: {where}")
+    if report.left_out:
+        where = ", ".join(f"{what} {count:,}" for what, count in report.left_out.items())
+        print(f"left out of the raw files: {where}")
     if report.missing_tables:
         print(f"tables not there: {', '.join(report.missing_tables)}")
     for name, columns in report.missing_columns.items():

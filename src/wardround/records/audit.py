@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -229,7 +229,8 @@ def _audit_deletion(
         copy = Path(folder) / "raw"
         counts = write_deleted(raw, copy, store, moments)
         found.unmatched_rows += counts.unmatched
-        ingest(store.spec, copy, Path(folder) / "store", settings=_same_settings(store, user_codes))
+        flat = replace(store.spec, flatten=None)
+        ingest(flat, copy, Path(folder) / "store", settings=_same_settings(store, user_codes))
         deleted = Store.open(Path(folder) / "store")
         for subject_id, as_of in moments.items():
             found.deletion_samples += 1

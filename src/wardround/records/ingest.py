@@ -1,8 +1,9 @@
 """Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
 
-Raw files that are no tables are made flat first (`flatten.py`). Then every file is read once and its rows are spread over buckets by subject (`bucket_table.py`); then each bucket
-becomes a shard with clocks, identities and labels (`finalise.py`); the manifest is written last. Each part notes that
-it is done, so that the same call again does only what is left.
+Raw files that are no tables are made flat first (`flatten.py`). Then every file is read once and its rows are spread
+over buckets by subject (`bucket_table.py`); then each bucket becomes a shard with clocks, identities and labels
+(`finalise.py`); the manifest is written last. Each part notes that it is done, so that the same call again does only
+what is left.
 """
 
 from __future__ import annotations

@@ -72,5 +72,7 @@ class IngestReport:
     unknown_columns: Mapping[str, tuple[str, ...]]
     seconds: float
     assumptions: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """What of raw files that are no tables has no place in the source's tables, in words."""
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""
