@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wardround.core import UserError
-from wardround.retrieval import CachedEncoder, LexicalEncoder, VectorCache, Vectors
+from wardround.retrieval import CachedEncoder, LexicalEncoder, VectorCache, Vectors, open_encoder
 
 
 class CountingEncoder(LexicalEncoder):
@@ -70,3 +70,20 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     path.write_text("not a database, however long it may be " * 10)
     with pytest.raises(UserError, match=r"vectors\.sqlite.*delete it"):
         VectorCache(path)
+
+
+def test_short_texts_are_encoded_and_long_ones_looked_up(cache: VectorCache) -> None:
+    quick = CountingEncoder()
+    cached = CachedEncoder(quick, cache, from_characters=20)
+    texts = ["short", "a text of some length", "", "another text of some length"]
+    expected = LexicalEncoder(64).encode(texts).tobytes()
+    assert cached.encode(texts).tobytes() == expected
+    assert cached.encode(texts).tobytes() == expected
+    assert (len(cache), cached.hits, cached.misses) == (2, 2, 2)
+    assert quick.asked == ["short", "", texts[1], texts[3], "short", ""]
+
+
+def test_the_lexical_encoder_caches_chunks_only(cache: VectorCache) -> None:
+    encoder = open_encoder("lexical", cache=cache)
+    encoder.encode(["query", "[2100-01-01 00:00:00] lab - Sodium\n" * 100])
+    assert len(cache) == 1

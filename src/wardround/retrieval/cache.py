@@ -72,11 +72,15 @@ class VectorCache:
 
 
 class CachedEncoder:
-    """An encoder that looks in the cache first. ``hits`` and ``misses`` count texts."""
+    """An encoder that looks in the cache first. ``hits`` and ``misses`` count texts.
 
-    def __init__(self, encoder: Encoder, cache: VectorCache) -> None:
+    Texts shorter than ``from_characters`` are encoded, not looked up: an encoder may be faster than the cache on those.
+    """
+
+    def __init__(self, encoder: Encoder, cache: VectorCache, *, from_characters: int = 0) -> None:
         self.encoder = encoder
         self.cache = cache
+        self._from_characters = from_characters
         self.name = encoder.name
         self.identity = encoder.identity
         self.hits = 0
@@ -94,6 +98,19 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector per text; equal texts are encoded once."""
+        if any(len(text) < self._from_characters for text in texts):
+            return self._apart(texts)
+        return self._looked_up(texts)
+
+    def _apart(self, texts: Sequence[str]) -> Vectors:
+        """Encode short texts and look up the others."""
+        short = np.array([len(text) < self._from_characters for text in texts])
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        vectors[short] = self.encoder.encode([text for text in texts if len(text) < self._from_characters])
+        vectors[~short] = self._looked_up([text for text in texts if len(text) >= self._from_characters])
+        return vectors
+
+    def _looked_up(self, texts: Sequence[str]) -> Vectors:
         hashes = [content_hash(text.encode("utf-8", "replace")) for text in texts]
         known = self.cache.get(self.identity, list(dict.fromkeys(hashes)))
         missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}

@@ -49,7 +49,7 @@ class LexicalEncoder:
         """Return one vector per text; a text without words has the zero vector."""
         rows = np.zeros((len(texts), self.dimensions))
         for row, text in zip(rows, texts, strict=True):
-            counts = Counter(words_of(text))
+            counts = {word: count for word, count in Counter(_all_words(text)).items() if _tells(word)}
             if not counts:
                 continue
             features = [_features(word, self.dimensions) for word in counts]
@@ -62,12 +62,18 @@ class LexicalEncoder:
 
 def words_of(text: str) -> list[str]:
     """Words and short numbers in normal form, in order, without the commonest function words."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return [word for word in _WORD.findall(folded) if word not in _STOP and not _is_long_number(word)]
+    return [word for word in _all_words(text) if _tells(word)]
 
 
-def _is_long_number(word: str) -> bool:
-    return word[0].isdecimal() and len(word) >= _LONG_NUMBER_DIGITS
+def _all_words(text: str) -> list[str]:
+    """Every word and number; what tells nothing is left out once counted, which is cheaper for long texts."""
+    found: list[str] = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return found
+
+
+def _tells(word: str) -> bool:
+    """Whether a word is neither a common function word nor a long number, such as an id."""
+    return word not in _STOP and not (len(word) >= _LONG_NUMBER_DIGITS and word[0].isdecimal())
 
 
 @lru_cache(maxsize=65_536)

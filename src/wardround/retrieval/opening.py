@@ -23,6 +23,8 @@ class EncoderEntry:
     needs: str = ""
 
 
+_LEXICAL_FROM_CHARACTERS = 500
+
 _ENTRIES = (
     EncoderEntry(name="lexical", description="Hashed words and trigrams: no weights, no network, no fitting."),
     EncoderEntry(name="lexical/<dimensions>", description="The same in another number of dimensions."),
@@ -55,11 +57,13 @@ def open_encoder(
 ) -> Encoder:
     """Open an encoder. Without a guard the strictest one holds: record text stays on this machine.
 
-    The lexical encoder is faster than a look-up, so ``cache`` serves the others only. Raises UserError.
+    The lexical encoder is faster than a look-up on short texts, so ``cache`` serves it for long ones only (a chunk of
+    100 events: 1 ms to encode, 0.02 ms to look up). Raises UserError.
     """
     kind, _, rest = name.partition("/")
     if kind == "lexical" and (not rest or rest.isdecimal()):
-        return LexicalEncoder(int(rest)) if rest else LexicalEncoder()
+        lexical = LexicalEncoder(int(rest)) if rest else LexicalEncoder()
+        return lexical if cache is None else CachedEncoder(lexical, cache, from_characters=_LEXICAL_FROM_CHARACTERS)
     encoder: Encoder
     if kind == "sentence-transformers" and rest:
         encoder = SentenceEncoder(rest, device=device)
