@@ -9,6 +9,7 @@
     cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
     when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell,
                             'A*' a text that begins with A), else s
+    when(COLUMN, {LIST}, ..)  the quoted values of a named list of the spec's [source.lists]
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r

@@ -160,9 +160,10 @@ class _Module:
         self.flatten: str | None = source.take("flatten", str)
         self.assumed: Mapping[str, str] = _assumed(source)
         self.splits: str | None = source.take("splits", str)
+        lists: Mapping[str, object] = source.take("lists", dict, {})
         source.take("description", str)
         source.close()
-        self._tables = root.take("tables", dict, {})
+        self._tables = _filled_in(root.take("tables", dict, {}), _as_arguments(lists, f"{file.name}: source.lists"))
         self._dictionaries = root.take("dictionaries", dict, {})
         root.close()
 
@@ -186,6 +187,24 @@ class _Module:
             table = _table(name, self.module, keys, dictionaries)
             keys.close()
             yield table
+
+
+def _as_arguments(lists: Mapping[str, object], place: str) -> dict[str, str]:
+    """Return named lists of values as they stand in a rule: quoted, with commas between."""
+    for name, values in lists.items():
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise UserError(f"{place}.{name}: expected a list of texts, found {values!r}")
+    return {f"{{{name}}}": ", ".join(f"'{value}'" for value in cast(list[str], v)) for name, v in lists.items()}
+
+
+def _filled_in(body: Any, lists: Mapping[str, str]) -> Any:
+    """Return a part of a spec with ``{name}`` replaced by the list of that name."""
+    if isinstance(body, dict):
+        return {key: _filled_in(value, lists) for key, value in body.items()}
+    if isinstance(body, str):
+        for name, values in lists.items():
+            body = body.replace(name, values)
+    return body
 
 
 def _assumed(source: _Keys) -> dict[str, str]:
@@ -231,6 +250,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         code_system_column=keys.take("code_system_column", str),
         kind=keys.take("kind", str),
         label=keys.take("label", str),
+        death=keys.take("death", str),
         value=keys.take("value", str),
         text=keys.take("text", str),
         unit=keys.take("unit", str),
