@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 import pytest
+from questions import ANEMIA, FINDINGS, OPEN, READMISSION, STAY
 
 from wardround.agents import LoopSettings, Prompt, get_agent
 from wardround.agents.labels import read_answer, settle
-from wardround.core import Question
-
-
-def question(values: tuple[str, ...], names: tuple[str, ...], **more: Any) -> Question:
-    return Question(
-        name="t",
-        title="T",
-        category="C",
-        description="D",
-        factual_query="f",
-        counterfactual_query="c",
-        prediction_time=datetime(2150, 1, 1),
-        label_values=values,
-        label_names=names,
-        **more,
-    )
-
-
-READMISSION = question(("0", "1"), ("no readmission", "readmission"))
-STAY = question(("0", "1"), ("<7 days", ">=7 days"))
-ANEMIA = question(("0", "1", "2", "3"), ("normal", "mild", "moderate", "severe"))
-FINDINGS = question(("0", "1", "2"), ("no finding", "edema", "pneumonia"), several=True)
-OPEN = question((), ())
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doubles import PaperChart, play
 from memory_charts import TASK as TASK_NAME
 from memory_charts import chart_of, filled_memory
+from questions import READMISSION
 
 from wardround.agents import AgentSettings, Limits, Memory, Prompt, get_agent, list_agents
 from wardround.log import EpisodeLog, LogReader
@@ -15,6 +17,8 @@ from wardround.models import Reply, Request, ScriptedModel, call, recorded_repli
 from wardround.records import Store
 
 PROMPT = Prompt(user="Name the diagnoses.", task=TASK_NAME)
+ASKED = replace(PROMPT, user="Will the patient be readmitted?", question=READMISSION)
+EVIDENCE = ("react+rag", "retrosum+ether", *(method.name for method in list_agents() if method.paper == "ehr-rag"))
 LIMITS = Limits(turns=7, context_tokens=6000, reply_tokens=600)
 SETTINGS = AgentSettings(window=2, final_summary=True)
 
@@ -29,10 +33,14 @@ def speaking(request: Request) -> Reply:
     asked = request.messages[-1].content or ""
     if asked.startswith("Your task now: choose."):
         return say("Choice: 2")
+    if asked.startswith("Your task now: rerank."):
+        return say('["Hemoglobin", "Creatinine", "no such thing"]')
+    if not request.tools and not asked.startswith("Your task now:"):
+        return say(f"Answer: {request.ordinal % 2}")
     if not request.tools:
         return say(f"Written at call {request.ordinal}.")
     if len(request.tools) == 1:
-        return call("finish", response=[f"x{request.ordinal}"])
+        return call("finish", response=[str(request.ordinal % 2)])
     return call("get_rows", table_name=f"t{request.ordinal}", lines=60)
 
 
@@ -42,7 +50,7 @@ def chart(store: Store) -> PaperChart:
     return environment
 
 
-@pytest.mark.parametrize("name", [method.name for method in list_agents()])
+@pytest.mark.parametrize("name", dict.fromkeys([*(method.name for method in list_agents()), *EVIDENCE]))
 def test_what_was_played_is_read_back_and_played_on_from_any_call(
     name: str, memory: Memory, synthetic_store: Store, tmp_path: Path
 ) -> None:
@@ -50,7 +58,7 @@ def test_what_was_played_is_read_back_and_played_on_from_any_call(
     model = ScriptedModel(speaking)
     with EpisodeLog(tmp_path / "log.sqlite") as log:
         recorder = log.begin("e1", {})
-        given = {"agent": agent, "limits": LIMITS, "prompt": PROMPT}
+        given = {"agent": agent, "limits": LIMITS, "prompt": ASKED if name in EVIDENCE else PROMPT}
         outcome = play(model, environment=chart(synthetic_store), recorder=recorder, **given)  # type: ignore[arg-type]
         recorder.finish(outcome.to_json())
     with LogReader(tmp_path / "log.sqlite") as reader:

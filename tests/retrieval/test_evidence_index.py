@@ -48,7 +48,7 @@ def test_the_paper_s_settings_are_the_defaults() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"overlap": 100}, {"alpha": 1.5}, {"early_days": 0}, {"final": 0}, {"rounds": -1}, {"chunk_time": "noon"}],
+    [{"overlap": 100}, {"alpha": 1.5}, {"early_days": 0}, {"final": 0}, {"rounds": 0}, {"chunk_time": "noon"}],
 )
 def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError):

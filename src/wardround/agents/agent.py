@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wardround.agents.context import ContextPolicy, FullContext
 from wardround.agents.tokens import TokenCounter
-from wardround.core import PromptFile, load_prompt
+from wardround.core import PromptFile, Question, UserError, load_prompt
 
 if TYPE_CHECKING:
     from wardround.agents.episode import Asked, Ending, Episode
 
 ContextFactory = Callable[[TokenCounter], ContextPolicy]
+Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[["Episode"], Awaitable["Asked"]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
 
@@ -63,6 +64,7 @@ class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
     templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
+    ``needs``: what of a task it cannot do without, see :func:`check_question`.
     """
 
     name: str
@@ -73,6 +75,7 @@ class AgentSpec:
     choose: Choose = ask_once
     loop: LoopSettings = LoopSettings()
     tools: Literal["all", "none"] = "all"
+    needs: Needs = "nothing"
     prompts: tuple[str, ...] = ()
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -86,6 +89,17 @@ class AgentSpec:
         """Return what a run records about its agent."""
         files = {file.name: {"version": file.version, "sha256": file.sha256} for file in self.prompt_files()}
         return {"name": self.name, "loop": asdict(self.loop), "tools": self.tools, "prompts": files, **self.facts}
+
+
+def check_question(agent: AgentSpec, task: str, question: Question | None) -> None:
+    """Raise UserError where an agent cannot be asked a task: no queries to search with, no labels to argue for."""
+    if agent.needs != "nothing" and question is None:
+        raise UserError(f"agent {agent.name!r} searches with a task's queries, and {task!r} has none; leave it out")
+    if agent.needs == "labels" and question is not None and not question.label_values:
+        raise UserError(
+            f"agent {agent.name!r} argues for and against a label, and {task!r} has none; "
+            "take one without two sides (ehr-rag-no-der) or an agent with evidence (retrosum+ether)"
+        )
 
 
 def _prompt_file(package: str, name: str) -> PromptFile:

@@ -1,13 +1,26 @@
-"""The agents there are, by name: every method of table 2 and every row of table 4 of the RetroSum paper."""
+"""The agents there are, by name: the methods and ablations of the RetroSum paper and of the EHR-RAG paper.
+
+After a ``+`` a name may say what the agent is given beside its method: ``retrosum+ether``, ``react+rag``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 from wardround.agents.agent import AgentSpec, Hooks
+from wardround.agents.evidence_methods import (
+    EVIDENCE_METHODS,
+    SUFFIX_TITLES,
+    SUFFIXES,
+    evidence_hook,
+    prompts_of,
+)
+from wardround.agents.library import Library
+from wardround.agents.method import Method, Paper
 from wardround.agents.react import REACT
 from wardround.agents.recollection import Memory, Recollection
 from wardround.agents.reflectool import (
@@ -20,23 +33,7 @@ from wardround.agents.reflexion import REFLEXION_PROMPTS, SelfCritique
 from wardround.agents.settings import AgentSettings
 from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising
 from wardround.core import UserError
-from wardround.memory import Kind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """One agent by name, not made yet: a composition, and the experiences it reads.
-
-    ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
-    settings that it heeds. ``tables`` are those of the RetroSum paper that have it.
-    """
-
-    name: str
-    title: str
-    make: Callable[[AgentSettings], AgentSpec]
-    memory: tuple[Kind, ...] = ()
-    uses: tuple[str, ...] = ()
-    tables: tuple[int, ...] = (2,)
+from wardround.retrieval import Encoder, LexicalEncoder
 
 
 def _react(settings: AgentSettings) -> AgentSpec:
@@ -157,34 +154,74 @@ _METHODS = {
             uses=(*_SUMMARISING, "k"),
             tables=(4,),
         ),
+        *EVIDENCE_METHODS,
     )
 }
 
 
-def get_agent(name: str, settings: AgentSettings = DEFAULTS, *, memory: Memory | None = None) -> AgentSpec:
-    """Return an agent. Raises UserError for an unknown name, which names those there are, or where a bank is needed."""
-    method = get_method(name)
-    agent = method.make(settings)
-    hooks, prompts = agent.hooks, agent.prompts
+def get_agent(
+    name: str,
+    settings: AgentSettings = DEFAULTS,
+    *,
+    memory: Memory | None = None,
+    encoder: Encoder | None = None,
+) -> AgentSpec:
+    """Return an agent, for example ``retrosum`` or ``retrosum+ether``.
+
+    ``encoder`` makes the vectors that charts are searched by, the lexical one by default. Raises UserError for an
+    unknown name, which names those there are, or where a bank is needed.
+    """
+    method, suffixes = _parts(name)
+    library = Library(encoder=encoder or LexicalEncoder(), settings=settings.retrieval)
+    agent = method.make(settings) if method.retrieve is None else method.retrieve(library)
+    hooks, prompts, needs = agent.hooks, agent.prompts, agent.needs
     if method.memory:
         if memory is None:
             raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
         hooks = (partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice), *hooks)
-        prompts = tuple(dict.fromkeys((*prompts, *(f"memory/served_{kind}" for kind in method.memory))))
+        prompts = (*prompts, *(f"memory/served_{kind}" for kind in method.memory))
     held = asdict(settings)
-    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
-    return replace(agent, name=name, title=method.title, hooks=hooks, prompts=prompts, facts=facts)
+    facts: dict[str, Any] = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
+    if suffixes or method.retrieve is not None:
+        facts |= {"retrieval": held["retrieval"], "encoder": library.encoder.identity}
+    for suffix in suffixes:
+        hooks = (*hooks, evidence_hook(suffix, library))
+        prompts = (*prompts, *prompts_of(SUFFIXES[suffix]))
+        needs = "question" if needs == "nothing" else needs
+    title = ", ".join((method.title, *(f"with {SUFFIX_TITLES[suffix]}" for suffix in suffixes)))
+    return replace(
+        agent,
+        name=name,
+        title=title,
+        hooks=hooks,
+        prompts=tuple(dict.fromkeys(prompts)),
+        needs=needs,
+        facts=facts,
+    )
 
 
 def get_method(name: str) -> Method:
-    """Return a method; UserError names those there are."""
-    if name not in _METHODS:
-        near = get_close_matches(name, _METHODS, n=1)
+    """Return the method behind an agent's name; UserError names those there are."""
+    return _parts(name)[0]
+
+
+def list_agents(paper: Paper | None = None) -> tuple[Method, ...]:
+    """Return all methods, or those of one paper, in the order of its tables."""
+    return tuple(method for method in _METHODS.values() if paper in (None, method.paper))
+
+
+def _parts(name: str) -> tuple[Method, tuple[str, ...]]:
+    """Return a name's method and what is added to it."""
+    base, *suffixes = name.split("+")
+    if base not in _METHODS:
+        near = get_close_matches(base, _METHODS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UserError(f"there is no agent {name!r}.{hint} There are: {', '.join(_METHODS)}")
-    return _METHODS[name]
-
-
-def list_agents() -> tuple[Method, ...]:
-    """Return all methods, in the order of the paper's tables."""
-    return tuple(_METHODS.values())
+    for suffix in suffixes:
+        if suffix not in SUFFIXES:
+            raise UserError(f"an agent can be given +{', +'.join(SUFFIXES)}, not {'+' + suffix!r}")
+    if len(set(suffixes)) < len(suffixes):
+        raise UserError(f"{name!r} names something twice")
+    if suffixes and _METHODS[base].retrieve is not None:
+        raise UserError(f"{base!r} retrieves its own evidence; +{suffixes[0]} is for agents that read with tools")
+    return _METHODS[base], tuple(suffixes)

@@ -53,8 +53,8 @@ class RetrievalSettings:
         for name in ("candidates", "final", "coarse", "fine", "recent_values", "top_passages", "recent_events"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.rounds < 0:
-            raise UserError(f"rounds counts refined queries and must be at least 0, not {self.rounds}")
+        if self.rounds < 1:
+            raise UserError(f"rounds counts retrievals, the first one too, and must be at least 1, not {self.rounds}")
         if self.line_characters < 40:
             raise UserError(f"line_characters must be at least 40, not {self.line_characters}")
         for name, kind in (("chunk_time", ChunkTime), ("indicator", Indicator), ("embedded", Embedded)):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSettings
 from wardround.core import Price, UserError, derive_seed
+from wardround.retrieval import RetrievalSettings
 
 _SEPARATOR = "|"
 
@@ -20,8 +21,8 @@ class RunSettings:
 
     ``context_tokens`` and ``turns`` are each agent's budget; ``limit`` caps the samples per task (None: all).
     ``api_key_variable`` names an environment variable; the key itself is never written down. ``bank`` is a file of
-    experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by. From ``window`` to
-    ``final_summary``: see :class:`wardround.agents.AgentSettings`.
+    experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by, and the vectors of
+    charts' events. From ``window`` to ``retrieval``: see :class:`wardround.agents.AgentSettings`.
     """
 
     benchmark: str
@@ -54,6 +55,7 @@ class RunSettings:
     refinements: int = AgentSettings().refinements
     trials: int = AgentSettings().trials
     final_summary: bool = False
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
 
     def __post_init__(self) -> None:
         _ = self.agent_settings
@@ -94,6 +96,8 @@ class RunSettings:
         if unknown:
             raise UserError(f"unknown run settings: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in body.items()}
+        if "retrieval" in values:
+            values["retrieval"] = RetrievalSettings(**values["retrieval"])
         return cls(**values)
 
     def resolved(self) -> RunSettings:

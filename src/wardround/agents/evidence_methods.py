@@ -1,0 +1,150 @@
+"""The methods of the EHR-RAG paper (tables 1, 2 and 4) as recipes of one hook, and evidence in front of any agent.
+
+``<agent>+rag`` and ``<agent>+ether`` are an agent with evidence pinned before its first turn: one retrieval for the
+question's factual query, vanilla or ETHER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, Needs
+from wardround.agents.gathering import BESIDE_TOOLS, Gathering, Recipe
+from wardround.agents.library import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM, Library
+from wardround.agents.method import Method
+from wardround.agents.reasoned_search import ReasonedSearch
+
+_SHOWN = ("evidence",)
+_RERANKED = ("searcher_system", "rerank")
+_REFINED = ("searcher_system", "refine", "no_evidence")
+_ARGUED = ("searcher_system", "argue", "weigh", "no_evidence")
+_SEARCHED = ("searcher_system", "search", "searched")
+
+ETHER = Recipe(way=TEXT_EVIDENCE, numeric=True)
+"""Event- and time-aware hybrid retrieval alone: one round, one side."""
+RECIPES: Mapping[str, Recipe] = {
+    "direct": Recipe(way=RECENT),
+    "rag": Recipe(way=NEAREST),
+    "uniform-rag": Recipe(way=UNIFORM),
+    "rule-rag": Recipe(way=FREQUENT),
+    "ehr-rag": Recipe(way=TEXT_EVIDENCE, numeric=True, rounds=None, two_sides=True),
+    "ehr-rag-no-ether": Recipe(way=NEAREST_FEW, rounds=None, two_sides=True),
+    "ehr-rag-no-air": Recipe(way=TEXT_EVIDENCE, numeric=True, two_sides=True),
+    "ehr-rag-no-der": Recipe(way=TEXT_EVIDENCE, numeric=True, rounds=None),
+}
+SUFFIXES: Mapping[str, Recipe] = {"rag": Recipe(way=NEAREST), "ether": ETHER}
+"""Evidence that any agent can have, by what is added to its name after a ``+``."""
+SUFFIX_TITLES: Mapping[str, str] = {
+    "rag": "the nearest chunks in front",
+    "ether": "evidence of ETHER in front",
+}
+
+
+def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Needs = "question") -> AgentSpec:
+    """Return an agent that answers in one turn, without tools, from what a hook pinned."""
+    return AgentSpec(
+        name="",
+        title="",
+        system="evidence_system",
+        hooks=(hook,),
+        tools="none",
+        loop=LoopSettings(reminders=0),
+        needs=needs,
+        prompts=prompts,
+    )
+
+
+def retrieving(name: str) -> Callable[[Library], AgentSpec]:
+    """Return the maker of one of the recipes."""
+    recipe = RECIPES[name]
+    needs: Needs = "labels" if recipe.two_sides else "question"
+    return lambda library: answering(lambda: Gathering(library, recipe), prompts_of(recipe), needs=needs)
+
+
+def reasoning(library: Library) -> AgentSpec:
+    """Return ReAct RAG."""
+    return answering(lambda: ReasonedSearch(library), (*_SHOWN, *_SEARCHED))
+
+
+def evidence_hook(suffix: str, library: Library) -> Callable[[], Hooks]:
+    """Return what puts a suffix's evidence before an agent."""
+    return lambda: Gathering(library, SUFFIXES[suffix], share=BESIDE_TOOLS)
+
+
+def prompts_of(recipe: Recipe) -> tuple[str, ...]:
+    """Return the templates a recipe may use, so that a manifest can hash them."""
+    used = list(_SHOWN)
+    if recipe.numeric:
+        used += _RERANKED
+    if recipe.rounds != 1:
+        used += _REFINED
+    if recipe.two_sides:
+        used += _ARGUED
+    return tuple(dict.fromkeys(used))
+
+
+EVIDENCE_METHODS = (
+    Method(
+        name="direct",
+        title="Direct generation: answer from the last 1,000 events",
+        retrieve=retrieving("direct"),
+        tables=(1, 2),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="rag",
+        title="RAG: answer from the 10 chunks nearest to the task's query",
+        retrieve=retrieving("rag"),
+        tables=(1, 2, 4),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="uniform-rag",
+        title="Uniform RAG: answer from as many chunks drawn at random",
+        retrieve=retrieving("uniform-rag"),
+        tables=(1, 2),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="rule-rag",
+        title="Rule-based RAG: answer from the 1,000 events of the most frequent codes",
+        retrieve=retrieving("rule-rag"),
+        tables=(1, 2),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="react-rag",
+        title="ReAct RAG: reason, search, read, three times; then answer",
+        retrieve=reasoning,
+        tables=(1, 2),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="ehr-rag",
+        title="EHR-RAG: hybrid retrieval, refined queries, the case for and the case against",
+        retrieve=retrieving("ehr-rag"),
+        tables=(1, 2, 4),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="ehr-rag-no-ether",
+        title="Ablation: EHR-RAG with vanilla retrieval of chunks",
+        retrieve=retrieving("ehr-rag-no-ether"),
+        tables=(4,),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="ehr-rag-no-air",
+        title="Ablation: EHR-RAG with one round of retrieval",
+        retrieve=retrieving("ehr-rag-no-air"),
+        tables=(4,),
+        paper="ehr-rag",
+    ),
+    Method(
+        name="ehr-rag-no-der",
+        title="Ablation: EHR-RAG with one path and one decision",
+        retrieve=retrieving("ehr-rag-no-der"),
+        tables=(4,),
+        paper="ehr-rag",
+    ),
+)

@@ -1,0 +1,129 @@
+"""How an agent's hooks reach a chart's events: an index over the episode's chart, opened when first asked for.
+
+Searching blocks (an encoder may be a network away), so it runs off the event loop. What was asked and what came is
+noted: how, for which query, which passages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.agents.beside import Beside, prompt_text
+from wardround.agents.episode import Episode
+from wardround.agents.evidence import Evidence, Fitted, best_first, fit
+from wardround.agents.tokens import count_message
+from wardround.core import Question, UserError, derive_seed
+from wardround.retrieval import Encoder, EvidenceIndex, Passage, RetrievalSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to retrieve. ``find`` takes a query, which some ways do not heed (``by_query``), and may block."""
+
+    name: str
+    find: Callable[[EvidenceIndex, RetrievalSettings, str, int], tuple[Passage, ...]]
+    by_query: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """What charts are searched with, the same for every episode of an agent."""
+
+    encoder: Encoder
+    settings: RetrievalSettings
+
+
+class Desk:
+    """One episode at work on its chart: index, question, the room for evidence, and whoever is asked beside the actor.
+
+    ``share`` is the part of the free room that all evidence together may take.
+    """
+
+    def __init__(self, episode: Episode, library: Library, *, share: float) -> None:
+        self.episode = episode
+        self.settings = library.settings
+        self.share = share
+        self.question = _question(episode)
+        self.seed = derive_seed("retrieval", episode.id if episode.settings.seed is None else episode.settings.seed)
+        self._library = library
+        self._index: EvidenceIndex | None = None
+        self._beside: Beside | None = None
+
+    @property
+    def index(self) -> EvidenceIndex:
+        """The chart's index. Building it may block: only searches ask for it."""
+        if self._index is None:
+            chart = getattr(self.episode.environment, "chart", None)
+            if chart is None:
+                raise UserError(f"agent {self.episode.agent.name!r} searches the chart, and this environment has none")
+            columns = chart.event_columns()
+            self._index = EvidenceIndex(
+                columns, as_of=chart.as_of, encoder=self._library.encoder, settings=self.settings
+            )
+        return self._index
+
+    @property
+    def beside(self) -> Beside:
+        """Who writes queries, chooses indicators and argues: given the question, no tools, no history."""
+        if self._beside is None:
+            self._beside = Beside(self.episode, role="searcher", system=prompt_text("searcher_system"))
+        return self._beside
+
+    async def search(self, way: Way, query: str, **detail: Any) -> Evidence:
+        """Retrieve passages for a query and note what came."""
+        found = await asyncio.to_thread(lambda: way.find(self.index, self.settings, query, self.seed))
+        evidence = Evidence(passages=best_first(found), queries=(query,) if way.by_query else ())
+        asked = {"query": query} if way.by_query else {}
+        ids = [passage.id for passage in evidence.passages]
+        self.note("retrieval", way=way.name, **asked, passages=ids, events=evidence.events, **detail)
+        return evidence
+
+    def room(self) -> int:
+        """Return the counted tokens that are free beside the prompt and what is pinned."""
+        episode = self.episode
+        pinned = [message for block in episode.history.visible() for message in block.messages]
+        taken = sum(count_message(episode.counter, message) for message in (*episode.history.prompt, *pinned))
+        return max(0, episode.room() - taken)
+
+    def fitted(self, evidence: Evidence, *, share: float | None = None) -> Fitted:
+        """Fit evidence into its share of the room."""
+        limit = int(self.room() * (self.share if share is None else share))
+        return fit(evidence, self.episode.counter, limit, tools=bool(self.episode.schemas))
+
+    def pin(self, evidence: Evidence, **detail: Any) -> Fitted:
+        """Put evidence before the actor and note what of it is shown."""
+        fitted = self.fitted(evidence)
+        if fitted.text:
+            self.episode.pin(fitted.text)
+        self.note("evidence", role="actor", **fitted.facts, **detail)
+        return fitted
+
+    def note(self, kind: str, **detail: Any) -> None:
+        """Note something in the episode."""
+        self.episode.recorder.note(kind, {"turn": self.episode.turn, **detail})
+
+
+def _question(episode: Episode) -> Question:
+    if episode.question is None:
+        raise UserError(f"agent {episode.agent.name!r} searches with the task's queries, and this task has none")
+    return episode.question
+
+
+RECENT = Way(
+    name="recent", find=lambda index, own, query, seed: (index.recent_events(own.recent_events),), by_query=False
+)
+FREQUENT = Way(
+    name="frequent", find=lambda index, own, query, seed: (index.frequent_events(own.recent_events),), by_query=False
+)
+UNIFORM = Way(
+    name="uniform", find=lambda index, own, query, seed: index.uniform(own.top_passages, seed), by_query=False
+)
+NEAREST = Way(name="nearest", find=lambda index, own, query, seed: index.nearest(query, own.top_passages))
+"""Chunks of all events, as many as vanilla RAG takes at once."""
+NEAREST_FEW = Way(name="nearest few", find=lambda index, own, query, seed: index.nearest(query, own.final))
+"""The same, as many as one of several rounds takes."""
+TEXT_EVIDENCE = Way(name="ether", find=lambda index, own, query, seed: index.text_evidence(query, own.final))
+"""The text side of ETHER: chunks of the events without a number, by likeness and time (eq. 2-3)."""

@@ -1,0 +1,34 @@
+"""A method by name: a composition that is not made yet, and what making it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from wardround.agents.agent import AgentSpec
+from wardround.agents.library import Library
+from wardround.agents.react import REACT
+from wardround.agents.settings import AgentSettings
+from wardround.memory import Kind
+
+Paper = Literal["retrosum", "ehr-rag"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One agent by name, not made yet: a composition, and the experiences it reads.
+
+    ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
+    settings that it heeds. ``tables`` are those of its ``paper`` that have it. ``retrieve`` makes it where it is one
+    that answers from retrieved evidence.
+    """
+
+    name: str
+    title: str
+    make: Callable[[AgentSettings], AgentSpec] = lambda settings: REACT
+    retrieve: Callable[[Library], AgentSpec] | None = None
+    memory: tuple[Kind, ...] = ()
+    uses: tuple[str, ...] = ()
+    tables: tuple[int, ...] = (2,)
+    paper: Paper = "retrosum"

@@ -1,0 +1,82 @@
+"""Dual-path evidence and reasoning (EHR-RAG, eq. 6-8): the case for an outcome and the case against it, then both.
+
+Each side retrieves with its own query and argues from its own evidence and the numbers both share; the actor then
+decides on the evidence of both with both arguments before it. The negative label is the question's first one; where
+there are more than two, the positive side argues for any of the others and says for which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wardround.agents.beside import prompt_text
+from wardround.agents.evidence import Evidence
+from wardround.agents.library import Desk
+from wardround.agents.reductions import cut_text
+from wardround.core import Question
+
+_ARGUMENT_SHARE = 0.12
+"""The most of the free room that one argument may take before the actor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two cases. ``label`` says for which label it stands, in words."""
+
+    purpose: str
+    query: str
+    label: str
+    path: str
+
+
+def sides(question: Question) -> tuple[Side, Side]:
+    """Return the case for the outcome and the case against it."""
+    negative, *positive = (
+        f"{value} ({name})" for value, name in zip(question.label_values, question.label_names, strict=True)
+    )
+    return (
+        Side(
+            purpose="argue_for",
+            query=question.factual_query,
+            label=positive[0] if len(positive) == 1 else "one of " + ", ".join(positive),
+            path="for the outcome",
+        ),
+        Side(
+            purpose="argue_against",
+            query=question.counterfactual_query,
+            label=negative,
+            path="against the outcome",
+        ),
+    )
+
+
+async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
+    """Return one side's argument from its evidence; empty where the call fails, which is noted."""
+    fitted = desk.fitted(evidence)
+    desk.note("evidence", role=side.purpose, **fitted.facts)
+    said = desk.beside.say(fitted.text or prompt_text("no_evidence"))
+    instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for")
+    limit = desk.episode.limits.reply_tokens
+    written = await desk.beside.ask(instruction, purpose=side.purpose, limit_tokens=limit)
+    desk.beside.take_out([said])
+    shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=_cut_notice)
+    failed = {} if written.problem is None else {"failed": written.problem}
+    desk.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
+    return shown
+
+
+def decision_text(question: Question, case_for: str, case_against: str) -> str:
+    """Return what puts both cases before the actor and says how to weigh them."""
+    first, second = sides(question)
+    return prompt_text(
+        "weigh",
+        case_for=case_for,
+        case_against=case_against,
+        positive=first.label,
+        negative=second.label,
+        default=question.label_values[0],
+    )
+
+
+def _cut_notice(left: int, lines: int) -> str:
+    return f"[cut for room: {left:,} of {lines:,} lines are left]"

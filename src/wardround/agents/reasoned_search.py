@@ -1,0 +1,87 @@
+"""ReAct RAG: the model reasons about what it needs, writes the query, reads what came, and so on; then it answers.
+
+Its thoughts stay before it, in order. A reply without a query stands for the task's own query in the first step and
+ends the search in a later one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wardround.agents.agent import Hooks
+from wardround.agents.beside import prompt_text
+from wardround.agents.episode import Episode
+from wardround.agents.evidence import Evidence
+from wardround.agents.iterative import ENOUGH, MOST_WORDS, Refined, read_query
+from wardround.agents.library import NEAREST_FEW, Desk, Library
+from wardround.agents.reductions import cut_text
+
+_SHARE = 0.8
+_THOUGHTS_SHARE = 0.1
+_QUERY = re.compile(r"^\W*(?:(?:search\s+)?query|action|search)\s*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"^\W*thoughts?\s*[:\-–]\s*", re.IGNORECASE)
+
+
+class ReasonedSearch(Hooks):
+    """Reasons and retrieves, as many times as the settings have rounds, before the first turn."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Search, then pin the evidence and the thoughts that led to it."""
+        desk = Desk(episode, self._library, share=_SHARE)
+        found = Evidence()
+        thoughts: list[str] = []
+        for number in range(1, desk.settings.rounds + 1):
+            refined, thought = await self._next(desk, found, thoughts, number)
+            thoughts += [thought] if thought else []
+            desk.note("query", round=number, query=refined.query, **({"stop": refined.stop} if refined.stop else {}))
+            if refined.stop is not None:
+                break
+            found = found.joined(await desk.search(NEAREST_FEW, refined.query, round=number))
+        desk.pin(found)
+        if thoughts:
+            text = prompt_text("searched", thoughts=thoughts)
+            limit = int(desk.room() * _THOUGHTS_SHARE / (1 - _SHARE))
+            episode.pin(cut_text(text, episode.counter, limit, notice=_cut_notice))
+
+    async def _next(self, desk: Desk, found: Evidence, thoughts: list[str], number: int) -> tuple[Refined, str]:
+        fitted = desk.fitted(found)
+        shown = [desk.beside.say(fitted.text)] if fitted.text else []
+        if found.passages:
+            desk.note("evidence", role="searcher", **fitted.facts)
+        instruction = prompt_text(
+            "search",
+            step=number,
+            steps=desk.settings.rounds,
+            thoughts=thoughts,
+            queries=found.queries,
+            most=MOST_WORDS,
+            enough=ENOUGH,
+        )
+        written = await desk.beside.ask(instruction, purpose="search", limit_tokens=desk.episode.limits.reply_tokens)
+        desk.beside.take_out(shown)
+        if written.problem is not None:
+            refined, thought = Refined(stop=f"failed: {written.problem}"), ""
+        else:
+            refined, thought = read_step(written.text, found)
+        if refined.stop is not None and not found.passages:
+            desk.note("query", round=number, fallback=refined.stop)
+            refined = Refined(query=desk.question.factual_query)
+        return refined, thought
+
+
+def read_step(text: str, found: Evidence) -> tuple[Refined, str]:
+    """Read one step: its query (or ENOUGH), and the thought before it."""
+    asked = _QUERY.findall(text)
+    lines = text.splitlines()
+    wants = [*asked[-1:], *([line for line in lines if line.strip(" *`.\"'").upper() == ENOUGH][:1])]
+    thought = " ".join(line.strip() for line in lines if line.strip() and not _QUERY.match(line))
+    thought = _THOUGHT.sub("", thought.replace(ENOUGH, "")).strip()
+    refined = read_query(wants[-1], found.queries) if wants else Refined(stop="failed: it held no query")
+    return refined, thought
+
+
+def _cut_notice(left: int, lines: int) -> str:
+    return f"[cut for room: {left:,} of {lines:,} lines are left]"
