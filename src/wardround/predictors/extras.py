@@ -1,0 +1,30 @@
+"""The optional packages, imported when first used; a missing one is one clear line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import Any
+
+from wardround.core import UserError
+
+_PACKAGES = ("scikit-learn", "lightgbm", "scipy", "numpy")
+
+
+def optional(module: str) -> Any:
+    """Import a module of the extra [predictors]."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("wardround"):
+            raise
+        raise UserError(
+            f"predictors need {error.name}, of the extra [predictors]: pip install 'wardround[predictors]'"
+        ) from error
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of what the fitted numbers depend on, for the manifest."""
+    for module in ("sklearn", "lightgbm"):
+        optional(module)
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}

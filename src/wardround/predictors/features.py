@@ -1,0 +1,212 @@
+"""Counts of every event code of a chart as of a prediction time, and the subject's age: EHRSHOT's features.
+
+A row is made from :meth:`wardround.records.Chart.event_columns` and from nothing else, so that it holds what was known
+at its time and no more. Rows are shared by every task that asks about the same subject and time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import Progress, Reporter, silent, to_microseconds
+from wardround.records import Chart, EventColumns, Policy, Store
+
+Key = tuple[int, datetime]
+"""A subject and a prediction time."""
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_BIRTH = "MEDS_BIRTH"
+_YEAR_MICROSECONDS = 365.25 * 86_400e6
+_KEYS_PER_JOB = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountTable:
+    """Counts as a sparse matrix in rows: those of row r are ``counts[starts[r]:starts[r + 1]]`` of the codes
+    ``codes[place]``. ``ages`` in years, NaN where the record does not say."""
+
+    subjects: Integers
+    times: Integers
+    ages: Floats
+    codes: tuple[str, ...]
+    starts: Integers
+    places: Integers
+    counts: Integers
+    _rows: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
+
+    def row(self, key: Key) -> int:
+        """Return the row of a subject and time."""
+        if not self._rows:
+            pairs = zip(self.subjects.tolist(), self.times.tolist(), strict=True)
+            self._rows.update({pair: row for row, pair in enumerate(pairs)})
+        return self._rows[key[0], to_microseconds(key[1])]
+
+    def rows(self, keys: Iterable[Key]) -> Integers:
+        """Return the rows of many."""
+        return np.array([self.row(key) for key in keys], np.int64)
+
+
+def count_table(
+    store: Store,
+    keys: Iterable[Key],
+    *,
+    policy: Policy,
+    valued_events: bool = True,
+    processes: int = 1,
+    report: Reporter = silent,
+) -> CountTable:
+    """Count the visible events of every key; the result does not depend on the number of processes."""
+    wanted = sorted(set(keys))
+    jobs = [(str(store.path), policy, valued_events, part) for part in _parts_by_subject(wanted, _KEYS_PER_JOB)]
+    done = 0
+    parts: list[_Part] = []
+    report(Progress(label="counting events", done=0, total=len(wanted), unit="charts"))
+    for part in _results(jobs, processes, store):
+        parts.append(part)
+        done += len(part.ages)
+        report(Progress(label="counting events", done=done, total=len(wanted), unit="charts"))
+    return _joined(wanted, parts)
+
+
+def chart_counts(columns: EventColumns, *, valued_events: bool = True) -> dict[str, int]:
+    """Count the visible events by code."""
+    concept = columns.concept
+    if not valued_events:
+        concept = concept[~columns.is_numeric & _without_text(columns)]
+    counts: dict[str, int] = {}
+    for code, count in zip(columns.codes, np.bincount(concept, minlength=len(columns.codes)).tolist(), strict=True):
+        if count:
+            counts[code] = counts.get(code, 0) + count
+    return counts
+
+
+def age_at(chart: Chart, columns: EventColumns) -> float:
+    """Years of age: from the birth event where the record has one, else as the chart says it; NaN where neither."""
+    births = [place for place, code in enumerate(columns.codes) if code.split("//")[0] == _BIRTH]
+    if births:
+        times = columns.time[np.isin(columns.concept, births) & ~columns.is_static]
+        if len(times):
+            return (to_microseconds(chart.as_of) - int(times.min())) / _YEAR_MICROSECONDS
+    age = chart.age
+    return float("nan") if age is None else float(age)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Some rows with codes of their own numbering."""
+
+    ages: Floats
+    codes: tuple[str, ...]
+    lengths: Integers
+    places: Integers
+    counts: Integers
+
+
+_Job = tuple[str, Policy, bool, Sequence[Key]]
+
+
+def _results(jobs: Sequence[_Job], processes: int, store: Store) -> Iterable[_Part]:
+    if processes < 2 or len(jobs) < 2:
+        for _, policy, valued_events, keys in jobs:
+            yield _count(store, policy, valued_events, keys)
+        return
+    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_count_job, jobs)
+
+
+def _count_job(job: _Job) -> _Part:
+    path, policy, valued_events, keys = job
+    return _count(Store.open(Path(path)), policy, valued_events, keys)
+
+
+def _count(store: Store, policy: Policy, valued_events: bool, keys: Sequence[Key]) -> _Part:
+    numbering: dict[str, int] = {}
+    ages: list[float] = []
+    lengths: list[int] = []
+    places: list[int] = []
+    counts: list[int] = []
+    for subject_id, time in keys:
+        chart = store.chart(subject_id, time, policy=policy)
+        columns = chart.event_columns()
+        found = chart_counts(columns, valued_events=valued_events)
+        ages.append(age_at(chart, columns))
+        lengths.append(len(found))
+        places.extend(numbering.setdefault(code, len(numbering)) for code in found)
+        counts.extend(found.values())
+    return _Part(
+        ages=np.array(ages, float),
+        codes=tuple(numbering),
+        lengths=np.array(lengths, np.int64),
+        places=np.array(places, np.int64),
+        counts=np.array(counts, np.int64),
+    )
+
+
+def _joined(keys: Sequence[Key], parts: Sequence[_Part]) -> CountTable:
+    """Give every part one numbering: codes in order."""
+    codes = sorted({code for part in parts for code in part.codes})
+    number = {code: place for place, code in enumerate(codes)}
+    nothing = np.empty(0, np.int64)
+    places = [np.array([number[code] for code in part.codes], np.int64)[part.places] for part in parts]
+    lengths = np.concatenate([nothing, *(part.lengths for part in parts)])
+    return CountTable(
+        subjects=np.array([subject_id for subject_id, _ in keys], np.int64),
+        times=np.array([to_microseconds(time) for _, time in keys], np.int64),
+        ages=np.concatenate([np.empty(0), *(part.ages for part in parts)]),
+        codes=tuple(codes),
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        places=np.concatenate([nothing, *places]),
+        counts=np.concatenate([nothing, *(part.counts for part in parts)]),
+    )
+
+
+def _parts_by_subject(keys: Sequence[Key], size: int) -> Iterable[list[Key]]:
+    """Cut sorted keys into parts of about ``size`` that never divide a subject."""
+    part: list[Key] = []
+    for _, group in groupby(keys, key=lambda key: key[0]):
+        part.extend(group)
+        if len(part) >= size:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _without_text(columns: EventColumns) -> npt.NDArray[np.bool_]:
+    return ~np.asarray(columns.text_array.is_valid())
+
+
+def read_counts(path: Path) -> CountTable:
+    """Read what :func:`write_counts` wrote."""
+    with np.load(path, allow_pickle=False) as held:
+        codes = tuple(json.loads(bytes(held["codes"])))
+        arrays = {name: held[name] for name in ("subjects", "times", "ages", "starts", "places", "counts")}
+    return CountTable(codes=codes, **arrays)
+
+
+def write_counts(path: Path, table: CountTable) -> None:
+    """Write a table so that a reader sees all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.tmp.npz")
+    np.savez_compressed(
+        scratch,
+        codes=np.frombuffer(json.dumps(table.codes).encode(), np.uint8),
+        subjects=table.subjects,
+        times=table.times,
+        ages=table.ages,
+        starts=table.starts,
+        places=table.places,
+        counts=table.counts,
+    )
+    scratch.replace(path)

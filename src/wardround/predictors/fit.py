@@ -1,0 +1,334 @@
+"""Fitting predictors on a benchmark: one pass over the charts, then every task, predictor, shot and replicate in turn.
+
+The same call serves a new folder and a killed one: rows that are on disk are not fitted again. Everything random takes
+the seed; nothing depends on the number of processes or threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround import __version__
+from wardround.benchmarks import Benchmark, Sample
+from wardround.core import Progress, Reporter, UserError, content_hash, silent
+from wardround.predictors.extras import package_versions
+from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
+from wardround.predictors.heads import Boosting, Fit, Head, Logistic
+from wardround.predictors.hierarchy import Ancestry, ancestry
+from wardround.predictors.matrix import Design, count_matrix
+from wardround.predictors.problems import Problem, problems
+from wardround.predictors.representations import Representations, read_representations
+from wardround.predictors.results import MANIFEST, FitKey, FitRow, append_row, drop_torn_line, read_predictions
+from wardround.predictors.settings import ALL_SHOTS, PredictorSettings
+from wardround.predictors.shots import Shots, draw_shots
+from wardround.records import Store
+from wardround.scoring import PatientDraws, class_metrics, score_metrics
+
+SCHEMA = 1
+Integers = npt.NDArray[np.int64]
+
+
+def fit_predictors(
+    store: Store,
+    benchmark: Benchmark,
+    folder: Path,
+    settings: PredictorSettings | None = None,
+    *,
+    processes: int = 1,
+    report: Reporter = silent,
+) -> list[FitRow]:
+    """Fit what is not fitted yet and return every row; results are ``folder/predictions.jsonl`` and its manifest.
+
+    UserError: the benchmark is of another store, has no task with classes, or the folder's rows have other settings.
+    """
+    settings = settings or PredictorSettings()
+    asked = list(problems(benchmark, tasks=settings.tasks, split=settings.split, samples=settings.samples))
+    if not asked:
+        raise UserError(f"benchmark {benchmark.name!r} has no task with classes to predict; an EHRSHOT benchmark has")
+    if benchmark.manifest["source"]["store_digest"] != store.digest:
+        raise UserError(f"benchmark {benchmark.name!r} was built from another store than {str(store.path)!r}")
+    vectors = read_representations(Path(settings.representations)) if settings.representations else None
+    folder.mkdir(parents=True, exist_ok=True)
+    usable, left_out = _usable(asked)
+    if vectors is not None:
+        vectors.must_cover(_key(sample) for problem in usable for sample in _samples(problem))
+    manifest = _manifest(store, benchmark, settings, vectors, left_out)
+    _settle(folder, manifest)
+    drop_torn_line(folder)
+    done = {row.key for row in read_predictions(folder)}
+    plan = [(problem, key) for problem in usable for key in _fit_keys(problem, settings)]
+    if all(key in done for _, key in plan):
+        return read_predictions(folder)
+    counts = None
+    if any(name.startswith("count") for name in settings.names):
+        counts = _counts(store, benchmark, usable, folder, settings, processes, report)
+        manifest["features"] = counts.facts
+    _write(folder / MANIFEST, manifest)
+    bench = _Bench(counts=counts, vectors=vectors, settings=settings)
+    for number, (problem, key) in enumerate(plan):
+        note = f"{key.predictor} {key.task} {key.view} k={key.k}"
+        report(Progress(label="fitting predictors", done=number, total=len(plan), unit="fits", note=note))
+        if key not in done:
+            append_row(folder, bench.fit(problem, key))
+    report(Progress(label="fitting predictors", done=len(plan), total=len(plan), unit="fits"))
+    return read_predictions(folder)
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return what a folder's predictions were made of; None where there are none."""
+    path = folder / MANIFEST
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """The count features of every sample of the benchmark."""
+
+    table: CountTable
+    matrix: Any
+    codes: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+class _Bench:
+    """Holds what fits of one task share: its matrices and the draws of its test patients, made when first needed."""
+
+    def __init__(self, *, counts: _Counts | None, vectors: Representations | None, settings: PredictorSettings) -> None:
+        self._counts = counts
+        self._vectors = vectors
+        self._settings = settings
+        self._held: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+        self._draws: dict[str, PatientDraws] = {}
+
+    def fit(self, problem: Problem, key: FitKey) -> FitRow:
+        """Fit once and judge it on the test samples."""
+        started = time.perf_counter()
+        train, dev, test = self._matrices(problem, key.predictor)
+        truths = [problem.truth(part) for part in (problem.train, problem.dev)]
+        shots = [self._shots(problem, key, truth, part) for truth, part in zip(truths, ("train", "dev"), strict=True)]
+        (fitted_on, chosen_on), (truth, dev_truth) = shots, truths
+        fit = self._head(key.predictor)(
+            train[fitted_on.places],
+            truth[fitted_on.places],
+            dev[chosen_on.places],
+            dev_truth[chosen_on.places],
+            test,
+            len(problem.classes),
+        )
+        return self._row(problem, key, fit, train.shape[1], fitted_on, chosen_on, time.perf_counter() - started)
+
+    def _row(
+        self, problem: Problem, key: FitKey, fit: Fit, features: int, train: Shots, dev: Shots, seconds: float
+    ) -> FitRow:
+        truth = problem.truth(problem.test)
+        draws = self._draws_of(problem)
+        answers = [(problem.classes[place],) for place in fit.probabilities.argmax(axis=1)]
+        whole = key.k == ALL_SHOTS
+        return FitRow(
+            **key._asdict(),
+            classes=problem.classes,
+            class_names=problem.class_names,
+            features=features,
+            train=_sample_facts(problem, problem.train, train),
+            dev=_sample_facts(problem, problem.dev, dev),
+            chosen=dict(fit.chosen),
+            dev_auroc=fit.dev_auroc,
+            points=fit.points,
+            converged=fit.converged,
+            iterations=fit.iterations,
+            metrics=class_metrics(
+                [(problem.classes[place],) for place in truth], answers, draws, classes=problem.classes
+            ),
+            scores=score_metrics(truth, fit.probabilities, draws),
+            seconds=round(seconds, 4),
+            samples=tuple(sample.id for sample in problem.test) if whole else (),
+            probabilities=tuple(map(tuple, fit.probabilities.tolist())) if whole else (),
+        )
+
+    def _head(self, name: str) -> Head:
+        settings = self._settings
+        if name == "count-gbm":
+            return Boosting(grid=settings.gbm_grid, seed=settings.seed, threads=settings.threads)
+        return Logistic(
+            iterations=settings.iterations, final_iterations=settings.final_iterations, threads=settings.threads
+        )
+
+    def _shots(self, problem: Problem, key: FitKey, truth: Integers, part: str) -> Shots:
+        if key.k == ALL_SHOTS:
+            return Shots(places=np.arange(len(truth)), repeated=(0,) * len(problem.classes))
+        return draw_shots(
+            truth,
+            len(problem.classes),
+            int(key.k),
+            most=max(self._settings.numbers),
+            seed=self._settings.seed,
+            name=f"{problem.task}/{problem.view}/{part}/{key.replicate}",
+        )
+
+    def _matrices(self, problem: Problem, predictor: str) -> tuple[Any, Any, Any]:
+        kind = predictor.split("-")[0]
+        if (problem.task, kind) not in self._held:
+            self._held = {held: one for held, one in self._held.items() if held[0] == problem.task}  # one task at once
+            self._held[problem.task, kind] = self._made(problem, kind)
+        return self._held[problem.task, kind]
+
+    def _made(self, problem: Problem, kind: str) -> tuple[Any, Any, Any]:
+        parts = [[_key(sample) for sample in part] for part in (problem.train, problem.dev, problem.test)]
+        if kind != "count":
+            assert self._vectors is not None
+            train, dev, test = (self._vectors.of(keys) for keys in parts)
+            return train, dev, test
+        assert self._counts is not None
+        table, matrix, codes = self._counts.table, self._counts.matrix, self._counts.codes
+        rows = [table.rows(keys) for keys in parts]
+        design = Design.of(matrix, table, codes, rows[0])
+        train, dev, test = (design.matrix(matrix, table, codes, one) for one in rows)
+        return train, dev, test
+
+    def _draws_of(self, problem: Problem) -> PatientDraws:
+        if problem.task not in self._draws:
+            subjects = [sample.subject_id for sample in problem.test]
+            settings = self._settings
+            self._draws = {problem.task: PatientDraws.of(subjects, seed=settings.seed, resamples=settings.resamples)}
+        return self._draws[problem.task]
+
+
+def _fit_keys(problem: Problem, settings: PredictorSettings) -> Iterator[FitKey]:
+    """Every fit of a problem; on the whole split there is nothing to draw, so that one replicate is all there is."""
+    for name in settings.names:
+        for k in settings.numbers:
+            for replicate in range(settings.replicates):
+                yield FitKey(name, problem.task, problem.view, str(k), replicate)
+        if settings.with_all:
+            yield FitKey(name, problem.task, problem.view, ALL_SHOTS, 0)
+
+
+def _usable(asked: Sequence[Problem]) -> tuple[list[Problem], dict[str, str]]:
+    """Divide into what can be fitted and judged, and what cannot, with the reason."""
+    usable: list[Problem] = []
+    left_out: dict[str, str] = {}
+    for problem in asked:
+        lacking = [part for part in ("train", "test") if not getattr(problem, part)]
+        if lacking:
+            left_out[f"{problem.task} ({problem.view})"] = f"no {' and no '.join(lacking)} samples"
+        else:
+            usable.append(problem)
+    if not usable:
+        raise UserError(
+            "no task has both training and test samples: " + "; ".join(f"{k}: {v}" for k, v in left_out.items())
+        )
+    return usable, left_out
+
+
+def _counts(
+    store: Store,
+    benchmark: Benchmark,
+    asked: Sequence[Problem],
+    folder: Path,
+    settings: PredictorSettings,
+    processes: int,
+    report: Reporter,
+) -> _Counts:
+    """Count every chart once, or read the counts that an interrupted call left behind."""
+    keys = sorted({_key(sample) for problem in asked for sample in _samples(problem)})
+    identity = [store.digest, benchmark.policy, settings.valued_events, [[one, str(at)] for one, at in keys]]
+    path = folder / "features" / f"counts-{content_hash(identity)[:16]}.npz"
+    if path.is_file():
+        table = read_counts(path)
+    else:
+        table = count_table(
+            store,
+            keys,
+            policy=benchmark.policy,
+            valued_events=settings.valued_events,
+            processes=processes,
+            report=report,
+        )
+        write_counts(path, table)
+    above = ancestry(table.codes, store) if settings.hierarchy == "auto" else Ancestry(ancestors={})
+    matrix, codes = count_matrix(table, above.ancestors)
+    facts = {
+        "charts": len(keys),
+        "codes": len(table.codes),
+        "events": int(table.counts.sum()),
+        "ancestors": len(codes) - len(table.codes),
+        "codes_with_ancestors": len(above.ancestors),
+        "hierarchy": list(above.sources),
+        "ages_unknown": int(np.isnan(table.ages).sum()),
+    }
+    return _Counts(table=table, matrix=matrix, codes=codes, facts=facts)
+
+
+def _manifest(
+    store: Store,
+    benchmark: Benchmark,
+    settings: PredictorSettings,
+    vectors: Representations | None,
+    left_out: Mapping[str, str],
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wardround": __version__,
+        "packages": package_versions(),
+        "settings": settings.to_json(),
+        "store": str(store.path.resolve()),
+        "store_digest": store.digest,
+        "benchmark": benchmark.name,
+        "benchmark_digest": benchmark.digest,
+        "policy": benchmark.policy,
+        "representations_sha256": None if vectors is None else content_hash(vectors.path.read_bytes()),
+        "left_out": dict(left_out),
+    }
+
+
+def _settle(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a new folder; of an old one see that nothing that decides figures has changed."""
+    held = read_manifest(folder)
+    if held is None:
+        _write(folder / MANIFEST, manifest)
+        return
+    decisive = ("schema", "packages", "store_digest", "benchmark_digest", "policy", "representations_sha256")
+    changed = [name for name in decisive if held.get(name) != manifest[name]]
+    ours, theirs = dict(manifest["settings"]), dict(held["settings"])
+    changed += [name for name in ours if name != "threads" and ours[name] != theirs.get(name)]
+    if changed:
+        raise UserError(
+            f"{str(folder)!r} holds predictions made with other {', '.join(changed)}; use another folder, or the same "
+            "settings to go on"
+        )
+
+
+def _write(path: Path, manifest: Mapping[str, Any]) -> None:
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    os.replace(scratch, path)
+
+
+def _sample_facts(problem: Problem, samples: Sequence[Sample], shots: Shots) -> dict[str, Any]:
+    taken = [samples[place] for place in shots.places.tolist()]
+    truth = problem.truth(taken)
+    return {
+        "n": len(taken),
+        "subjects": len({sample.subject_id for sample in taken}),
+        "per_class": {name: int((truth == place).sum()) for place, name in enumerate(problem.classes)},
+        "repeated": dict(zip(problem.classes, shots.repeated, strict=True)),
+    }
+
+
+def _samples(problem: Problem) -> Sequence[Sample]:
+    return (*problem.train, *problem.dev, *problem.test)
+
+
+def _key(sample: Sample) -> Key:
+    return sample.subject_id, sample.prediction_time

@@ -1,0 +1,192 @@
+"""What is fitted on features: a penalised logistic regression and gradient boosting, each with its grid.
+
+A head sees training and dev rows only. The point of its grid that ranks the dev rows best is kept; where dev rows
+cannot rank (none, or one class only) it is the default point, and the fit says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.predictors.extras import optional
+from wardround.predictors.settings import C_GRID, GBM_GRIDS, Grid
+from wardround.scoring.ranking import auroc
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_DEFAULT_C = 1.0
+_Point = TypeVar("_Point")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What a head made of one sample of training rows. ``probabilities``: (test rows, classes).
+
+    ``dev_auroc`` is that of the point ``chosen`` of ``points`` tried; None: dev rows could not rank. ``converged``
+    is False where the solver ran out of iterations in the last fit.
+    """
+
+    probabilities: Floats
+    chosen: Mapping[str, float]
+    dev_auroc: float | None
+    points: int
+    converged: bool = True
+    iterations: int | None = None
+
+
+class Head(Protocol):
+    """Fits on training rows, chooses on dev rows, answers for test rows."""
+
+    def __call__(self, train: Any, truth: Integers, dev: Any, dev_truth: Integers, test: Any, classes: int) -> Fit: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logistic:
+    """Columns divided by their largest value, L2-penalised multinomial logistic regression by L-BFGS."""
+
+    iterations: int = 1_000
+    final_iterations: int = 1_000
+    threads: int = 1
+    grid: Sequence[float] = C_GRID
+
+    def __call__(self, train: Any, truth: Integers, dev: Any, dev_truth: Integers, test: Any, classes: int) -> Fit:
+        """Fit, choose, answer."""
+        if len(np.unique(truth)) < 2:
+            return _constant(truth, len_of(test), classes)
+        train, dev, test = _used_columns(train, dev, test)
+        scaler = optional("sklearn.preprocessing").MaxAbsScaler().fit(train)
+        train, dev, test = (scaler.transform(rows) if len_of(rows) else rows for rows in (train, dev, test))
+        with _threads(self.threads):
+            grid = self.grid if _can_rank(dev_truth) else ()
+            models = {c: self._fit(train, truth, c, self.iterations) for c in grid}
+            tried = {c: _dev_auroc(model, dev, dev_truth, classes) for c, model in models.items()}
+            best, value = _best(tried, _DEFAULT_C)
+            model = models.get(best)
+            if model is None or self.final_iterations != self.iterations:
+                model = self._fit(train, truth, best, self.final_iterations)
+            return Fit(
+                probabilities=_all_classes(model, test, classes),
+                chosen={"C": best},
+                dev_auroc=value,
+                points=len(tried),
+                converged=int(model.n_iter_.max()) < self.final_iterations,
+                iterations=int(model.n_iter_.max()),
+            )
+
+    def _fit(self, rows: Any, truth: Integers, c: float, iterations: int) -> Any:
+        model = optional("sklearn.linear_model").LogisticRegression(C=c, tol=1e-4, max_iter=iterations)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optional("sklearn.exceptions").ConvergenceWarning)  # said in the result
+            return model.fit(rows, truth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boosting:
+    """LightGBM's gradient boosting, 100 trees, leaves of one sample allowed (few shots need them)."""
+
+    grid: str = "small"
+    seed: int = 0
+    threads: int = 1
+
+    def __call__(self, train: Any, truth: Integers, dev: Any, dev_truth: Integers, test: Any, classes: int) -> Fit:
+        """Fit, choose, answer."""
+        if len(np.unique(truth)) < 2:
+            return _constant(truth, len_of(test), classes)
+        train, dev, test = _used_columns(train, dev, test)
+        points = list(_points(GBM_GRIDS[self.grid])) if _can_rank(dev_truth) else []
+        models = [self._fit(train, truth, point) for point in points]
+        values = {n: _dev_auroc(model, dev, dev_truth, classes) for n, model in enumerate(models)}
+        best, value = _best(values, 0)
+        default = {"max_depth": -1.0, "learning_rate": 0.1, "num_leaves": 25.0}
+        model, chosen = (models[best], points[best]) if models else (self._fit(train, truth, default), default)
+        return Fit(probabilities=_all_classes(model, test, classes), chosen=chosen, dev_auroc=value, points=len(points))
+
+    def _fit(self, rows: Any, truth: Integers, point: Mapping[str, float]) -> Any:
+        model = optional("lightgbm").LGBMClassifier(
+            max_depth=int(point["max_depth"]),
+            learning_rate=point["learning_rate"],
+            num_leaves=int(point["num_leaves"]),
+            min_child_samples=1,
+            random_state=self.seed,
+            n_jobs=self.threads,
+            deterministic=True,
+            force_col_wise=True,
+            verbose=-1,
+        )
+        with _quiet_about_names():
+            return model.fit(rows, truth)
+
+
+def len_of(rows: Any) -> int:
+    """Number of rows, of a sparse matrix too."""
+    return int(rows.shape[0])
+
+
+def _points(grid: Grid) -> Iterator[dict[str, float]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _best(tried: Mapping[_Point, float], default: _Point) -> tuple[_Point, float | None]:
+    """The first of the best: a tie goes to the stronger penalty, the shallower tree."""
+    if not tried:
+        return default, None
+    best = max(tried, key=lambda point: tried[point])
+    return best, tried[best]
+
+
+def _can_rank(dev_truth: Integers) -> bool:
+    return len(np.unique(dev_truth)) > 1
+
+
+def _dev_auroc(model: Any, dev: Any, dev_truth: Integers, classes: int) -> float:
+    """AUROC of the dev rows; of more than two classes the mean, one against rest, over those that dev rows have."""
+    probabilities = _all_classes(model, dev, classes)
+    if classes == 2:
+        return auroc(dev_truth == 1, probabilities[:, 1])
+    return float(np.mean([auroc(dev_truth == one, probabilities[:, one]) for one in np.unique(dev_truth)]))
+
+
+def _all_classes(model: Any, rows: Any, classes: int) -> Floats:
+    """Probabilities with a column for every class of the task; a class not fitted on has probability 0."""
+    result = np.zeros((len_of(rows), classes))
+    with _quiet_about_names():
+        result[:, model.classes_.astype(int)] = model.predict_proba(rows)
+    return result
+
+
+def _constant(truth: Integers, rows: int, classes: int) -> Fit:
+    """With one class to learn from, every answer is that class."""
+    probabilities = np.zeros((rows, classes))
+    probabilities[:, int(truth[0]) if len(truth) else 0] = 1.0
+    return Fit(probabilities=probabilities, chosen={}, dev_auroc=None, points=0)
+
+
+def _used_columns(train: Any, *others: Any) -> tuple[Any, ...]:
+    """Leave out columns that are 0 in all training rows: no fit can use them, an L2 penalty keeps their weight at 0."""
+    if not hasattr(train, "getnnz"):
+        return train, *others
+    used = np.flatnonzero(train.getnnz(axis=0))
+    return train[:, used], *(rows[:, used] for rows in others)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    with optional("threadpoolctl").threadpool_limits(limits=count):
+        yield
+
+
+@contextmanager
+def _quiet_about_names() -> Iterator[None]:
+    """LightGBM's wrapper names columns, then scikit-learn warns that a matrix has no names."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*valid feature names.*")
+        yield

@@ -1,0 +1,96 @@
+"""Vectors of a foundation model (CLMBR, say) supplied as a file: one per subject and prediction time.
+
+Parquet: columns ``subject_id``, ``prediction_time`` and ``vector`` (a list of numbers). npz: arrays of the same names,
+``vector`` with two dimensions, times as datetime64 or microseconds since 1970. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround.core import UserError, format_time, to_microseconds
+from wardround.predictors.features import Key
+
+Floats = npt.NDArray[np.float64]
+_COLUMNS = ("subject_id", "prediction_time", "vector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Representations:
+    """Vectors by subject and time (microseconds)."""
+
+    path: Path
+    vectors: Floats
+    rows: dict[tuple[int, int], int]
+
+    def of(self, keys: Iterable[Key]) -> Floats:
+        """Return the vectors of these keys; UserError where the file lacks any, which says how many."""
+        wanted = [(subject_id, to_microseconds(time)) for subject_id, time in keys]
+        return self.vectors[[self.rows[key] for key in wanted]]
+
+    def must_cover(self, keys: Iterable[Key]) -> None:
+        """Raise UserError unless there is a vector for every key."""
+        wanted = sorted(set(keys))
+        missing = [key for key in wanted if (key[0], to_microseconds(key[1])) not in self.rows]
+        if missing:
+            subject_id, time = missing[0]
+            raise UserError(
+                f"{self.path} has no vector for {len(missing):,} of {len(wanted):,} samples, the first of them subject "
+                f"{subject_id} at {format_time(time)}"
+            )
+
+
+def read_representations(path: Path) -> Representations:
+    """Read a file of vectors; UserError says what is wrong with it."""
+    if not path.is_file():
+        raise UserError(f"there is no file of representations at {path}")
+    subjects, times, vectors = _read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
+    if vectors.ndim != 2 or not len(vectors) == len(subjects) == len(times):
+        raise UserError(f"{path}: vectors of shape {vectors.shape} for {len(subjects)} subjects and {len(times)} times")
+    if not np.isfinite(vectors).all():
+        raise UserError(f"{path}: {int((~np.isfinite(vectors)).any(axis=1).sum()):,} vectors hold a value that is none")
+    rows = {pair: row for row, pair in enumerate(zip(subjects.tolist(), times.tolist(), strict=True))}
+    if len(rows) < len(vectors):
+        raise UserError(f"{path}: {len(vectors) - len(rows):,} vectors are of a subject and time that came before")
+    return Representations(path=path, vectors=vectors, rows=rows)
+
+
+def _read_npz(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            _must_have(path, held.files)
+            subjects, times, vectors = (held[name] for name in _COLUMNS)
+            return subjects.astype(np.int64), _microseconds(times), np.asarray(vectors, float)
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path} cannot be read as npz: {error}") from error
+
+
+def _read_parquet(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet: {error}") from error
+    _must_have(path, table.column_names)
+    vectors = table.column("vector").to_pylist()
+    if len({len(vector) if vector is not None else -1 for vector in vectors}) != 1 or vectors[0] is None:
+        raise UserError(f"{path}: the vectors are not all of one length")
+    times = table.column("prediction_time").to_numpy()
+    return table.column("subject_id").to_numpy().astype(np.int64), _microseconds(times), np.array(vectors, float)
+
+
+def _microseconds(times: Any) -> npt.NDArray[np.int64]:
+    return np.asarray(times.astype("datetime64[us]").astype(np.int64) if times.dtype.kind == "M" else times, np.int64)
+
+
+def _must_have(path: Path, names: Iterable[str]) -> None:
+    missing = [name for name in _COLUMNS if name not in set(names)]
+    if missing:
+        raise UserError(f"{path} lacks {', '.join(missing)}; it needs {', '.join(_COLUMNS)}")
