@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wardround.records import EventColumns
+from wardround.records.event_columns import event_columns
 from wardround.records.rules import ALWAYS
 from wardround.records.spec import TableSpec
 
@@ -79,6 +81,9 @@ class FakeChart:
 
     def table(self, name: str) -> FakeTable:
         return self._tables[name]
+
+    def event_columns(self) -> EventColumns:
+        return event_columns(list(self._tables.values()))  # type: ignore[arg-type]
 
 
 def small_chart(labs: int = 10) -> FakeChart:

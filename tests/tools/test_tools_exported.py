@@ -17,10 +17,15 @@ from wardround.tools import Environment, SqlGate, default_toolset
 from wardround.tools.candidates import CandidateSpace
 
 SPACE = CandidateSpace(name="names", labels=LabelSet(name="names", labels=("Acute renal failure", "Hypertension")))
-ENVIRONMENT = Environment(small_chart(30), candidates={"names": SPACE}, max_result_tokens=300)
+ENVIRONMENT = Environment(
+    small_chart(30),
+    default_toolset(evidence=True),
+    candidates={"names": SPACE},
+    max_result_tokens=300,
+)
 GATE = SqlGate(small_chart(30))  # type: ignore[arg-type]
 
-NAMES = st.sampled_from((*default_toolset().names, "load_ehr", "nonsense"))
+NAMES = st.sampled_from((*default_toolset(evidence=True).names, "load_ehr", "nonsense"))
 WORDS = st.sampled_from(
     ["labevents", "radiology", "names", "poe", "label", "charttime", "2150-05-30", "7", "%", "", "SELECT * FROM poe"]
 )

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure, ToolSchema
+from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.arguments import clean_text, read_arguments
 from wardround.tools.grounding import Citation, Grounding
 from wardround.tools.paging import Cursors
@@ -35,7 +36,8 @@ class Environment:
     """A toolset bound to one chart for one episode.
 
     ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
-    of every result (estimated; see ``core.tokens``).
+    of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
+    ``evidence`` is found with.
     """
 
     def __init__(
@@ -45,12 +47,17 @@ class Environment:
         candidates: Mapping[str, CandidateSpace] = MappingProxyType({}),
         *,
         max_result_tokens: int = 2000,
+        encoder: Encoder | None = None,
+        retrieval: RetrievalSettings | None = None,
     ) -> None:
         self.chart = chart
         self.toolset = default_toolset() if toolset is None else toolset
         self.candidates = dict(candidates)
         self.max_result_tokens = max(_SMALLEST_BUDGET, max_result_tokens)
         self.cursors = Cursors()
+        self._encoder = encoder
+        self._retrieval = retrieval
+        self._evidence: EvidenceIndex | None = None
         self._views: dict[str, TableView] = {}
         self._read: set[str] = set()
         self._gate: SqlGate | None = None
@@ -92,6 +99,7 @@ class Environment:
         """Free what the episode built. Calling again is harmless; tools called later build anew."""
         with self._opening:
             gate, self._gate = self._gate, None
+            self._evidence = None
         if gate is not None:
             gate.close()
         self._views.clear()
@@ -133,6 +141,19 @@ class Environment:
             if self._gate is None:
                 self._gate = SqlGate(self.chart, candidates=self.candidates)
             return self._gate
+
+    @property
+    def evidence(self) -> EvidenceIndex:
+        """The index of the chart's events, made when first asked for."""
+        with self._opening:
+            if self._evidence is None:
+                self._evidence = EvidenceIndex(
+                    self.chart.event_columns(),
+                    as_of=self.chart.as_of,
+                    encoder=self._encoder or LexicalEncoder(),
+                    settings=self._retrieval,
+                )
+            return self._evidence
 
     def is_candidate_table(self, table_name: str) -> bool:
         """Whether a name is that of a candidate table."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wardround.core import ToolSchema, UserError
 from wardround.tools.candidate_tools import CANDIDATE_TOOLS
+from wardround.tools.evidence_tool import EVIDENCE_TOOLS
 from wardround.tools.inner_tools import INNER_TOOLS
 from wardround.tools.record_tools import RECORD_TOOLS
 from wardround.tools.suggestions import unknown
@@ -41,7 +42,7 @@ class Toolset:
         return next((tool for tool in self.tools if tool.name == name), None)
 
     def select(self, wanted: Iterable[str]) -> Toolset:
-        """Keep tools by name or by category (``record``, ``table``, ``candidate``, ``inner``); the order stays."""
+        """Keep tools by name or by category (``record``, ``candidate``, ``inner``, ...); the order stays."""
         chosen = set(wanted)
         known = {tool.name for tool in self.tools} | {tool.category for tool in self.tools}
         for name in sorted(chosen - known):
@@ -60,6 +61,7 @@ class Toolset:
         return len(self.tools)
 
 
-def default_toolset() -> Toolset:
-    """All record, table, candidate and inner tools."""
-    return Toolset((*TABLE_TOOLS, *RECORD_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS))
+def default_toolset(*, evidence: bool = False) -> Toolset:
+    """All record, table, candidate and inner tools; with ``evidence`` also ``retrieve_evidence``."""
+    found = EVIDENCE_TOOLS if evidence else ()
+    return Toolset((*TABLE_TOOLS, *RECORD_TOOLS, *found, *CANDIDATE_TOOLS, *INNER_TOOLS))

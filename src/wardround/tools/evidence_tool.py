@@ -1,0 +1,213 @@
+"""``retrieve_evidence``: a question in words, the parts of the chart that speak to it (ETHER without a model).
+
+Of each passage the rows most like the question are shown, a statement once however often it was made; a cursor reads
+the passage whole. Every row has its id, so that what is found can be cited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wardround.core import ToolFailure, estimate_tokens, format_time
+from wardround.retrieval import EvidenceIndex, Passage, Trajectory
+from wardround.tools.render import SEPARATOR
+from wardround.tools.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from wardround.tools.environment import Environment
+
+_CAPTION_TOKENS = 70
+_ROW_TOKENS = 40
+_PASSAGE_SHARE = 0.6
+_FEWEST_ROWS = 3
+_INDICATORS_FIRST = 3
+_CHARACTERS_PER_TOKEN = 3
+_MOST_PASSAGES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line of a result and the rows whose content is in it."""
+
+    text: str
+    rows: tuple[int, ...] = ()
+
+
+def retrieve_evidence(environment: Environment, *, query: str, limit: int = 0, offset: int = 0) -> ToolResult:
+    """The latest values of the indicators most like a query, and the passages nearest to it in words and time."""
+    wanted = " ".join(query.split())
+    if not wanted:
+        raise ToolFailure("retrieve_evidence: 'query' is empty; say in a few words what to look for.")
+    index = environment.evidence
+    if not len(index):
+        return ToolResult(text="evidence: the chart has no events yet.", rows_total=0, rows_shown=0)
+    passages = index.text_evidence(wanted, limit or None)
+    named = index.coarse_indicators(wanted, index.settings.fine)
+    trajectories = index.trajectories(named)
+    arguments = {"query": query, "limit": limit}
+    whole = environment.continuation(read_passage, arguments)
+    first, more = trajectories[:_INDICATORS_FIRST], trajectories[_INDICATORS_FIRST:]
+    lines = [
+        *_indicator_lines(index, first, "latest values of the nearest indicators"),
+        *_passage_lines(environment, index, wanted, passages, whole),
+        *_indicator_lines(index, more, "further indicators"),
+    ]
+    rows = sum(map(len, passages))
+    about = f"evidence for {_short(wanted)!r}: {_count(len(trajectories), 'indicator')}, "
+    about += f"{_count(len(passages), 'passage')} of {rows:,} of the chart's {len(index):,} events"
+    return _page(environment, about, lines, offset, environment.continuation(retrieve_evidence, arguments))
+
+
+def read_passage(environment: Environment, *, query: str, limit: int, offset: int) -> ToolResult:
+    """One passage of a result, all rows in time order; ``offset`` counts rows over all its passages."""
+    index = environment.evidence
+    passages = index.text_evidence(" ".join(query.split()), limit or None)
+    start, place = 0, 0
+    while offset >= start + len(passages[place]):
+        start, place = start + len(passages[place]), place + 1
+    passage = passages[place]
+    lines = _rows(index, passage, range(len(passage)))
+    cursor_at = environment.continuation(read_passage, {"query": query, "limit": limit})
+    about = f"passage {place + 1} of {len(passages)}{_span(passage)}"
+    return _page(environment, about, lines, offset - start, lambda line: cursor_at(start + line))
+
+
+def _page(
+    environment: Environment, about: str, lines: Sequence[_Line], offset: int, cursor_at: Callable[[int], str]
+) -> ToolResult:
+    """As many lines as the budget holds, at least one."""
+    budget = environment.max_result_tokens - _CAPTION_TOKENS
+    shown: list[_Line] = []
+    for line in lines[offset:]:
+        budget -= estimate_tokens(line.text) + 1
+        if shown and budget < 0:
+            break
+        shown.append(line)
+    end = offset + len(shown)
+    cursor = cursor_at(end) if end < len(lines) else None
+    count = f", lines {offset + 1:,}-{end:,} of {len(lines):,}" if offset or cursor else ""
+    rest = f", cursor={cursor} for the next" if cursor else ""
+    rows = tuple(dict.fromkeys(row for line in shown for row in line.rows))
+    columns = environment.evidence.columns
+    tables = sorted({columns.table_names[columns.table[row]] for row in rows})
+    room = max(80, (environment.max_result_tokens - _CAPTION_TOKENS) * _CHARACTERS_PER_TOKEN)
+    return ToolResult(
+        text="\n".join([f"{about}{count}{rest}", *(_clip(line.text, room) for line in shown)]),
+        table=", ".join(tables) or None,
+        row_ids=environment.evidence.row_ids(rows),
+        rows_total=len({row for line in lines for row in line.rows}),
+        rows_shown=len(rows),
+        cursor=cursor,
+    )
+
+
+def _indicator_lines(index: EvidenceIndex, trajectories: Sequence[Trajectory], title: str) -> list[_Line]:
+    if not trajectories:
+        return []
+    return [_Line(text=f"{title}, oldest first:"), *(_indicator_line(index, one) for one in trajectories)]
+
+
+def _indicator_line(index: EvidenceIndex, trajectory: Trajectory) -> _Line:
+    unit = f" ({trajectory.unit})" if trajectory.unit else ""
+    times = ["no time" if time is None else format_time(time) for time, _ in trajectory.values]
+    values = zip(trajectory.value_texts, times, index.row_ids(trajectory.rows), strict=True)
+    older = trajectory.total - len(trajectory.rows)
+    text = ", ".join(f"{value} at {time} [{row_id}]" for value, time, row_id in values)
+    text = f"{trajectory.name}{unit}: {text}" + (f" ({older:,} older not shown)" if older else "")
+    return _Line(text=text, rows=trajectory.rows)
+
+
+def _passage_lines(
+    environment: Environment,
+    index: EvidenceIndex,
+    query: str,
+    passages: Sequence[Passage],
+    whole: Callable[[int], str],
+) -> list[_Line]:
+    lines: list[_Line] = []
+    share = int(_PASSAGE_SHARE * environment.max_result_tokens / (_ROW_TOKENS * max(1, len(passages))))
+    before = 0
+    for number, passage in enumerate(passages, start=1):
+        chosen, same = _telling(index, query, passage, max(_FEWEST_ROWS, share))
+        cut = len(chosen) < len(passage)
+        note = f"{len(chosen)} of {len(passage)} rows, all: cursor={whole(before)}" if cut else f"{len(chosen)} rows"
+        lines.append(_Line(text=f"passage {number} of {len(passages)}{_span(passage)}, {note}"))
+        for line, repeated in zip(_rows(index, passage, chosen), same, strict=True):
+            note = f" ({repeated} more of the same in this passage)" if repeated else ""
+            lines.append(_Line(text=line.text + note, rows=line.rows))
+        before += len(passage)
+    return lines
+
+
+def _telling(index: EvidenceIndex, query: str, passage: Passage, most: int) -> tuple[list[int], list[int]]:
+    """Return the places, in time order, of the statements most like the query, and how often else each is made.
+
+    Of equal statements the latest is shown; what an event says of its time is left out of the comparison.
+    """
+    places: dict[str, list[int]] = {}
+    for place, line in enumerate(passage.lines):
+        places.setdefault(line.partition("] ")[2], []).append(place)
+    statements = list(places)
+    vectors = index.encoder.encode([query, *statements])
+    likeness = vectors[1:] @ vectors[0]
+    latest = np.array([places[statement][-1] for statement in statements])
+    best = np.lexsort((-latest, -likeness.astype(np.float64)))[:most]
+    chosen = sorted((places[statements[place]][-1], len(places[statements[place]]) - 1) for place in best.tolist())
+    return [place for place, _ in chosen], [repeated for _, repeated in chosen]
+
+
+def _rows(index: EvidenceIndex, passage: Passage, places: Sequence[int]) -> list[_Line]:
+    rows = [passage.rows[place] for place in places]
+    return [
+        _Line(text=f"{row_id}{SEPARATOR}{passage.lines[place]}", rows=(row,))
+        for place, row, row_id in zip(places, rows, index.row_ids(rows), strict=True)
+    ]
+
+
+def _span(passage: Passage) -> str:
+    if passage.start is None or passage.end is None:
+        return ", no times"
+    return f", {format_time(passage.start)} to {format_time(passage.end)}"
+
+
+def _clip(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[:characters]} [{len(text) - characters:,} more characters]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(query: str) -> str:
+    return query if len(query) <= 60 else query[:57] + "..."
+
+
+EVIDENCE_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="retrieve_evidence",
+        category="retrieval",
+        description=(
+            "Search the whole chart for what bears on a question: the latest values of the nearest measurements, and "
+            "the nearest passages of all other events, early and recent ones before those in between."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for, in a few clinical words."},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": _MOST_PASSAGES,
+                    "default": 0,
+                    "description": "How many passages; 0 for the usual number.",
+                },
+            },
+            "required": ["query"],
+        },
+        function=retrieve_evidence,
+    ),
+)
