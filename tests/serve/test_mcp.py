@@ -140,8 +140,10 @@ async def test_stdio_serves_the_process_own_chart(synthetic_store: Store, synthe
     moment = format_time(admitted + timedelta(hours=30))
     words = ["-m", "wardround", "serve", "mcp", "--store", str(synthetic_store_path)]
     words += ["--subject", str(subject), "--as-of", moment]
-    async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
+    async with Client(StdioServerParameters(command=sys.executable, args=[*words, "--evidence-tool"])) as client:
         served = await client.call_tool("get_latest_records", {"table_name": "admissions"})
+        found = await client.call_tool("retrieve_evidence", {"query": "kidney function"})
+    assert text_of(found).startswith("evidence for 'kidney function'")
     expected = session_at(synthetic_store, subject).environment.call("get_latest_records", {"table_name": "admissions"})
     assert text_of(served) == expected.text
 

@@ -14,6 +14,7 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.extras import needs_extra
 from wardround.core import UserError, parse_time
 from wardround.records import Store
+from wardround.retrieval import open_encoder
 from wardround.tools import Environment, default_toolset
 
 EXAMPLES = """
@@ -37,6 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8765, help="port to listen on")
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
+    parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
+    parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         from wardround.serve import Session, SessionLimits, SessionTokens, http_app, serve_stdio
     store = Store.open(arguments.store)
-    toolset = default_toolset().without(["finish"])  # nothing is asked here, so nothing ends the session
+    toolset = default_toolset(evidence=arguments.evidence_tool)
+    toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
+    encoder = open_encoder(arguments.encoder) if arguments.evidence_tool else None
     spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
 
     def session(subject: int, moment: str) -> Session:
@@ -55,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ValueError as error:
             raise UserError(f"{moment!r} is not a time such as '2150-01-31 08:00': {error}") from error
         chart = store.chart(subject, as_of, policy=arguments.policy)
-        environment = Environment(chart, toolset, spaces, max_result_tokens=arguments.result_tokens)
+        environment = Environment(chart, toolset, spaces, max_result_tokens=arguments.result_tokens, encoder=encoder)
         return Session(environment, name="outside", limits=SessionLimits(calls=sys.maxsize))
 
     if not arguments.http:

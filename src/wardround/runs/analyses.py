@@ -143,7 +143,7 @@ def _turn_bin(turns: int) -> int:
 
 
 def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
-    category = {tool.name: tool.category for tool in default_toolset().tools}
+    category = {tool.name: tool.category for tool in default_toolset(evidence=True).tools}
     rows = {}
     for label, group in groups.items():
         counts: Counter[str] = Counter()
