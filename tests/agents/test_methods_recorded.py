@@ -15,6 +15,7 @@ from wardround.agents import AgentSettings, Limits, Memory, Prompt, get_agent, l
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Reply, Request, ScriptedModel, call, recorded_replies, resumed, say
 from wardround.records import Store
+from wardround.retrieval import EvidenceIndex, LexicalEncoder
 
 PROMPT = Prompt(user="Name the diagnoses.", task=TASK_NAME)
 ASKED = replace(PROMPT, user="Will the patient be readmitted?", question=READMISSION)
@@ -46,7 +47,10 @@ def speaking(request: Request) -> Reply:
 
 def chart(store: Store) -> PaperChart:
     environment = PaperChart()
-    environment.chart = chart_of(store)  # type: ignore[attr-defined]
+    environment.chart = seen = chart_of(store)  # type: ignore[attr-defined]
+    environment.evidence = EvidenceIndex(  # type: ignore[attr-defined]
+        seen.event_columns(), as_of=seen.as_of, encoder=LexicalEncoder()
+    )
     return environment
 
 

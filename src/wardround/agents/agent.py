@@ -64,7 +64,7 @@ class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
     templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
-    ``needs``: what of a task it cannot do without, see :func:`check_question`.
+    ``evidence_tool``: it wants ``retrieve_evidence`` among them. ``needs``: what of a task it cannot do without.
     """
 
     name: str
@@ -75,6 +75,7 @@ class AgentSpec:
     choose: Choose = ask_once
     loop: LoopSettings = LoopSettings()
     tools: Literal["all", "none"] = "all"
+    evidence_tool: bool = False
     needs: Needs = "nothing"
     prompts: tuple[str, ...] = ()
     package: str = "wardround.agents"
@@ -88,7 +89,14 @@ class AgentSpec:
     def manifest(self) -> dict[str, Any]:
         """Return what a run records about its agent."""
         files = {file.name: {"version": file.version, "sha256": file.sha256} for file in self.prompt_files()}
-        return {"name": self.name, "loop": asdict(self.loop), "tools": self.tools, "prompts": files, **self.facts}
+        return {
+            "name": self.name,
+            "loop": asdict(self.loop),
+            "tools": self.tools,
+            "evidence_tool": self.evidence_tool,
+            "prompts": files,
+            **self.facts,
+        }
 
 
 def check_question(agent: AgentSpec, task: str, question: Question | None) -> None:

@@ -9,17 +9,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
 
 from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.evidence_methods import (
-    EVIDENCE_METHODS,
-    SUFFIX_TITLES,
-    SUFFIXES,
-    evidence_hook,
-    prompts_of,
-)
-from wardround.agents.library import Library
+from wardround.agents.evidence_methods import EVIDENCE_METHODS, SUFFIXES
 from wardround.agents.method import Method, Paper
 from wardround.agents.react import REACT
 from wardround.agents.recollection import Memory, Recollection
@@ -33,7 +25,6 @@ from wardround.agents.reflexion import REFLEXION_PROMPTS, SelfCritique
 from wardround.agents.settings import AgentSettings
 from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising
 from wardround.core import UserError
-from wardround.retrieval import Encoder, LexicalEncoder
 
 
 def _react(settings: AgentSettings) -> AgentSpec:
@@ -159,45 +150,23 @@ _METHODS = {
 }
 
 
-def get_agent(
-    name: str,
-    settings: AgentSettings = DEFAULTS,
-    *,
-    memory: Memory | None = None,
-    encoder: Encoder | None = None,
-) -> AgentSpec:
-    """Return an agent, for example ``retrosum`` or ``retrosum+ether``.
-
-    ``encoder`` makes the vectors that charts are searched by, the lexical one by default. Raises UserError for an
-    unknown name, which names those there are, or where a bank is needed.
-    """
+def get_agent(name: str, settings: AgentSettings = DEFAULTS, *, memory: Memory | None = None) -> AgentSpec:
+    """Return an agent, for example ``retrosum`` or ``retrosum+ether``. Raises UserError for an unknown name, which
+    names those there are, or where a bank is needed."""
     method, suffixes = _parts(name)
-    library = Library(encoder=encoder or LexicalEncoder(), settings=settings.retrieval)
-    agent = method.make(settings) if method.retrieve is None else method.retrieve(library)
-    hooks, prompts, needs = agent.hooks, agent.prompts, agent.needs
+    agent = method.make(settings)
     if method.memory:
         if memory is None:
             raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
-        hooks = (partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice), *hooks)
-        prompts = (*prompts, *(f"memory/served_{kind}" for kind in method.memory))
-    held = asdict(settings)
-    facts: dict[str, Any] = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
-    if suffixes or method.retrieve is not None:
-        facts |= {"retrieval": held["retrieval"], "encoder": library.encoder.identity}
+        recollection = partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice)
+        served = (f"memory/served_{kind}" for kind in method.memory)
+        agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *served))
     for suffix in suffixes:
-        hooks = (*hooks, evidence_hook(suffix, library))
-        prompts = (*prompts, *prompts_of(SUFFIXES[suffix]))
-        needs = "question" if needs == "nothing" else needs
-    title = ", ".join((method.title, *(f"with {SUFFIX_TITLES[suffix]}" for suffix in suffixes)))
-    return replace(
-        agent,
-        name=name,
-        title=title,
-        hooks=hooks,
-        prompts=tuple(dict.fromkeys(prompts)),
-        needs=needs,
-        facts=facts,
-    )
+        agent = SUFFIXES[suffix].give(agent)
+    held = asdict(settings)
+    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
+    title = ", ".join((method.title, *(SUFFIXES[suffix].title for suffix in suffixes)))
+    return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
 
 
 def get_method(name: str) -> Method:
@@ -222,6 +191,6 @@ def _parts(name: str) -> tuple[Method, tuple[str, ...]]:
             raise UserError(f"an agent can be given +{', +'.join(SUFFIXES)}, not {'+' + suffix!r}")
     if len(set(suffixes)) < len(suffixes):
         raise UserError(f"{name!r} names something twice")
-    if suffixes and _METHODS[base].retrieve is not None:
+    if suffixes and _METHODS[base] in EVIDENCE_METHODS:
         raise UserError(f"{base!r} retrieves its own evidence; +{suffixes[0]} is for agents that read with tools")
     return _METHODS[base], tuple(suffixes)

@@ -1,18 +1,20 @@
 """The methods of the EHR-RAG paper (tables 1, 2 and 4) as recipes of one hook, and evidence in front of any agent.
 
 ``<agent>+rag`` and ``<agent>+ether`` are an agent with evidence pinned before its first turn: one retrieval for the
-question's factual query, vanilla or ETHER.
+question's factual query, vanilla or ETHER. ``<agent>+tool`` may search for evidence itself, whenever it likes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, Needs
+from wardround.agents.desk import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM
 from wardround.agents.gathering import BESIDE_TOOLS, Gathering, Recipe
-from wardround.agents.library import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM, Library
 from wardround.agents.method import Method
 from wardround.agents.reasoned_search import ReasonedSearch
+from wardround.agents.settings import AgentSettings
 
 _SHOWN = ("evidence",)
 _RERANKED = ("searcher_system", "rerank")
@@ -32,12 +34,6 @@ RECIPES: Mapping[str, Recipe] = {
     "ehr-rag-no-air": Recipe(way=TEXT_EVIDENCE, numeric=True, two_sides=True),
     "ehr-rag-no-der": Recipe(way=TEXT_EVIDENCE, numeric=True, rounds=None),
 }
-SUFFIXES: Mapping[str, Recipe] = {"rag": Recipe(way=NEAREST), "ether": ETHER}
-"""Evidence that any agent can have, by what is added to its name after a ``+``."""
-SUFFIX_TITLES: Mapping[str, str] = {
-    "rag": "the nearest chunks in front",
-    "ether": "evidence of ETHER in front",
-}
 
 
 def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Needs = "question") -> AgentSpec:
@@ -54,21 +50,16 @@ def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Nee
     )
 
 
-def retrieving(name: str) -> Callable[[Library], AgentSpec]:
+def retrieving(name: str) -> Callable[[AgentSettings], AgentSpec]:
     """Return the maker of one of the recipes."""
     recipe = RECIPES[name]
     needs: Needs = "labels" if recipe.two_sides else "question"
-    return lambda library: answering(lambda: Gathering(library, recipe), prompts_of(recipe), needs=needs)
+    return lambda settings: answering(lambda: Gathering(recipe), prompts_of(recipe), needs=needs)
 
 
-def reasoning(library: Library) -> AgentSpec:
+def reasoning(settings: AgentSettings) -> AgentSpec:
     """Return ReAct RAG."""
-    return answering(lambda: ReasonedSearch(library), (*_SHOWN, *_SEARCHED))
-
-
-def evidence_hook(suffix: str, library: Library) -> Callable[[], Hooks]:
-    """Return what puts a suffix's evidence before an agent."""
-    return lambda: Gathering(library, SUFFIXES[suffix], share=BESIDE_TOOLS)
+    return answering(ReasonedSearch, (*_SHOWN, *_SEARCHED))
 
 
 def prompts_of(recipe: Recipe) -> tuple[str, ...]:
@@ -83,67 +74,94 @@ def prompts_of(recipe: Recipe) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suffix:
+    """What an agent can be given beside its method, by what is added to its name after a ``+``."""
+
+    title: str
+    give: Callable[[AgentSpec], AgentSpec]
+
+
+def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
+    """Return what puts a recipe's evidence before an agent's first turn."""
+
+    def give(agent: AgentSpec) -> AgentSpec:
+        return replace(
+            agent,
+            hooks=(*agent.hooks, lambda: Gathering(recipe, share=BESIDE_TOOLS)),
+            prompts=(*agent.prompts, *prompts_of(recipe)),
+            needs="question" if agent.needs == "nothing" else agent.needs,
+        )
+
+    return give
+
+
+SUFFIXES: Mapping[str, Suffix] = {
+    "rag": Suffix(title="with the nearest chunks in front", give=in_front(RECIPES["rag"])),
+    "ether": Suffix(title="with evidence of ETHER in front", give=in_front(ETHER)),
+    "tool": Suffix(title="with retrieve_evidence as a tool", give=lambda agent: replace(agent, evidence_tool=True)),
+}
 EVIDENCE_METHODS = (
     Method(
         name="direct",
         title="Direct generation: answer from the last 1,000 events",
-        retrieve=retrieving("direct"),
+        make=retrieving("direct"),
         tables=(1, 2),
         paper="ehr-rag",
     ),
     Method(
         name="rag",
         title="RAG: answer from the 10 chunks nearest to the task's query",
-        retrieve=retrieving("rag"),
+        make=retrieving("rag"),
         tables=(1, 2, 4),
         paper="ehr-rag",
     ),
     Method(
         name="uniform-rag",
         title="Uniform RAG: answer from as many chunks drawn at random",
-        retrieve=retrieving("uniform-rag"),
+        make=retrieving("uniform-rag"),
         tables=(1, 2),
         paper="ehr-rag",
     ),
     Method(
         name="rule-rag",
         title="Rule-based RAG: answer from the 1,000 events of the most frequent codes",
-        retrieve=retrieving("rule-rag"),
+        make=retrieving("rule-rag"),
         tables=(1, 2),
         paper="ehr-rag",
     ),
     Method(
         name="react-rag",
         title="ReAct RAG: reason, search, read, three times; then answer",
-        retrieve=reasoning,
+        make=reasoning,
         tables=(1, 2),
         paper="ehr-rag",
     ),
     Method(
         name="ehr-rag",
         title="EHR-RAG: hybrid retrieval, refined queries, the case for and the case against",
-        retrieve=retrieving("ehr-rag"),
+        make=retrieving("ehr-rag"),
         tables=(1, 2, 4),
         paper="ehr-rag",
     ),
     Method(
         name="ehr-rag-no-ether",
         title="Ablation: EHR-RAG with vanilla retrieval of chunks",
-        retrieve=retrieving("ehr-rag-no-ether"),
+        make=retrieving("ehr-rag-no-ether"),
         tables=(4,),
         paper="ehr-rag",
     ),
     Method(
         name="ehr-rag-no-air",
         title="Ablation: EHR-RAG with one round of retrieval",
-        retrieve=retrieving("ehr-rag-no-air"),
+        make=retrieving("ehr-rag-no-air"),
         tables=(4,),
         paper="ehr-rag",
     ),
     Method(
         name="ehr-rag-no-der",
         title="Ablation: EHR-RAG with one path and one decision",
-        retrieve=retrieving("ehr-rag-no-der"),
+        make=retrieving("ehr-rag-no-der"),
         tables=(4,),
         paper="ehr-rag",
     ),

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wardround.agents.agent import Hooks
+from wardround.agents.desk import Desk, Way
 from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence
 from wardround.agents.indicators import numeric_evidence
 from wardround.agents.iterative import iterate
-from wardround.agents.library import Desk, Library, Way
 from wardround.agents.opposing import argue, decision_text, sides
 
 _ONE_PATH = "for the question"
@@ -36,14 +36,13 @@ class Recipe:
 class Gathering(Hooks):
     """Gathers evidence once, before the first turn, and pins it."""
 
-    def __init__(self, library: Library, recipe: Recipe, *, share: float | None = None) -> None:
-        self._library = library
+    def __init__(self, recipe: Recipe, *, share: float | None = None) -> None:
         self._recipe = recipe
         self._share = share or (_WITH_ARGUMENTS if recipe.two_sides else _ALL)
 
     async def before_episode(self, episode: Episode) -> None:
         """Retrieve, argue if there are two sides, pin."""
-        desk = Desk(episode, self._library, share=self._share)
+        desk = await Desk.open(episode, share=self._share)
         numbers = await numeric_evidence(desk) if self._recipe.numeric else Evidence()
         if self._recipe.two_sides:
             await self._both_sides(desk, numbers)

@@ -12,8 +12,8 @@ from typing import Any
 
 from wardround.agents.answers import parse_answer
 from wardround.agents.beside import prompt_text
+from wardround.agents.desk import Desk
 from wardround.agents.evidence import Evidence
-from wardround.agents.library import Desk
 
 
 async def numeric_evidence(desk: Desk) -> Evidence:

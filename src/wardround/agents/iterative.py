@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wardround.agents.beside import prompt_text
+from wardround.agents.desk import Desk, Way
 from wardround.agents.evidence import Evidence
-from wardround.agents.library import Desk, Way
 
 MOST_WORDS = 15
 ENOUGH = "ENOUGH"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wardround.agents.agent import AgentSpec
-from wardround.agents.library import Library
-from wardround.agents.react import REACT
 from wardround.agents.settings import AgentSettings
 from wardround.memory import Kind
 
@@ -20,14 +18,12 @@ class Method:
     """One agent by name, not made yet: a composition, and the experiences it reads.
 
     ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
-    settings that it heeds. ``tables`` are those of its ``paper`` that have it. ``retrieve`` makes it where it is one
-    that answers from retrieved evidence.
+    settings that it heeds. ``tables`` are those of its ``paper`` that have it.
     """
 
     name: str
     title: str
-    make: Callable[[AgentSettings], AgentSpec] = lambda settings: REACT
-    retrieve: Callable[[Library], AgentSpec] | None = None
+    make: Callable[[AgentSettings], AgentSpec]
     memory: tuple[Kind, ...] = ()
     uses: tuple[str, ...] = ()
     tables: tuple[int, ...] = (2,)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wardround.agents.beside import prompt_text
+from wardround.agents.desk import Desk
 from wardround.agents.evidence import Evidence
-from wardround.agents.library import Desk
 from wardround.agents.reductions import cut_text
 from wardround.core import Question
 

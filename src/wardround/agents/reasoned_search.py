@@ -10,10 +10,10 @@ import re
 
 from wardround.agents.agent import Hooks
 from wardround.agents.beside import prompt_text
+from wardround.agents.desk import NEAREST_FEW, Desk
 from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence
 from wardround.agents.iterative import ENOUGH, MOST_WORDS, Refined, read_query
-from wardround.agents.library import NEAREST_FEW, Desk, Library
 from wardround.agents.reductions import cut_text
 
 _SHARE = 0.8
@@ -25,12 +25,9 @@ _THOUGHT = re.compile(r"^\W*thoughts?\s*[:\-–]\s*", re.IGNORECASE)
 class ReasonedSearch(Hooks):
     """Reasons and retrieves, as many times as the settings have rounds, before the first turn."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
-
     async def before_episode(self, episode: Episode) -> None:
         """Search, then pin the evidence and the thoughts that led to it."""
-        desk = Desk(episode, self._library, share=_SHARE)
+        desk = await Desk.open(episode, share=_SHARE)
         found = Evidence()
         thoughts: list[str] = []
         for number in range(1, desk.settings.rounds + 1):

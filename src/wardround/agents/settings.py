@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wardround.core import UserError
-from wardround.retrieval import RetrievalSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +15,6 @@ class AgentSettings:
     ``advice``: pieces of advice per tool. ``candidates``: actions sampled before one is chosen. ``refinements``: how
     often at most a proposed action is reviewed. ``trials``: attempts of Reflexion, the first one included.
     ``final_summary``: write one more summary when the answer is in (S_final of eq. 7; nobody reads it but reflection).
-    ``retrieval``: how charts are searched for evidence; the defaults are those of the EHR-RAG paper (appendix A).
     """
 
     window: int = 10
@@ -26,7 +24,6 @@ class AgentSettings:
     refinements: int = 2
     trials: int = 2
     final_summary: bool = False
-    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
 
     def __post_init__(self) -> None:
         for name in ("window", "k", "advice", "candidates", "refinements", "trials"):

@@ -22,7 +22,8 @@ class RunSettings:
     ``context_tokens`` and ``turns`` are each agent's budget; ``limit`` caps the samples per task (None: all).
     ``api_key_variable`` names an environment variable; the key itself is never written down. ``bank`` is a file of
     experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by, and the vectors of
-    charts' events. From ``window`` to ``retrieval``: see :class:`wardround.agents.AgentSettings`.
+    charts' events; ``retrieval`` says how those are searched. From ``window`` to ``final_summary``: see
+    :class:`wardround.agents.AgentSettings`.
     """
 
     benchmark: str

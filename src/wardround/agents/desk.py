@@ -1,4 +1,4 @@
-"""How an agent's hooks reach a chart's events: an index over the episode's chart, opened when first asked for.
+"""How an agent's hooks reach a chart's events: through the index that the environment has of its chart.
 
 Searching blocks (an encoder may be a network away), so it runs off the event loop. What was asked and what came is
 noted: how, for which query, which passages.
@@ -16,7 +16,7 @@ from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence, Fitted, best_first, fit
 from wardround.agents.tokens import count_message
 from wardround.core import Question, UserError, derive_seed
-from wardround.retrieval import Encoder, EvidenceIndex, Passage, RetrievalSettings
+from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,42 +28,29 @@ class Way:
     by_query: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
-    """What charts are searched with, the same for every episode of an agent."""
-
-    encoder: Encoder
-    settings: RetrievalSettings
-
-
 class Desk:
     """One episode at work on its chart: index, question, the room for evidence, and whoever is asked beside the actor.
 
     ``share`` is the part of the free room that all evidence together may take.
     """
 
-    def __init__(self, episode: Episode, library: Library, *, share: float) -> None:
+    def __init__(self, episode: Episode, index: EvidenceIndex, *, share: float) -> None:
         self.episode = episode
-        self.settings = library.settings
+        self.index = index
+        self.settings = index.settings
         self.share = share
-        self.question = _question(episode)
+        self.question = question_of(episode)
         self.seed = derive_seed("retrieval", episode.id if episode.settings.seed is None else episode.settings.seed)
-        self._library = library
-        self._index: EvidenceIndex | None = None
         self._beside: Beside | None = None
 
-    @property
-    def index(self) -> EvidenceIndex:
-        """The chart's index. Building it may block: only searches ask for it."""
-        if self._index is None:
-            chart = getattr(self.episode.environment, "chart", None)
-            if chart is None:
-                raise UserError(f"agent {self.episode.agent.name!r} searches the chart, and this environment has none")
-            columns = chart.event_columns()
-            self._index = EvidenceIndex(
-                columns, as_of=chart.as_of, encoder=self._library.encoder, settings=self.settings
-            )
-        return self._index
+    @classmethod
+    async def open(cls, episode: Episode, *, share: float) -> Desk:
+        """Open the environment's index of the episode's chart; reading the chart's events may block."""
+        environment = episode.environment
+        index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
+        if index is None:
+            raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
+        return cls(episode, index, share=share)
 
     @property
     def beside(self) -> Beside:
@@ -106,7 +93,7 @@ class Desk:
         self.episode.recorder.note(kind, {"turn": self.episode.turn, **detail})
 
 
-def _question(episode: Episode) -> Question:
+def question_of(episode: Episode) -> Question:
     if episode.question is None:
         raise UserError(f"agent {episode.agent.name!r} searches with the task's queries, and this task has none")
     return episode.question
