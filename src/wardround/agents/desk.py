@@ -46,7 +46,6 @@ class Desk:
     @classmethod
     async def open(cls, episode: Episode, *, share: float) -> Desk:
         """Open the environment's index of the episode's chart; reading the chart's events may block."""
-        environment = episode.environment
         index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
         if index is None:
             raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
