@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.codes import load_ccs, load_drugs
+from wardround.records.arrow_types import integers, valid
 from wardround.records.spec import DictionaryJoin, GroupJoin
 
 _SEPARATOR = "\x1f"
@@ -20,14 +23,29 @@ class DictionaryIndex:
 
     def __init__(self, dictionary: pa.Table, key: Sequence[str]) -> None:
         self._keys = _joined_key([dictionary.column(name).combine_chunks() for name in key])
+        self._order: npt.NDArray[np.int64] | None = None
+        if pa.types.is_int64(self._keys.type) and not self._keys.null_count and len(self._keys):
+            numbers = self._keys.to_numpy()
+            self._order = np.argsort(numbers, kind="stable")
+            self._sorted = numbers[self._order]
 
     def places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
         """Return the dictionary's row for every row of the batch (int32), null where there is none."""
         wanted = _joined_key([batch.column(name) for name in join.on])
+        if self._order is not None and pa.types.is_int64(wanted.type):
+            return self._numbered(wanted)
         if len(wanted) < len(self._keys):
             return pc.index_in(wanted, self._keys, skip_nulls=True)
         encoded = wanted.dictionary_encode()
         return pc.index_in(encoded.dictionary, self._keys, skip_nulls=True).take(encoded.indices)
+
+    def _numbered(self, wanted: Any) -> Any:
+        """Look whole numbers up in sorted keys: a vocabulary of millions is prepared once, not for every shard."""
+        assert self._order is not None
+        numbers = integers(wanted, null=0)
+        near = np.minimum(np.searchsorted(self._sorted, numbers), len(self._sorted) - 1)
+        missing = (self._sorted[near] != numbers) | ~valid(wanted)
+        return pa.array(self._order[near].astype(np.int32), mask=missing)
 
 
 def _joined_key(columns: Sequence[Any]) -> Any:

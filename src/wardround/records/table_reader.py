@@ -134,6 +134,8 @@ def _cast(array: Any, kind: ColumnType, place: str) -> Any:
     try:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
+        if kind == "float" and pa.types.is_decimal(array.type):  # Arrow's own cast is off by the last bit
+            return array.cast(pa.string()).cast(target)
         if kind == "date" and pa.types.is_timestamp(array.type):
             return array.cast(pa.date32(), safe=False)
         if kind == "time" and pa.types.is_timestamp(array.type):
