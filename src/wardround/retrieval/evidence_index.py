@@ -62,6 +62,18 @@ class EvidenceIndex:
         """How many rows of the columns lie after ``as_of``."""
         return len(self.columns) - self._count
 
+    def prepare(self) -> None:
+        """Build all that needs no vector: the texts and times of chunks, and the indicators. Asking builds it too."""
+        self._all_chunks.texts  # noqa: B018
+        self._text_chunks.texts  # noqa: B018
+        self._text_relevance  # noqa: B018
+        self._indicators  # noqa: B018
+
+    @property
+    def chunk_texts(self) -> tuple[str, ...]:
+        """What the encoder reads of each chunk of all events."""
+        return tuple(self._all_chunks.texts)
+
     def nearest(self, query: str, k: int | None = None) -> tuple[Passage, ...]:
         """Vanilla RAG: the ``k`` chunks of all events most like the query, the most like first; ties: the later."""
         chunks = self._all_chunks
