@@ -81,6 +81,11 @@ class AgentSpec:
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def searches(self) -> bool:
+        """Whether it searches charts for evidence, by a hook or by the tool."""
+        return self.evidence_tool or self.needs != "nothing"
+
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
         own = [_prompt_file(self.package, name) for name in (self.system, *self.prompts)]

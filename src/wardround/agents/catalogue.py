@@ -191,6 +191,6 @@ def _parts(name: str) -> tuple[Method, tuple[str, ...]]:
             raise UserError(f"an agent can be given +{', +'.join(SUFFIXES)}, not {'+' + suffix!r}")
     if len(set(suffixes)) < len(suffixes):
         raise UserError(f"{name!r} names something twice")
-    if suffixes and _METHODS[base] in EVIDENCE_METHODS:
+    if suffixes and _METHODS[base].evidence:
         raise UserError(f"{base!r} retrieves its own evidence; +{suffixes[0]} is for agents that read with tools")
     return _METHODS[base], tuple(suffixes)

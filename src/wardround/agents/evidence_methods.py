@@ -108,6 +108,7 @@ EVIDENCE_METHODS = (
         make=retrieving("direct"),
         tables=(1, 2),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="rag",
@@ -115,6 +116,7 @@ EVIDENCE_METHODS = (
         make=retrieving("rag"),
         tables=(1, 2, 4),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="uniform-rag",
@@ -122,6 +124,7 @@ EVIDENCE_METHODS = (
         make=retrieving("uniform-rag"),
         tables=(1, 2),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="rule-rag",
@@ -129,6 +132,7 @@ EVIDENCE_METHODS = (
         make=retrieving("rule-rag"),
         tables=(1, 2),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="react-rag",
@@ -136,6 +140,7 @@ EVIDENCE_METHODS = (
         make=reasoning,
         tables=(1, 2),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="ehr-rag",
@@ -143,6 +148,7 @@ EVIDENCE_METHODS = (
         make=retrieving("ehr-rag"),
         tables=(1, 2, 4),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="ehr-rag-no-ether",
@@ -150,6 +156,7 @@ EVIDENCE_METHODS = (
         make=retrieving("ehr-rag-no-ether"),
         tables=(4,),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="ehr-rag-no-air",
@@ -157,6 +164,7 @@ EVIDENCE_METHODS = (
         make=retrieving("ehr-rag-no-air"),
         tables=(4,),
         paper="ehr-rag",
+        evidence=True,
     ),
     Method(
         name="ehr-rag-no-der",
@@ -164,5 +172,6 @@ EVIDENCE_METHODS = (
         make=retrieving("ehr-rag-no-der"),
         tables=(4,),
         paper="ehr-rag",
+        evidence=True,
     ),
 )

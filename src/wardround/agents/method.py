@@ -18,7 +18,8 @@ class Method:
     """One agent by name, not made yet: a composition, and the experiences it reads.
 
     ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
-    settings that it heeds. ``tables`` are those of its ``paper`` that have it.
+    settings that it heeds. ``tables`` are those of its ``paper`` that have it. ``evidence``: it answers from what it
+    retrieves itself, so it cannot be given evidence.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Method:
     uses: tuple[str, ...] = ()
     tables: tuple[int, ...] = (2,)
     paper: Paper = "retrosum"
+    evidence: bool = False

@@ -12,6 +12,7 @@ from typing import Any
 from wardround.agents import list_agents
 from wardround.benchmarks import STRATA
 from wardround.cli.progress import TerminalProgress
+from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
 from wardround.core import UserError
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
 
@@ -38,11 +39,21 @@ def add_run_options(parser: argparse.ArgumentParser, *, agents: Sequence[str], s
     _add_who(parser.add_argument_group("who"), agents)
     _add_how(parser.add_argument_group("how"))
     _add_methods(parser.add_argument_group("methods"))
+    add_retrieval_options(parser.add_argument_group("retrieval"))
 
 
 def _add_who(who: argparse._ArgumentGroup, agents: Sequence[str]) -> None:
     names = ", ".join(entry.name for entry in list_agents())
     who.add_argument("--agent", nargs="+", default=list(agents), help=f"agents: {names}")
+    who.add_argument(
+        "--evidence",
+        nargs="+",
+        default=["none"],
+        choices=["none", "rag", "ether"],
+        help="evidence before the first turn of each agent that reads with tools; several: each agent with each "
+        "(short for agents named <agent>+ether)",
+    )
+    who.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too (<agent>+tool)")
     who.add_argument(
         "--model", nargs="+", default=list(DEFAULTS.models), help="models (wardround list models), e.g. openai/<name>"
     )
@@ -67,7 +78,7 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
 
 def _add_methods(methods: argparse._ArgumentGroup) -> None:
     methods.add_argument("--bank", type=Path, help="bank of experiences (wardround evolve), for methods that read one")
-    methods.add_argument("--encoder", default=DEFAULTS.encoder, help="what makes the keys of experiences")
+    methods.add_argument("--encoder", default=DEFAULTS.encoder, help="makes keys of experiences, vectors of charts")
     methods.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint")
     methods.add_argument("--window", type=int, default=DEFAULTS.window, help="turns between two summaries")
     methods.add_argument("--k", type=int, default=DEFAULTS.k, help="episodes whose experiences are retrieved")
@@ -75,6 +86,20 @@ def _add_methods(methods: argparse._ArgumentGroup) -> None:
     methods.add_argument("--candidates", type=int, default=DEFAULTS.candidates, help="sampled actions (reflectool-cs)")
     methods.add_argument("--refinements", type=int, default=DEFAULTS.refinements, help="reviews (reflectool-ir)")
     methods.add_argument("--trials", type=int, default=DEFAULTS.trials, help="attempts (reflexion)")
+
+
+def _given_evidence(agents: Sequence[str], evidence: Sequence[str], *, tool: bool) -> tuple[str, ...]:
+    """Return agents by every kind of evidence asked for; one that retrieves its own stays as it is."""
+    own = {method.name for method in list_agents() if method.evidence}
+    names: list[str] = []
+    for agent in agents:
+        if agent in own:
+            names.append(agent)
+            continue
+        for kind in evidence:
+            suffix = ("" if kind == "none" else f"+{kind}") + ("+tool" if tool else "")
+            names.append(agent + suffix)
+    return tuple(dict.fromkeys(names))
 
 
 def open_run(arguments: argparse.Namespace, **changes: Any) -> RunFolder:
@@ -124,7 +149,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         split=arguments.split,
         strata=tuple(arguments.stratum),
         limit=arguments.limit,
-        agents=tuple(arguments.agent),
+        agents=_given_evidence(arguments.agent, arguments.evidence, tool=arguments.evidence_tool),
         models=tuple(arguments.model),
         base_url=arguments.base_url,
         api_key_variable=arguments.api_key_variable,
@@ -147,6 +172,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         candidates=arguments.candidates,
         refinements=arguments.refinements,
         trials=arguments.trials,
+        retrieval=retrieval_settings(arguments),
     )
 
 

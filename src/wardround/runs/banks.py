@@ -5,6 +5,7 @@ So a run that is resumed later serves what it served at first, whatever was adde
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from wardround.agents import Memory
 from wardround.core import UserError, content_hash
 from wardround.memory import Bank, BankState
 from wardround.records import Store
-from wardround.retrieval import Encoder, open_encoder
+from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import RunSettings
+
+VECTORS = "vectors.sqlite"
 
 
 def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
@@ -50,9 +53,20 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
     return Memory(bank=state, encoder=open_run_encoder(settings, store, state.encoder))
 
 
-def open_run_encoder(settings: RunSettings, store: Store, identity: str | None) -> Encoder:
+def open_vectors(settings: RunSettings) -> VectorCache | None:
+    """Open the cache of vectors in the store's folder, so that it is shared by runs and deleted with the records it
+    was made from; None where that folder cannot be written to."""
+    folder = Path(settings.store)
+    return VectorCache(folder / VECTORS) if os.access(folder, os.W_OK) else None
+
+
+def open_run_encoder(
+    settings: RunSettings, store: Store, identity: str | None = None, *, cache: VectorCache | None = None
+) -> Encoder:
     """Open the encoder behind the data-use guard; UserError where a bank's keys (``identity``) are another one's."""
-    encoder = open_encoder(settings.encoder, base_url=settings.encoder_url, guard=data_use_guard(settings, store))
+    encoder = open_encoder(
+        settings.encoder, base_url=settings.encoder_url, guard=data_use_guard(settings, store), cache=cache
+    )
     if identity not in (None, encoder.identity):
         raise UserError(
             f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: give the same --encoder"

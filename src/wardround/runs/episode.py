@@ -7,14 +7,33 @@ from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample
 from wardround.records import Store
+from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.runs.settings import EpisodeKey
-from wardround.tools import Environment
+from wardround.tools import Environment, default_toolset
 
 
-def open_environment(store: Store, benchmark: Benchmark, sample: Sample, *, result_tokens: int) -> Environment:
-    """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables."""
-    chart = store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy)
-    return Environment(chart, candidates=benchmark.spaces, max_result_tokens=result_tokens)
+def open_environment(
+    store: Store,
+    benchmark: Benchmark,
+    sample: Sample,
+    *,
+    result_tokens: int,
+    encoder: Encoder | None = None,
+    retrieval: RetrievalSettings | None = None,
+    evidence_tool: bool = False,
+) -> Environment:
+    """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
+
+    ``encoder`` and ``retrieval`` are what evidence is found with; ``evidence_tool`` offers it as a tool too.
+    """
+    return Environment(
+        store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
+        default_toolset(evidence=evidence_tool),
+        benchmark.spaces,
+        max_result_tokens=result_tokens,
+        encoder=encoder,
+        retrieval=retrieval,
+    )
 
 
 def episode_facts(key: EpisodeKey, sample: Sample, benchmark: Benchmark, *, resumed_turns: int = 0) -> dict[str, Any]:
