@@ -5,14 +5,17 @@ Nothing here runs an agent or scores an answer.
 
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
+from wardround.benchmarks.questions import question_of
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import split_of
-from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task, list_tasks
+from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, Task, get_task, list_tasks
 
 __all__ = [
     "AGENTEHR_TASKS",
+    "EHRSHOT_TASKS",
     "SPLITS",
     "STRATA",
     "Benchmark",
@@ -22,9 +25,11 @@ __all__ = [
     "Stratum",
     "Task",
     "build_agentehr",
+    "build_ehrshot",
     "get_task",
     "leak_check",
     "list_tasks",
+    "question_of",
     "render_prompt",
     "split_of",
 ]

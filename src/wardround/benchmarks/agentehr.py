@@ -21,14 +21,12 @@ from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, sour
 from wardround.benchmarks.label_events import EventFinder, LabelSource
 from wardround.benchmarks.label_sources import is_other_source, label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
-from wardround.benchmarks.split import Fractions, check_fractions, split_of
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.codes import LabelSet, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
-
-DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
 
 
 def build_agentehr(

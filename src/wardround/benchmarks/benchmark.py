@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
+from wardround.codes import LabelSet
 from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
@@ -68,6 +70,15 @@ class Benchmark:
         """The templates that its samples are asked with."""
         used = sorted({(sample.task, str(sample.facts.get("prompt") or "")) for sample in self.all_samples})
         return tuple(get_task(task).prompt_named(name or None) for task, name in used)
+
+    def labels(self, task: Task) -> LabelSet:
+        """Return the labels and spellings that answers to a task may have: its candidates', or its classes."""
+        return task.class_labels if task.classes else self.space(task).labels
+
+    def prompt(self, sample: Sample) -> str:
+        """Return the first user message of an episode on a sample."""
+        task = get_task(sample.task)
+        return render_prompt(task, sample, None if task.classes else self.space(task))
 
     def space(self, task: Task) -> CandidateSpace:
         """Return the candidate space a task is asked with; UserError when the benchmark has none for it."""

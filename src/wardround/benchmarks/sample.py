@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from wardround.core import RecordError, format_time, parse_time
 
 Split = Literal["train", "dev", "test"]
-Stratum = Literal["common", "rare", "other-source"]
+Stratum = Literal["common", "rare", "other-source", "any"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 STRATA: tuple[Stratum, ...] = get_args(Stratum)
 
@@ -19,7 +19,8 @@ STRATA: tuple[Stratum, ...] = get_args(Stratum)
 class Sample:
     """One question of a benchmark.
 
-    ``target`` is sorted and free of duplicates. ``unwinnable`` is the part of it that is not in the task's candidate
+    ``target`` is sorted and free of duplicates; of a task with classes it is the label value that holds. Where a family
+    has no strata, the stratum is ``any``. ``unwinnable`` is the part of it that is not in the task's candidate
     space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
     of the label, how many of its codes had no label, the weight of eq. 11, the prompt if it is not the task's own.
     """

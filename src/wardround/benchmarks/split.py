@@ -8,6 +8,7 @@ from wardround.core import UserError, derive_seed
 Fractions = tuple[float, float, float]
 """Shares of subjects in train, dev and test."""
 
+DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
 _SEED_RANGE = 2**63
 
 

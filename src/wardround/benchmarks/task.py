@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wardround.codes import LabelSet
 from wardround.core import PromptFile, UserError, load_prompt
+
+AnswerClass = tuple[str, str]
+"""A label value and what it means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of question. ``candidate_space`` names the table its answers must come from; ``table`` is the record
-    table whose rows are the label. ``fallback_space`` stands in where the first cannot be built (no ATC map)."""
+    """One kind of question. Its answers come from a candidate space or are one of its classes, never both.
+
+    ``candidate_space`` names the table that answers must come from; ``table`` is the record table whose rows are the
+    label. ``fallback_space`` stands in where the first cannot be built (no ATC map). ``classes`` are the label values,
+    the negative one first, with their meanings; ``several`` of them may hold at once. ``template`` names the prompt
+    file where it is not the task's own.
+    """
 
     name: str
     title: str
-    table: str
-    candidate_space: str
+    table: str = ""
+    candidate_space: str | None = None
     fallback_space: str | None = None
+    classes: tuple[AnswerClass, ...] = ()
+    several: bool = False
+    template: str | None = None
     family: str = "agentehr"
+
+    def __post_init__(self) -> None:
+        if (self.candidate_space is None) == (not self.classes):
+            raise ValueError(f"task {self.name!r} needs a candidate space or classes, and not both")
 
     @property
     def prompt(self) -> PromptFile:
@@ -26,12 +42,22 @@ class Task:
 
     def prompt_named(self, name: str | None) -> PromptFile:
         """Return a template that asks this task as another source's records allow, the task's own for None."""
-        return load_prompt("wardround.benchmarks", name or self.name)
+        return load_prompt("wardround.benchmarks", name or self.template or self.name)
 
     @property
     def candidate_spaces(self) -> tuple[str, ...]:
-        """The space names this task can be asked with, best first."""
-        return (self.candidate_space, *((self.fallback_space,) if self.fallback_space else ()))
+        """The space names this task can be asked with, best first; none where it has classes."""
+        return tuple(name for name in (self.candidate_space, self.fallback_space) if name)
+
+    @property
+    def label_values(self) -> tuple[str, ...]:
+        """The values of its classes."""
+        return tuple(value for value, _ in self.classes)
+
+    @property
+    def class_labels(self) -> LabelSet:
+        """Its classes as a label set: a value may also be answered by its meaning."""
+        return LabelSet(name=self.name, labels=self.label_values, aliases={name: value for value, name in self.classes})
 
 
 AGENTEHR_TASKS: dict[str, Task] = {
@@ -79,13 +105,72 @@ AGENTEHR_TASKS: dict[str, Task] = {
 """The six tasks of AgentEHR (section 2.2), by name."""
 
 
+_SEVERITY: tuple[AnswerClass, ...] = (("0", "normal"), ("1", "mild"), ("2", "moderate"), ("3", "severe"))
+CHEXPERT_LABELS = (
+    "No Finding",
+    "Enlarged Cardiomediastinum",
+    "Cardiomegaly",
+    "Lung Lesion",
+    "Lung Opacity",
+    "Edema",
+    "Consolidation",
+    "Pneumonia",
+    "Atelectasis",
+    "Pneumothorax",
+    "Pleural Effusion",
+    "Pleural Other",
+    "Fracture",
+    "Support Devices",
+)
+"""The 14 labels of CheXpert, in its own order."""
+
+
+def _ehrshot(name: str, title: str, classes: tuple[AnswerClass, ...], *, several: bool = False) -> Task:
+    return Task(name=name, title=title, classes=classes, several=several, template="classification", family="ehrshot")
+
+
+def _yes_no(no: str, yes: str) -> tuple[AnswerClass, ...]:
+    return (("0", no), ("1", yes))
+
+
+_NEW_DIAGNOSIS = _yes_no("no such diagnosis within the year", "first diagnosis within the year")
+EHRSHOT_TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _ehrshot("guo_los", "Long length of stay", _yes_no("less than 7 days", "7 days or more")),
+        _ehrshot("guo_readmission", "Readmission within 30 days", _yes_no("not readmitted", "readmitted")),
+        _ehrshot("guo_icu", "Transfer to intensive care", _yes_no("no transfer", "transfer")),
+        _ehrshot("lab_thrombocytopenia", "Thrombocytopenia in the next platelet count", _SEVERITY),
+        _ehrshot("lab_hyperkalemia", "Hyperkalemia in the next potassium result", _SEVERITY),
+        _ehrshot("lab_hypoglycemia", "Hypoglycemia in the next glucose result", _SEVERITY),
+        _ehrshot("lab_hyponatremia", "Hyponatremia in the next sodium result", _SEVERITY),
+        _ehrshot("lab_anemia", "Anemia in the next hemoglobin result", _SEVERITY),
+        _ehrshot("new_hypertension", "New diagnosis of hypertension", _NEW_DIAGNOSIS),
+        _ehrshot("new_hyperlipidemia", "New diagnosis of hyperlipidemia", _NEW_DIAGNOSIS),
+        _ehrshot("new_pancan", "New diagnosis of pancreatic cancer", _NEW_DIAGNOSIS),
+        _ehrshot("new_celiac", "New diagnosis of celiac disease", _NEW_DIAGNOSIS),
+        _ehrshot("new_lupus", "New diagnosis of lupus", _NEW_DIAGNOSIS),
+        _ehrshot("new_acutemi", "New diagnosis of acute myocardial infarction", _NEW_DIAGNOSIS),
+        _ehrshot(
+            "chexpert",
+            "Findings of the next chest radiograph",
+            (("0", "none of the others"), *((str(n), name) for n, name in enumerate(CHEXPERT_LABELS, start=1))),
+            several=True,
+        ),
+    )
+}
+"""The fifteen tasks of EHRSHOT, by the names it gives them."""
+
+_TASKS = AGENTEHR_TASKS | EHRSHOT_TASKS
+
+
 def get_task(name: str) -> Task:
     """Return a task by name; UserError lists the known names."""
-    if name not in AGENTEHR_TASKS:
-        raise UserError(f"unknown task {name!r}; known tasks are {', '.join(sorted(AGENTEHR_TASKS))}")
-    return AGENTEHR_TASKS[name]
+    if name not in _TASKS:
+        raise UserError(f"unknown task {name!r}; known tasks are {', '.join(sorted(_TASKS))}")
+    return _TASKS[name]
 
 
 def list_tasks() -> tuple[Task, ...]:
     """Every task, in name order."""
-    return tuple(AGENTEHR_TASKS[name] for name in sorted(AGENTEHR_TASKS))
+    return tuple(_TASKS[name] for name in sorted(_TASKS))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
-from wardround.benchmarks import STRATA, Benchmark
+from wardround.benchmarks import EHRSHOT_TASKS, SPLITS, STRATA, Benchmark, Task, build_ehrshot
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
+from wardround.core import UserError
 from wardround.records import Store
 
 EXAMPLES = """
   wardround bench build agentehr --store store --out bench
   wardround bench build agentehr --store store --out bench-published --policy published --per-task 600
+  wardround bench build ehrshot --store store --out bench-ehrshot --task guo_los lab_anemia --per-task 200
   wardround bench show bench
 """
 
@@ -23,13 +26,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
-    build.add_argument("name", choices=["agentehr"], help="which benchmark")
+    build.add_argument("name", choices=["agentehr", "ehrshot"], help="which benchmark")
     build.add_argument("--store", type=Path, required=True, help="folder of the store")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
-    build.add_argument("--per-task", type=int, default=600, help="most samples of a task in each stratum of each split")
+    build.add_argument(
+        "--per-task",
+        type=int,
+        default=600,
+        help="most samples of a task in each stratum of each split; 0: all (ehrshot)",
+    )
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
+    )
+    only = build.add_argument_group("ehrshot")
+    only.add_argument("--task", nargs="+", default=[], choices=list(EHRSHOT_TASKS), help="only these tasks")
+    only.add_argument("--per-subject", type=int, default=None, help="most samples of a task from one subject")
+    only.add_argument("--chexpert-labels", type=Path, default=None, help="CSV file of CheXpert labels by report id")
+    only.add_argument(
+        "--allow-missing", action="store_true", help="a task whose codes are not in the store is unavailable, no error"
     )
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
@@ -41,7 +56,18 @@ def run(arguments: argparse.Namespace) -> int:
         _show(Benchmark.open(arguments.folder))
         return 0
     progress = TerminalProgress()
-    benchmark = build_agentehr(
+    benchmark = (_build_ehrshot if arguments.name == "ehrshot" else _build_agentehr)(arguments, progress)
+    progress.close()
+    _show(benchmark)
+    print(f"\nbenchmark: {arguments.out}")
+    return 0
+
+
+def _build_agentehr(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    for name in ("task", "per_subject", "chexpert_labels", "allow_missing"):
+        if getattr(arguments, name):
+            raise UserError(f"--{name.replace('_', '-')} is for ehrshot; agentehr always builds its six tasks")
+    return build_agentehr(
         Store.open(arguments.store),
         arguments.out,
         seed=arguments.seed,
@@ -50,10 +76,21 @@ def run(arguments: argparse.Namespace) -> int:
         user_codes=user_codes_home(),
         report=progress,
     )
-    progress.close()
-    _show(benchmark)
-    print(f"\nbenchmark: {arguments.out}")
-    return 0
+
+
+def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    return build_ehrshot(
+        Store.open(arguments.store),
+        arguments.out,
+        seed=arguments.seed,
+        policy=arguments.policy,
+        tasks=arguments.task,
+        per_task=arguments.per_task,
+        per_subject=arguments.per_subject,
+        allow_missing=arguments.allow_missing,
+        chexpert_labels=arguments.chexpert_labels,
+        report=progress,
+    )
 
 
 def _show(benchmark: Benchmark) -> None:
@@ -61,25 +98,50 @@ def _show(benchmark: Benchmark) -> None:
     assumptions = benchmark.manifest["source"].get("assumptions", ()) if benchmark.policy == "known_at" else ()
     for assumption in assumptions:
         print(assumption)
+    with_spaces = [task for task in benchmark.tasks if not task.classes]
+    with_classes = [task for task in benchmark.tasks if task.classes]
+    if with_spaces:
+        _show_spaces(benchmark, with_spaces)
+    if with_classes:
+        _show_classes(benchmark, with_classes)
+    for name, said in benchmark.manifest.get("tasks", {}).items():
+        if "unavailable" in said:
+            print(f"{name} is unavailable: {said['unavailable'].removeprefix(f'{name}: ')}")
+    drops = benchmark.manifest.get("drops") or {}
+    for task, reasons in drops.items():
+        text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+        if text:
+            print(f"left out of {task}: {text}")
+
+
+def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:
     rows = []
-    for task in benchmark.tasks:
+    for task in tasks:
+        samples = benchmark.samples(task.name)
+        counts = Counter(label for sample in samples for label in sample.target)
+        shown = [(value, name) for value, name in task.classes if counts[value] or not task.several]
+        by_class = ", ".join(f"{counts[value]} {name}" for value, name in shown)
+        by_split = (str(len(benchmark.samples(task.name, split))) for split in SPLITS)
+        rows.append((task.name, str(len(samples)), *by_split, by_class))
+    print_rows(("task", "samples", *SPLITS, "classes"), rows)
+
+
+def _show_spaces(benchmark: Benchmark, tasks: list[Task]) -> None:
+    strata = [stratum for stratum in STRATA if stratum != "any"]
+    rows = []
+    for task in tasks:
         samples = benchmark.samples(task.name)
         wanted = sum(len(sample.target) for sample in samples)
         rows.append(
             (
                 task.name,
                 str(len(samples)),
-                *(str(len(benchmark.samples(task.name, split))) for split in ("train", "dev", "test")),
-                *(str(len(benchmark.samples(task.name, None, stratum))) for stratum in STRATA),
+                *(str(len(benchmark.samples(task.name, split))) for split in SPLITS),
+                *(str(len(benchmark.samples(task.name, None, stratum))) for stratum in strata),
                 str(len(benchmark.space(task).labels.labels)),
                 f"{wanted / len(samples):.2f}",
                 f"{sum(len(sample.unwinnable) for sample in samples) / wanted:.1%}",
             )
         )
-    header = ("task", "samples", "train", "dev", "test", *STRATA, "candidates", "labels/sample", "unwinnable")
+    header = ("task", "samples", *SPLITS, *strata, "candidates", "labels/sample", "unwinnable")
     print_rows(header, rows)
-    drops = benchmark.manifest.get("drops") or {}
-    for task, reasons in drops.items():
-        text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-        if text:
-            print(f"left out of {task}: {text}")

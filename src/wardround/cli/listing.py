@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 from wardround.agents import list_agents
-from wardround.benchmarks import list_tasks
+from wardround.benchmarks import Task, list_tasks
 from wardround.cli.table import print_rows
 from wardround.models import list_models
 from wardround.records import list_sources, load_source_spec
@@ -64,7 +64,7 @@ def _tools(arguments: argparse.Namespace) -> Rows:
     return [
         {"tool": tool.name, "category": tool.category, "arguments": ", ".join(tool.parameters["properties"])}
         | {"description": tool.description.split("\n")[0]}
-        for tool in default_toolset().tools
+        for tool in default_toolset(evidence=True).tools
     ]
 
 
@@ -76,15 +76,23 @@ def _agents(arguments: argparse.Namespace) -> Rows:
 
 
 def _benchmarks(arguments: argparse.Namespace) -> Rows:
-    tasks = [task.name for task in list_tasks() if task.family == "agentehr"]
-    return [{"benchmark": "agentehr", "tasks": " ".join(tasks)}]
+    families: dict[str, list[str]] = {}
+    for task in list_tasks():
+        families.setdefault(task.family, []).append(task.name)
+    return [{"benchmark": family, "tasks": " ".join(names)} for family, names in families.items()]
 
 
 def _tasks(arguments: argparse.Namespace) -> Rows:
     return [
-        {"task": task.name, "family": task.family, "answers from": task.candidate_space, "title": task.title}
+        {"task": task.name, "family": task.family, "answers from": _answers(task), "title": task.title}
         for task in list_tasks()
     ]
+
+
+def _answers(task: Task) -> str:
+    if task.candidate_space:
+        return task.candidate_space
+    return f"{len(task.classes) - 1} labels" if task.several else "classes " + " ".join(task.label_values)
 
 
 def _models(arguments: argparse.Namespace) -> Rows:

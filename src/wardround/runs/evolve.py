@@ -42,7 +42,7 @@ from wardround.runs.banks import open_run_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.worker import open_models
-from wardround.scoring import set_scores
+from wardround.scoring import score_answer
 
 TRAINING_SPLIT = "train"
 _RULES_MODEL = "offline"
@@ -202,7 +202,6 @@ class _Reflecting:
     def _material(self, trajectory: Trajectory, sample: Sample) -> Material:
         answer = (trajectory.outcome or {}).get("answer")
         answer = None if answer is None else tuple(answer)
-        space = self.benchmark.space(get_task(sample.task))
         return Material(
             task=sample.task,
             question=trajectory.turns[0].prompt[1].content or "",
@@ -210,7 +209,7 @@ class _Reflecting:
             prediction=answer,
             target=sample.target,
             summary=_last_summary(trajectory),
-            score=set_scores(answer, sample.target, space.labels).f1,
+            score=score_answer(answer, sample, self.benchmark.labels(get_task(sample.task))).f1,
         )
 
     async def _reflect(self, work: _Work, material: Material, provenance: Provenance, sample: Sample) -> None:

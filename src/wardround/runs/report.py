@@ -71,7 +71,7 @@ def _write_episodes(
     template = environment.get_template("episode.html.jinja")
     benchmark = Benchmark.open(Path(folder.settings.benchmark))
     samples = {sample.id: sample for sample in benchmark.all_samples}
-    labels = {task.name: benchmark.space(task).labels for task in benchmark.tasks}
+    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
             trajectory = reader.trajectory(result.episode)

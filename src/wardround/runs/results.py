@@ -24,7 +24,7 @@ def score_run(folder: RunFolder, *, report: Reporter = silent) -> list[EpisodeSc
     """Score every finished episode and write ``results.jsonl``; sorted by key, so the file depends on nothing else."""
     benchmark = Benchmark.open(Path(folder.settings.benchmark))
     samples = {sample.id: sample for sample in benchmark.all_samples}
-    labels = {task.name: benchmark.space(task).labels for task in benchmark.tasks}
+    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
     candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
     scores: list[EpisodeScore] = []
     with LogReader(folder.logs, may_be_empty=True) as reader:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
-from wardround.benchmarks import Benchmark, Sample, get_task, render_prompt
+from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
 from wardround.records import Store
-from wardround.runs.banks import open_memory
+from wardround.retrieval import Encoder, VectorCache
+from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
 from wardround.runs.guard import data_use_guard
@@ -41,6 +42,8 @@ class Worker:
     earlier: LogReader
     models: dict[str, Model]
     agents: dict[str, AgentSpec]
+    encoder: Encoder | None
+    vectors: VectorCache | None
     samples: Mapping[str, Sample]
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -66,11 +69,19 @@ class Worker:
         sample = self.samples[key.sample]
         recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
         model = resumed(self.models[key.model], replies, note=recorder.note)
-        tokens = self.settings.result_tokens
-        environment = open_environment(self.store, self.benchmark, sample, result_tokens=tokens)
+        agent = self.agents[key.agent]
+        environment = open_environment(
+            self.store,
+            self.benchmark,
+            sample,
+            result_tokens=self.settings.result_tokens,
+            encoder=self.encoder,
+            retrieval=self.settings.retrieval,
+            evidence_tool=agent.evidence_tool,
+        )
         try:
             outcome = await run_episode(
-                self.agents[key.agent],
+                agent,
                 model=model,
                 environment=environment,
                 prompt=self._prompt(sample),
@@ -93,7 +104,7 @@ class Worker:
 
     def _prompt(self, sample: Sample) -> Prompt:
         task = get_task(sample.task)
-        return Prompt(user=render_prompt(task, sample, self.benchmark.space(task)), task=task.name)
+        return Prompt(user=self.benchmark.prompt(sample), task=task.name, question=question_of(task, sample))
 
 
 async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
@@ -111,6 +122,8 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
         worker.log.close()
         worker.earlier.close()
         worker.queue.close()
+        if worker.vectors is not None:
+            worker.vectors.close()
         for model in worker.models.values():
             await model.close()
 
@@ -132,6 +145,9 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
     benchmark = Benchmark.open(Path(settings.benchmark))
     memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
+    agents = {name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents}
+    searching = any(agent.searches for agent in agents.values())
+    vectors = open_vectors(settings) if searching else None
     return Worker(
         folder=folder,
         settings=settings,
@@ -141,7 +157,9 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         log=EpisodeLog(folder.new_log()),
         earlier=earlier,
         models=open_models(settings, store, concurrency),
-        agents={name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents},
+        agents=agents,
+        encoder=open_run_encoder(settings, store, cache=vectors) if searching else None,
+        vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
     )
 

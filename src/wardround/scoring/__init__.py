@@ -4,20 +4,22 @@ Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 """
 
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, patient_bootstrap
+from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
 from wardround.scoring.draws import PatientDraws
-from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_episode
+from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key
 from wardround.scoring.paired_classes import paired_macro_f1
-from wardround.scoring.sets import SetScore, best_at_k, set_scores
+from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 
 __all__ = [
     "ClassMetrics",
+    "ClassificationRow",
     "EpisodeScore",
     "EpisodeUse",
     "ErrorClass",
@@ -32,7 +34,10 @@ __all__ = [
     "SummaryRow",
     "best_at_k",
     "best_at_k_over_samples",
+    "class_answer",
     "class_metrics",
+    "class_score",
+    "classify",
     "classify_errors",
     "cluster_bootstrap",
     "episode_use",
@@ -44,7 +49,9 @@ __all__ = [
     "paired_test_by_key",
     "patient_bootstrap",
     "per_sample",
+    "render_classes",
     "render_table",
+    "score_answer",
     "score_episode",
     "score_metrics",
     "set_metrics",

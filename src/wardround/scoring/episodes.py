@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from wardround.benchmarks import Sample
+from wardround.benchmarks import Sample, get_task
 from wardround.codes import LabelSet
 from wardround.core import Usage
 from wardround.log import Trajectory, Turn
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
-from wardround.scoring.sets import SetScore, set_scores
+from wardround.scoring.sets import SetScore, class_score, set_scores
 
 SCHEMA = 1
 
@@ -42,7 +42,10 @@ class EpisodeUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeScore:
-    """One scored episode: whose, on what, how well, at what cost, with which errors."""
+    """One scored episode: whose, on what, how well, at what cost, with which errors.
+
+    ``target`` holds the label values of a task with classes, and nothing of other tasks.
+    """
 
     episode: str
     agent: str
@@ -61,6 +64,7 @@ class EpisodeScore:
     errors: frozenset[ErrorClass]
     no_prediction: NoPrediction | None
     use: EpisodeUse
+    target: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
@@ -70,6 +74,7 @@ class EpisodeScore:
             | body
             | {
                 "answer": None if self.answer is None else list(self.answer),
+                "target": list(self.target),
                 "errors": sorted(self.errors),
                 "score": body["score"] | {"outside": list(self.score.outside)},
             }
@@ -84,6 +89,7 @@ class EpisodeScore:
             **values
             | {
                 "answer": None if values["answer"] is None else tuple(values["answer"]),
+                "target": tuple(values.get("target", ())),
                 "score": SetScore(**values["score"] | {"outside": tuple(values["score"]["outside"])}),
                 "grounding": GroundingCounts(**values["grounding"]),
                 "errors": frozenset(map(ErrorClass, values["errors"])),
@@ -98,13 +104,14 @@ def score_episode(
 ) -> EpisodeScore:
     """Score one finished episode against its sample.
 
-    ``label_set`` are the labels and spellings of the task's candidate space. The facts given when the episode began
-    name its agent, model and epoch. An episode without an answer, for whatever reason, scores 0.
+    ``label_set`` are the labels and spellings of the task: its candidate space's, or its classes. The facts
+    given when the episode began name its agent, model and epoch. An episode without an answer, for whatever reason,
+    scores 0.
     """
     outcome = trajectory.outcome or {}
     given = outcome.get("answer")
     answer = None if given is None else tuple(given)
-    score = set_scores(answer, sample.target, label_set)
+    score = score_answer(answer, sample, label_set)
     winnable = len(sample.target) - len(sample.unwinnable)
     return EpisodeScore(
         episode=trajectory.episode,
@@ -121,10 +128,24 @@ def score_episode(
         score=score,
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
-        errors=classify_errors(trajectory, candidate_tools),
+        errors=classify_errors(trajectory, candidate_tools) - _not_expected(sample),
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
+        target=sample.target if get_task(sample.task).classes else (),
     )
+
+
+def score_answer(answer: Iterable[str] | None, sample: Sample, label_set: LabelSet | None) -> SetScore:
+    """Score an answer: as a set, or where one class is asked for as right or wrong."""
+    task = get_task(sample.task)
+    if task.classes and not task.several:
+        return class_score(answer, sample.target[0], label_set or task.class_labels)
+    return set_scores(answer, sample.target, label_set)
+
+
+def _not_expected(sample: Sample) -> frozenset[ErrorClass]:
+    """Error classes that say nothing of a task: there are no candidates to look up where the answer is a class."""
+    return frozenset({ErrorClass.NO_CANDIDATE_TOOL}) if get_task(sample.task).classes else frozenset()
 
 
 def episode_use(trajectory: Trajectory) -> EpisodeUse:

@@ -49,6 +49,21 @@ def set_scores(answer: Iterable[str] | None, target: Iterable[str], label_set: L
     )
 
 
+def class_score(answer: Iterable[str] | None, target: str, label_set: LabelSet) -> SetScore:
+    """Score an answer that must be one class: 1 if it names the target and nothing else, else 0."""
+    given = {_key(text, label_set): text for text in answer or () if text.strip()}
+    right = given.keys() == {_key(target, label_set)}
+    return SetScore(
+        precision=float(right),
+        recall=float(right),
+        f1=float(right),
+        hits=int(right),
+        answered=len(given),
+        wanted=1,
+        outside=tuple(sorted(text for text in given.values() if not label_set.resolve(text))),
+    )
+
+
 def best_at_k(scores: Sequence[float], k: int) -> float:
     """Return the expected best of ``k`` scores drawn from all without replacement (eq. 15), exactly.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
-from wardround.benchmarks import Benchmark, get_task, render_prompt
+from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.log import EpisodeLog
 from wardround.records import Store
@@ -59,13 +59,12 @@ class Game:
         """Bind an episode's subject and clock to a new session that is recorded under its key."""
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
-        task = get_task(sample.task)
         tokens = self.folder.settings.result_tokens
         environment = open_environment(self.store, self.benchmark, sample, result_tokens=tokens)
         return Session(
             environment,
             name=episode.model,
-            instructions=render_prompt(task, sample, self.benchmark.space(task)),
+            instructions=self.benchmark.prompt(sample),
             recorder=self.log.begin(key, episode_facts(episode, sample, self.benchmark)),
             limits=self.settings.limits,
         )

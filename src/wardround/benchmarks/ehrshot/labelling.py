@@ -1,0 +1,124 @@
+"""From a record to every question that could be asked: one set of columns per task, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.benchmarks.ehrshot.places import Places
+from wardround.benchmarks.ehrshot.record import Record, first_event
+from wardround.benchmarks.ehrshot.results import ask_before_results
+from wardround.benchmarks.ehrshot.rules import (
+    DAY,
+    DIAGNOSIS_DAYS,
+    NO_TIME,
+    READMISSION_DAYS,
+    Asked,
+    Ints,
+    Spans,
+    icu_transfers,
+    long_stays,
+    new_diagnoses,
+    readmissions,
+)
+from wardround.records import Policy, Store
+
+_HORIZON = {"guo_readmission": READMISSION_DAYS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Every question of a task, ordered by subject and time. The columns are those of ``Asked``, with the subject and
+    the place in ``tables`` of the table that the answer's row is in. ``short`` counts noes with a short follow-up."""
+
+    subjects: Ints
+    predictions: Ints
+    values: Ints
+    events: Ints
+    stays: Ints
+    rows: Ints
+    tables: tuple[str, ...]
+    table_of: Ints
+    dropped: Counter[str]
+    short: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labeller:
+    """Asks every question of a task on a record. Under ``published`` the dead are asked about too, as in EHRSHOT."""
+
+    store: Store
+    places: Places
+    record: Record
+    policy: Policy
+
+    def questions(self, task: str) -> Questions:
+        """Return every question of a task."""
+        dropped: Counter[str] = Counter(self.record.dropped.get(task, {}))
+        found = list(self._asked(task, dropped))
+        tables = tuple(sorted({table for _, table, _ in found}))
+        subjects = _joined([np.full(len(asked), subject, np.int64) for subject, _, asked in found])
+        columns = {
+            name: _joined([getattr(asked, name) for _, _, asked in found])
+            for name in ("predictions", "values", "events", "stays", "rows")
+        }
+        table_of = _joined([np.full(len(asked), tables.index(table), np.int64) for _, table, asked in found])
+        order = np.lexsort((columns["rows"], columns["predictions"], subjects))
+        ordered = {name: column[order] for name, column in columns.items()}
+        return Questions(
+            subjects=subjects[order],
+            tables=tables,
+            table_of=table_of[order],
+            dropped=dropped,
+            short=self._short(task, subjects[order], ordered),
+            **ordered,
+        )
+
+    def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
+        """Yield (subject, table of the answer's rows, questions)."""
+        if task.startswith("lab_"):
+            yield from self._results(task, dropped)
+            return
+        stays_table = self.places.stays.table
+        for subject, stays in sorted(self.record.stays.items()):
+            death = self.record.death(subject) if self.policy == "known_at" else NO_TIME
+            if task == "guo_los":
+                yield subject, stays_table, long_stays(stays, dropped)
+            elif task == "guo_icu":
+                icu = self.record.icu_stays.get(subject, Spans.none())
+                icu_table = self.places.icu_stays.table if self.places.icu_stays else stays_table
+                yield subject, icu_table, icu_transfers(stays, icu, dropped)
+            elif task == "guo_readmission":
+                yield subject, stays_table, readmissions(stays, death, dropped)
+            else:
+                mark = self.record.first_diagnoses.get(task, {}).get(subject, (NO_TIME, stays_table, -1))
+                yield subject, mark[1], new_diagnoses(stays, mark[0], mark[2], death, dropped)
+
+    def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
+        for subject, parts in sorted(self.record.results.get(task, {}).items()):
+            earliest = min(int(part.times.min()) for part in parts)
+            begin = first_event(self.store, self.places, subject, self.record.begins[subject], earliest)
+            for part in parts:
+                yield subject, part.table, ask_before_results(part, begin, dropped)
+
+    def _short(self, task: str, subjects: Ints, columns: dict[str, Ints]) -> int | None:
+        """Count the noes after which the record ends before the horizon does; None where there is no horizon."""
+        days = DIAGNOSIS_DAYS if task.startswith("new_") else _HORIZON.get(task)
+        if days is None:
+            return None
+        ends = np.array([self.record.ends.get(subject, NO_TIME) for subject in subjects.tolist()], np.int64)
+        return int(np.count_nonzero((columns["values"] == 0) & (ends < columns["predictions"] + days * DAY)))
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+Answer = Callable[[int], tuple[str, ...]]
+"""Turns a value of ``Questions`` into a target."""

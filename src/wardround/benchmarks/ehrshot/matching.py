@@ -1,0 +1,119 @@
+"""Which rows speak of which concept: codes are read once each, counted, and a concept without any code is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.benchmarks.ehrshot.concepts import Concept
+from wardround.benchmarks.ehrshot.places import CodePlace
+from wardround.core import RecordError
+from wardround.records import Store
+
+Codes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a code says: the concept (a place in the list, -1: none of them) and the unit, if the code names it."""
+
+    concept: int
+    unit: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class CodeMatcher:
+    """Finds the rows of some concepts in one place. ``rows`` counts the rows of every matching code, by concept;
+    ``listed`` are the matching codes of the source's dictionary, which need not occur in any row."""
+
+    place: CodePlace
+    concepts: Sequence[Concept]
+    descendants: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    rows: dict[str, Counter[str]] = field(default_factory=dict)
+    listed: dict[str, set[str]] = field(default_factory=dict)
+    _meanings: dict[Codes, Meaning] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that say what a row's code is."""
+        return (self.place.code, *((self.place.system_column,) if self.place.system_column else ()))
+
+    def match(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[Meaning]]:
+        """Return, for every row, the place of its meaning in a list, and the list."""
+        if not set(self.columns) <= set(batch.schema.names):
+            return np.zeros(batch.num_rows, np.int64), [Meaning(concept=-1, unit=None)]
+        places, keys = _encoded([batch.column(name) for name in self.columns])
+        meanings = [self.meaning(key) for key in keys]
+        counts = np.bincount(places, minlength=len(keys)).tolist()
+        for key, meaning, count in zip(keys, meanings, counts, strict=True):
+            if meaning.concept >= 0 and count:
+                task = self.concepts[meaning.concept].task
+                self.rows.setdefault(task, Counter())[key[0]] += count
+        return places, meanings
+
+    def meaning(self, key: Codes) -> Meaning:
+        """Return what a code (and its system column) says; every code is looked at once."""
+        found = self._meanings.get(key)
+        if found is None:
+            found = self._meanings.setdefault(key, self._read(key))
+        return found
+
+    def read_dictionary(self, store: Store) -> None:
+        """Note which codes of the source's dictionary belong to a concept, used or not."""
+        named = self.place.dictionary
+        if not named:
+            return
+        try:
+            table = store.dictionary(named["name"])
+        except RecordError:
+            return
+        columns = [named["code"], *([named["system"]] if "system" in named else [])]
+        if not set(columns) <= set(table.column_names):
+            return
+        for key in zip(*(map(_text, table.column(name).to_pylist()) for name in columns), strict=True):
+            meaning = self.meaning(key)
+            if meaning.concept >= 0:
+                self.listed.setdefault(self.concepts[meaning.concept].task, set()).add(key[0])
+
+    def _read(self, key: Codes) -> Meaning:
+        for system, code, unit in self._readings(key):
+            for number, concept in enumerate(self.concepts):
+                if concept.matches(system, code) or code in self.descendants.get(concept.task, ()):
+                    return Meaning(concept=number, unit=unit)
+        return Meaning(concept=-1, unit=None)
+
+    def _readings(self, key: Codes) -> Iterator[tuple[str, str, str | None]]:
+        """Every (system, code, unit) that a code can be read as; the first form that fits is the only one."""
+        code = key[0]
+        if self.place.system is not None:
+            yield self.place.system, code, None
+        elif self.place.system_column is not None:
+            if key[1] in self.place.systems:
+                yield self.place.systems[key[1]], code, None
+        else:
+            form = next((form for form in self.place.forms if code.startswith(form.start)), None)
+            if form is not None:
+                inner, _, rest = code.removeprefix(form.start).partition("//")
+                yield form.system, inner, rest.rpartition("//")[2] or None if form.unit_follows else None
+
+
+def _encoded(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], list[Codes]]:
+    """Return the distinct combinations of cells, as texts, and which of them each row has."""
+    places = np.zeros(len(columns[0]), np.int64)
+    keys: list[Codes] = [()]
+    for column in columns:
+        encoded = column.dictionary_encode()
+        texts = [*map(_text, encoded.dictionary.to_pylist()), ""]
+        index = np.asarray(encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False), np.int64)
+        places = places * len(texts) + index
+        keys = [(*key, text) for key in keys for text in texts]
+    return places, keys
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell)

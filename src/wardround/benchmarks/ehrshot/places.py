@@ -1,0 +1,130 @@
+"""Where a source keeps stays, intensive care, deaths, results, diagnoses, reports: ``places/<source>.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, TypeVar
+
+from wardround.core import UserError
+
+_PACKAGE = "wardround.benchmarks.ehrshot"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanPlace:
+    """Intervals: one row each (``start`` and ``ends`` are columns; the latest of ``ends`` counts), or two events of a
+    stream (``starts`` and ``stops`` are how their codes begin). ``where``: only rows whose column has one of these."""
+
+    table: str
+    id: str | None = None
+    start: str | None = None
+    ends: tuple[str, ...] = ()
+    code: str | None = None
+    starts: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentPlace:
+    """Moments: a time column, or the time of the rows whose code begins with one of ``starts``."""
+
+    table: str
+    time: str | None = None
+    code: str | None = None
+    starts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How a code of a stream reads: what begins with ``start`` is of ``system``, and the rest is the code, up to the
+    next ``//``, behind which the unit may follow."""
+
+    start: str
+    system: str
+    unit_follows: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePlace:
+    """Coded rows: of one ``system``, of the system that a column tells, or in one of several ``forms``."""
+
+    table: str
+    code: str
+    system: str | None = None
+    system_column: str | None = None
+    systems: Mapping[str, str] = field(default_factory=dict)
+    forms: tuple[Form, ...] = ()
+    value: str | None = None
+    text: str | None = None
+    unit: str | None = None
+    dictionary: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportPlace:
+    """Reports with an id that a file of labels can name."""
+
+    table: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """One source. ``not_the_record`` are beginnings of codes that are no event of the record (a birth)."""
+
+    source: str
+    stays: SpanPlace
+    icu_stays: SpanPlace | None
+    deaths: tuple[MomentPlace, ...]
+    labs: tuple[CodePlace, ...]
+    diagnoses: tuple[CodePlace, ...]
+    reports: ReportPlace | None
+    not_the_record: tuple[str, ...]
+    hierarchy: Mapping[str, str]
+
+
+@cache
+def load_places(source: str) -> Places:
+    """Return where a source keeps things. UserError: nobody has said yet."""
+    file = resources.files(_PACKAGE).joinpath("places", f"{source}.toml")
+    if not file.is_file():
+        raise UserError(f"no EHRSHOT tasks for source {source!r} yet; there are some for {', '.join(known_sources())}")
+    body = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Places(
+        source=source,
+        stays=_made(SpanPlace, body["stays"]),
+        icu_stays=_made(SpanPlace, body["icu_stays"]) if "icu_stays" in body else None,
+        deaths=tuple(_made(MomentPlace, one) for one in body.get("deaths", ())),
+        labs=tuple(_code_place(one) for one in body.get("labs", ())),
+        diagnoses=tuple(_code_place(one) for one in body.get("diagnoses", ())),
+        reports=_made(ReportPlace, body["reports"]) if "reports" in body else None,
+        not_the_record=tuple(body.get("not_the_record", {}).get("codes", ())),
+        hierarchy=body.get("hierarchy", {}),
+    )
+
+
+def known_sources() -> tuple[str, ...]:
+    """The sources whose places are declared."""
+    folder = resources.files(_PACKAGE).joinpath("places")
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+def _code_place(body: Mapping[str, Any]) -> CodePlace:
+    forms = tuple(Form(**form) for form in body.get("forms", ()))
+    return _made(CodePlace, {**body, "forms": forms})
+
+
+def _made(kind: type[_T], body: Mapping[str, Any]) -> _T:
+    return kind(**{name: _frozen(value) for name, value in body.items()})
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return {name: _frozen(part) for name, part in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,246 @@
+"""What the rules need of every subject, read from the trusted store in one pass over each table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.benchmarks.ehrshot.matching import CodeMatcher
+from wardround.benchmarks.ehrshot.places import MomentPlace, Places, SpanPlace
+from wardround.benchmarks.ehrshot.results import Results, read_results
+from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME, SECOND, Flags, Ints, Spans
+from wardround.benchmarks.label_events import EVENT, microseconds
+from wardround.core import Progress, Reporter, UserError
+from wardround.records import Store
+from wardround.records.layout import NEVER_TIME
+from wardround.records.rules import ALWAYS_TIME
+
+Mark = tuple[int, str, int]
+"""A moment, the table it was found in and the place of its row there."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """Everything labels are made of, by subject. ``begins`` and ``ends`` are the first and last event of the tables
+    that were read; ``results`` and ``first_diagnoses`` are by task, then subject."""
+
+    stays: dict[int, Spans] = field(default_factory=dict)
+    icu_stays: dict[int, Spans] = field(default_factory=dict)
+    deaths: dict[int, int] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    results: dict[str, dict[int, list[Results]]] = field(default_factory=dict)
+    first_diagnoses: dict[str, dict[int, Mark]] = field(default_factory=dict)
+    dropped: dict[str, Counter[str]] = field(default_factory=dict)
+    units: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def death(self, subject_id: int) -> int:
+        """When a subject died, NO_TIME where nobody says."""
+        return self.deaths.get(subject_id, NO_TIME)
+
+
+def read_record(
+    store: Store,
+    places: Places,
+    labs: Sequence[CodeMatcher],
+    diagnoses: Sequence[CodeMatcher],
+    *,
+    report: Reporter,
+    spans: bool = True,
+) -> Record:
+    """Read every table that labels come from. UserError: the store has no table of stays."""
+    reader = _Reader(store=store, places=places, labs=labs, diagnoses=diagnoses, spans=spans)
+    tables = [name for name in store.table_names if name in reader.tables]
+    if spans and places.stays.table not in tables:
+        raise UserError(f"the store has no table {places.stays.table!r}, which says when people were in hospital")
+    total = len(store.subjects)
+    for table in tables:
+        for done, (subject_id, batch) in enumerate(store.scan(table)):
+            reader.take(table, subject_id, batch)
+            report(Progress(label=f"labels from {table}", done=done + 1, total=total, unit="subjects"))
+    return reader.record
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    store: Store
+    places: Places
+    labs: Sequence[CodeMatcher]
+    diagnoses: Sequence[CodeMatcher]
+    spans: bool
+    record: Record = field(default_factory=Record)
+
+    @property
+    def tables(self) -> set[str]:
+        named = {matcher.place.table for matcher in (*self.labs, *self.diagnoses)}
+        if self.spans:
+            named |= {place.table for place in (self.places.stays, self.places.icu_stays, *self.places.deaths) if place}
+        return named
+
+    def take(self, table: str, subject_id: int, batch: pa.RecordBatch) -> None:
+        """Note what one subject's rows of one table say."""
+        times = event_times(batch)
+        self._note_extent(subject_id, times, batch)
+        if self.spans:
+            self._take_spans(table, subject_id, times, batch)
+        for matcher in self.labs:
+            if matcher.place.table == table:
+                self._take_results(matcher, subject_id, times, batch)
+        for matcher in self.diagnoses:
+            if matcher.place.table == table:
+                self._take_diagnoses(matcher, subject_id, times, batch)
+
+    def _take_spans(self, table: str, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
+        if self.places.stays.table == table:
+            self.record.stays[subject_id] = read_spans(self.places.stays, times, batch)
+        if self.places.icu_stays is not None and self.places.icu_stays.table == table:
+            self.record.icu_stays[subject_id] = read_spans(self.places.icu_stays, times, batch)
+        for place in self.places.deaths:
+            if place.table == table:
+                found = _moments(place, times, batch)
+                if len(found):
+                    earlier = self.record.deaths.get(subject_id, NEVER_TIME)
+                    self.record.deaths[subject_id] = min(earlier, int(found.min()))
+
+    def _take_results(self, matcher: CodeMatcher, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
+        index, meanings = matcher.match(batch)
+        concept_of = np.array([meaning.concept for meaning in meanings], np.int64)[index]
+        for number in np.unique(concept_of[concept_of >= 0]).tolist():
+            concept = matcher.concepts[number]
+            rows = np.flatnonzero(concept_of == number)
+            dropped = self.record.dropped.setdefault(concept.task, Counter())
+            units = self.record.units.setdefault(concept.task, Counter())
+            coded = [meanings[place].unit for place in index[rows].tolist()]
+            found = read_results(concept, matcher.place, batch, times, rows, coded, dropped, units)
+            if len(found):
+                self.record.results.setdefault(concept.task, {}).setdefault(subject_id, []).append(found)
+
+    def _take_diagnoses(self, matcher: CodeMatcher, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
+        index, meanings = matcher.match(batch)
+        concept_of = np.array([meaning.concept for meaning in meanings], np.int64)[index]
+        for number in np.unique(concept_of[concept_of >= 0]).tolist():
+            task = matcher.concepts[number].task
+            rows = np.flatnonzero((concept_of == number) & (times != NO_TIME))
+            dropped = self.record.dropped.setdefault(task, Counter())
+            dropped["diagnosis_without_time"] += int(np.count_nonzero(concept_of == number)) - len(rows)
+            if len(rows):
+                row = int(rows[np.argmin(times[rows])])
+                firsts = self.record.first_diagnoses.setdefault(task, {})
+                mark = (int(times[row]), matcher.place.table, row)
+                firsts[subject_id] = min(firsts.get(subject_id, mark), mark)
+
+    def _note_extent(self, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
+        known = times[(times != NO_TIME) & self._counts(batch)]
+        if len(known):
+            begins, ends = self.record.begins, self.record.ends
+            begins[subject_id] = min(begins.get(subject_id, NEVER_TIME), int(known.min()))
+            ends[subject_id] = max(ends.get(subject_id, NO_TIME), int(known.max()))
+
+    def _counts(self, batch: pa.RecordBatch) -> Flags:
+        return counts_as_event(self.places, batch)
+
+
+def event_times(batch: pa.RecordBatch) -> Ints:
+    """Return when each row happened, NO_TIME where it has no time."""
+    times = microseconds(batch.column(EVENT))
+    return np.where((times <= ALWAYS_TIME) | (times >= NEVER_TIME), NO_TIME, times)
+
+
+def cell_times(column: pa.Array) -> Ints:
+    """Return the times of a column; a date without a time is the end of its day."""
+    if not pa.types.is_date(column.type):
+        return microseconds(column)
+    midnights = microseconds(column.cast(pa.timestamp("us")))
+    return np.where(midnights == NO_TIME, NO_TIME, midnights + (DAY - SECOND))
+
+
+def counts_as_event(places: Places, batch: pa.RecordBatch) -> Flags:
+    """Say which rows are events of the record: all but births."""
+    if not places.not_the_record or "code" not in batch.schema.names:
+        return np.ones(batch.num_rows, bool)
+    return ~_begins_with(batch.column("code"), places.not_the_record)
+
+
+def read_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
+    """Read a subject's intervals, one row each or as pairs of events."""
+    return _row_spans(place, batch) if place.start is not None else _paired_spans(place, times, batch)
+
+
+def first_event(store: Store, places: Places, subject_id: int, known: int, before: int) -> int:
+    """Return the time of a subject's first event, if it is before a moment; else that moment.
+
+    ``known`` is the first event of the tables already read; the others are looked at only where it is not earlier.
+    """
+    first = known
+    for table in store.table_names:
+        if first < before:
+            return first
+        if store.spec.tables[table].is_static:
+            continue
+        batch = store.rows(subject_id, table)
+        times = event_times(batch)
+        times = times[(times != NO_TIME) & counts_as_event(places, batch)]
+        if len(times):
+            first = min(first, int(times.min()))
+    return first
+
+
+def _row_spans(place: SpanPlace, batch: pa.RecordBatch) -> Spans:
+    starts = cell_times(batch.column(place.start))
+    ends = np.full(len(starts), NO_TIME, np.int64)
+    for name in place.ends:
+        if name in batch.schema.names:
+            ends = np.maximum(ends, cell_times(batch.column(name)))
+    rows = np.flatnonzero((starts != NO_TIME) & _where(place.where, batch))
+    rows = rows[np.lexsort((ends[rows], starts[rows]))]
+    return Spans(starts=starts[rows], ends=ends[rows], rows=rows, stops=rows)
+
+
+def _paired_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
+    """Pair each start with the first stop from it on, if that is not after the next start."""
+    codes = batch.column(place.code)
+    opening = np.flatnonzero(_begins_with(codes, place.starts) & (times != NO_TIME))
+    closing = np.flatnonzero(_begins_with(codes, place.stops) & (times != NO_TIME))
+    opening = opening[np.argsort(times[opening], kind="stable")]
+    closing = closing[np.argsort(times[closing], kind="stable")]
+    starts, stops = times[opening], times[closing]
+    ends = np.full(len(starts), NO_TIME, np.int64)
+    rows = np.full(len(starts), -1, np.int64)
+    used = -1
+    for place_, start in enumerate(starts.tolist()):
+        found = max(int(np.searchsorted(stops, start)), used + 1)
+        following = starts[place_ + 1] if place_ + 1 < len(starts) else NEVER_TIME
+        if found < len(stops) and stops[found] <= following:
+            ends[place_], rows[place_], used = stops[found], closing[found], found
+    return Spans(starts=starts, ends=ends, rows=opening, stops=rows)
+
+
+def _moments(place: MomentPlace, times: Ints, batch: pa.RecordBatch) -> Ints:
+    found: Ints
+    if place.time is None:
+        found = times[_begins_with(batch.column(place.code), place.starts)]
+    elif place.time in batch.schema.names:
+        found = cell_times(batch.column(place.time))
+    else:
+        found = np.empty(0, np.int64)
+    return np.extract(found != NO_TIME, found)
+
+
+def _where(where: Mapping[str, tuple[str, ...]], batch: pa.RecordBatch) -> Flags:
+    kept = np.ones(batch.num_rows, bool)
+    for name, allowed in where.items():
+        cells = batch.column(name).cast(pa.string()).to_pylist()
+        kept &= np.fromiter((cell in allowed for cell in cells), bool, len(cells))
+    return kept
+
+
+def _begins_with(codes: pa.Array, starts: Sequence[str]) -> Flags:
+    found = np.zeros(len(codes), bool)
+    for start in starts:
+        found |= np.asarray(pc.starts_with(codes, start).fill_null(False).to_numpy(zero_copy_only=False), bool)
+    return found

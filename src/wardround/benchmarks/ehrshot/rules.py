@@ -1,0 +1,161 @@
+"""The rules of the tasks, on one subject's times. Nothing is read here; what cannot be asked is counted by its reason.
+
+All times are microseconds. A question is asked at 23:59:59 of a day, or one minute before a result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+NO_TIME = np.iinfo(np.int64).min
+SECOND, MINUTE, DAY = 1_000_000, 60_000_000, 86_400_000_000
+LONG_STAY_DAYS, READMISSION_DAYS, DIAGNOSIS_DAYS = 7, 30, 365
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """Intervals of one subject in order of their starts. ``rows`` are the places of their rows, ``stops`` those of the
+    rows that tell their ends (the same where one row tells both). An open end is NO_TIME."""
+
+    starts: Ints
+    ends: Ints
+    rows: Ints
+    stops: Ints
+
+    @classmethod
+    def none(cls) -> Spans:
+        """No intervals."""
+        empty = np.empty(0, np.int64)
+        return cls(starts=empty, ends=empty, rows=empty, stops=empty)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Questions of one subject: when asked, which class, when the answer happened (NO_TIME: it did not), the stay they
+    are about (-1: none) and the place of the row that gives the answer (-1: none)."""
+
+    predictions: Ints
+    values: Ints
+    events: Ints
+    stays: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, questions: list[tuple[int, int, int, int, int]]) -> Asked:
+        """Make it of tuples in the order of the fields."""
+        columns = np.array(questions, np.int64).reshape(-1, 5).T
+        predictions, values, events, stays, rows = columns
+        return cls(predictions=predictions, values=values, events=events, stays=stays, rows=rows)
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+
+def end_of_day(time: int) -> int:
+    """23:59:59 of the day of a time."""
+    return time - time % DAY + DAY - SECOND
+
+
+def long_stays(stays: Spans, dropped: Counter[str]) -> Asked:
+    """guo_los: whether a stay lasts 7 days or more, asked at the end of its first day, unless it ends on that day."""
+    questions = []
+    for place, (start, end) in enumerate(_pairs(stays)):
+        reason = _not_over_night(start, end)
+        if reason:
+            dropped[reason] += 1
+            continue
+        long = end - start >= LONG_STAY_DAYS * DAY
+        questions.append((end_of_day(start), int(long), end, place, int(stays.stops[place])))
+    return Asked.of(questions)
+
+
+def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> Asked:
+    """guo_icu: whether intensive care begins later in a stay, asked at the end of its first day.
+
+    Not asked of a stay that ends on that day, nor where the person is or was in intensive care by then. Intensive care
+    that began before the stay (in the emergency room) and goes on in it belongs to it.
+    """
+    questions = []
+    for place, (start, end) in enumerate(_pairs(stays)):
+        reason = _not_over_night(start, end)
+        asked = end_of_day(start)
+        within = (icu.starts <= end) & ((icu.starts >= start) | (icu.ends > start))
+        if not reason and bool(np.any(within & (icu.starts <= asked))):
+            reason = "icu_on_admission_day"
+        if reason:
+            dropped[reason] += 1
+            continue
+        later = np.flatnonzero(within)
+        event, row = (int(icu.starts[later[0]]), int(icu.rows[later[0]])) if len(later) else (NO_TIME, -1)
+        questions.append((asked, int(len(later) > 0), event, place, row))
+    return Asked.of(questions)
+
+
+def readmissions(stays: Spans, death: int, dropped: Counter[str]) -> Asked:
+    """guo_readmission: whether a new stay begins within 30 days, asked at the end of the day of discharge.
+
+    Who is back in hospital before that (a new stay on the day of discharge) is not asked about, as EHRSHOT's documents
+    say and its code does not do; nor is who has died (``death``, NO_TIME: not, or EHRSHOT's way, which asks).
+    """
+    questions = []
+    for place, (start, end) in enumerate(_pairs(stays)):
+        asked = end_of_day(end) if end != NO_TIME else NO_TIME
+        others = np.arange(len(stays)) != place
+        back = others & (stays.starts <= asked) & ((stays.starts >= end) | (stays.ends > asked))
+        reason = _no_end(start, end) or _dead(death, asked) or ("back_on_the_same_day" if np.any(back) else "")
+        if reason:
+            dropped[reason] += 1
+            continue
+        later = np.flatnonzero(stays.starts > asked)
+        event, row = (int(stays.starts[later[0]]), int(stays.rows[later[0]])) if len(later) else (NO_TIME, -1)
+        positive = len(later) > 0 and event <= asked + READMISSION_DAYS * DAY
+        questions.append((asked, int(positive), event, place, row) if positive else (asked, 0, NO_TIME, place, -1))
+    return Asked.of(questions)
+
+
+def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Counter[str]) -> Asked:
+    """new_*: whether the first diagnosis (at ``first``, NO_TIME: never) comes within 1 to 365 days of a discharge.
+
+    Asked at the end of the day of discharge, only before the first diagnosis, once for discharges of one day. Nothing
+    is censored: without a diagnosis the answer is no, however short the follow-up.
+    """
+    questions: dict[int, tuple[int, int, int, int, int]] = {}
+    for place, (start, end) in enumerate(_pairs(stays)):
+        asked = end_of_day(end) if end != NO_TIME else NO_TIME
+        diagnosed = "diagnosed_before" if NO_TIME < first <= asked else ""
+        reason = _no_end(start, end) or diagnosed or _dead(death, asked)
+        if asked in questions and not reason:
+            reason = "another_discharge_that_day"
+        if reason:
+            dropped[reason] += 1
+            continue
+        positive = first != NO_TIME and asked + DAY <= first <= asked + DIAGNOSIS_DAYS * DAY
+        questions[asked] = (asked, 1, first, place, row) if positive else (asked, 0, NO_TIME, place, -1)
+    return Asked.of(list(questions.values()))
+
+
+def _pairs(stays: Spans) -> list[tuple[int, int]]:
+    return list(zip(stays.starts.tolist(), stays.ends.tolist(), strict=True))
+
+
+def _no_end(start: int, end: int) -> str:
+    if end == NO_TIME:
+        return "no_discharge"
+    return "ends_before_it_begins" if end < start else ""
+
+
+def _not_over_night(start: int, end: int) -> str:
+    return _no_end(start, end) or ("ends_on_the_day_of_admission" if end - end % DAY <= start else "")
+
+
+def _dead(death: int, asked: int) -> str:
+    return "dead_by_then" if NO_TIME < death <= asked else ""
