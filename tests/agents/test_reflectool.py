@@ -54,8 +54,9 @@ def test_two_actions_are_sampled_and_only_the_chosen_one_is_run(memory: Memory, 
     assert purposes(recorder) == ["candidate", "act", "choose", "act", "candidate"]
     first, second, choice = model.requests[:3]
     assert first.messages == second.messages
-    assert first.tools
-    assert choice.tools == ()
+    assert first.tool_choice == "auto"
+    assert choice.tools is first.tools, "the history calls them, and the prompt's start stays as it was"
+    assert choice.tool_choice == "none"
     assert choice.messages[:-1] == first.messages
     asked = last_text(choice)
     assert asked.startswith("Your task now: choose.")
@@ -99,6 +100,14 @@ def test_a_choice_that_cannot_be_read_takes_the_first_and_says_so(
     assert ran(environment)[0] == 'get_rows {"table_name": "a"}'
     assert recorder.of("choice")[0]["chosen"] == 1
     assert noted in recorder.of("choice")[0]
+
+
+def test_a_choice_that_makes_the_call_instead_of_naming_it_is_read(memory: Memory, synthetic_store: Store) -> None:
+    """Some endpoints ignore ``tool_choice``."""
+    other_dress = call("get_rows", arguments='{ "table_name":"b" }')
+    _, _, recorder, environment = played("reflectool-cs", [A, B, other_dress, END, END], memory, synthetic_store)
+    assert ran(environment)[0] == 'get_rows {"table_name": "b"}'
+    assert recorder.of("choice") == [{"turn": 1, "distinct": 2, "chosen": 2}]
 
 
 @pytest.mark.parametrize("text", ["Choice: 2", "**Choice:** 2", "2", "Not 1.\nchoice: 2.", "Choice: 1? No.\nChoice: 2"])
@@ -175,7 +184,7 @@ def test_a_hundred_long_turns_at_8k_fit_with_what_the_verifier_is_asked(
     def tireless(request: Request) -> Reply:
         if len(request.tools) == 1:
             return END
-        if not request.tools:
+        if request.tool_choice == "none":
             return say("Choice: 1")
         wordy = "n" * 3000
         made = call("get_rows", table_name=f"t{request.ordinal}", lines=117)

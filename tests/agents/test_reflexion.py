@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from doubles import TASK, ListRecorder, check_wire, play
 
@@ -41,9 +43,9 @@ def test_the_critic_reads_the_whole_trial_and_no_truth() -> None:
     play(model, agent=get_agent("reflexion"))
     critique = model.requests[2]
     assert critique.tools == ()
-    assert [message.role for message in critique.messages] == ["system", "user", *["assistant", "tool"] * 2, "user"]
+    assert [message.role for message in critique.messages] == ["system", *["user"] * 4], "text: it has no tools"
     assert texts(critique)[1] == TASK.user
-    assert texts(critique)[3].startswith("a: showing 3 of 1,000 rows")
+    assert texts(critique)[2].startswith('[turn 1]\n[call] get_rows({"table_name": "a"})\n[result]\na: showing 3')
     assert "- x" in texts(critique)[-1]
     assert texts(critique)[-1].startswith("Your task now: criticise.")
 
@@ -69,10 +71,9 @@ def test_three_trials_carry_two_critiques_and_each_critic_reads_its_own_trial() 
     outcome = play(model, agent=get_agent("reflexion", AgentSettings(trials=3)))
     assert outcome.answer == ("3",)
     critics = [request for request in model.requests if not request.tools]
-    shown = [
-        [text.split(":")[0] for m, text in zip(r.messages, texts(r), strict=True) if m.role == "tool"] for r in critics
-    ]
+    shown = [re.findall(r"^\[result\]\n(\w+)", "\n".join(texts(request)), re.MULTILINE) for request in critics]
     assert shown == [["t1", "finished"], ["t2", "finished"]]
+    assert all("[turn 1]" in texts(request)[2] for request in critics), "turns are counted within the trial"
 
 
 @pytest.mark.parametrize("bad", [ProviderError("gone", status=503), say(""), call("think")])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,30 @@ def test_whatever_a_model_wrote_as_arguments_goes_out_as_an_object(arguments: st
     sent = json.loads(sendable(Message(role="assistant", content=None, tool_calls=(call, call))))
     for one in sent["tool_calls"]:
         assert isinstance(json.loads(one["function"]["arguments"]), dict)
+
+
+def test_user_messages_in_a_row_go_out_as_one() -> None:
+    """Chat templates of Gemma and Mistral raise where roles do not alternate."""
+    said = [("system", "s"), ("user", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
+    request = ask(messages=tuple(Message(role=role, content=text) for role, text in said))  # type: ignore[arg-type]
+    sent = json.loads(encode_request(request, "m"))["messages"]
+    assert [(message["role"], message["content"]) for message in sent] == [
+        ("system", "s"),
+        ("user", "a\n\nb"),
+        ("assistant", "c"),
+        ("user", "d"),
+    ]
+
+
+def test_tools_that_must_not_be_called_are_sent_with_the_choice_none() -> None:
+    request = ask(tools=TOOLS)
+    assert "tool_choice" not in json.loads(encode_request(request, "m"))
+    barred = replace(request, tool_choice="none")
+    body = json.loads(encode_request(barred, "m"))
+    assert body["tool_choice"] == "none"
+    assert len(body["tools"]) == len(TOOLS)
+    assert barred.digest("m") != request.digest("m")
+    assert "tool_choice" not in json.loads(encode_request(replace(barred, tools=()), "m"))
 
 
 def test_error_texts_are_one_short_line() -> None:

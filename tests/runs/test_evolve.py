@@ -113,7 +113,7 @@ class Speaker:
             acted = any(message["role"] == "tool" for message in body["messages"])
             return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
         asked = body["messages"][-1]["content"]
-        if asked.startswith("Your task now: summarise."):
+        if "Your task now: summarise." in asked:
             return text("a summary")
         self.reflections += 1
         if self.fails:

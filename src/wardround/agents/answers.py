@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-_THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+from wardround.core import without_thinking
+
 _QUOTED = re.compile(r"'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*)'|\"((?:[^\"\\\n]|\\.)*)\"")
 _QUOTED_LIST = re.compile(
     r"\[\s*((?:'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*'|\"(?:[^\"\\\n]|\\.)*\")\s*"
@@ -28,7 +29,7 @@ def parse_answer(text: str | None) -> tuple[str, ...] | None:
     """Return the answers in a text, without duplicates, in order; None when there is nothing to read."""
     if not text:
         return None
-    text = _THINKING.sub(" ", text)[-_LONGEST_TEXT:].strip()
+    text = without_thinking(text)[-_LONGEST_TEXT:].strip()
     if not text:
         return None
     for reading in (_from_json, _from_quoted_list, _from_bullets, _from_line):

@@ -1,7 +1,7 @@
 """Asking beside the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
 
-What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role.
-Nothing it does can end the episode: a reply that cannot be used is a named problem.
+What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role; it
+reads it as text (``transcript``). Nothing it does can end the episode: a reply that cannot be used is a named problem.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from wardround.agents.episode import Asked, Episode
 from wardround.agents.history import Block, History
 from wardround.agents.reductions import cut_text
-from wardround.core import LimitReached, Message, ProviderError, load_prompt
+from wardround.agents.transcript import Transcript
+from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
 
-_THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+_SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
 _TAGS = re.compile(r"</?summary>", re.IGNORECASE)
 
 
@@ -36,11 +37,15 @@ class Beside:
         self._role = role
         self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
         self._context = episode.agent.context(episode.counter)
+        self._transcript = Transcript(episode.counter)
         self._settings = episode.settings
 
     def show(self, blocks: Iterable[Block]) -> None:
         """Give it turns and reminders to read, after what it has read already."""
+        before = self._episode.turn - self._episode.trial_turn
         for block in blocks:
+            if block.kind == "turn":
+                self._transcript.number(block.messages[0], block.turn - before)
             if block.kind != "pinned":
                 self._history.add(*block.messages, turn=block.turn, kind=block.kind, observations=block.observations)
 
@@ -71,24 +76,42 @@ class Beside:
 
     async def _ask(self, limit_tokens: int) -> Asked:
         episode = self._episode
-        rendered = self._context.render(self._history, episode.room(()))
-        episode.note_decisions(rendered, role=self._role)
+        messages, tokens = self._rendered()
         longest = max(1, min(limit_tokens, episode.limits.reply_tokens))
         if self._settings.max_output_tokens != longest:
             self._settings = replace(episode.settings, max_output_tokens=longest)
-        return await episode.ask(rendered.messages, schemas=(), settings=self._settings, counted=rendered.tokens)
+        return await episode.ask(messages, schemas=(), settings=self._settings, counted=tokens)
+
+    def _rendered(self) -> tuple[tuple[Message, ...], int]:
+        """Return what it reads as text, within the room there is; headings may take more than what they replace."""
+        room, excess = self._episode.room(()), 0
+        for _ in range(3):
+            rendered = self._context.render(self._history, room - excess)
+            self._episode.note_decisions(rendered, role=self._role)
+            messages, tokens = self._transcript.write(rendered.messages)
+            if tokens <= room:
+                break
+            excess += tokens - room
+        return messages, tokens
 
     def _read(self, asked: Asked, limit_tokens: int) -> Written:
-        message = asked.reply.message
-        text = _TAGS.sub("", _THINKING.sub(" ", message.content or "")).strip()
-        if message.tool_calls or "<tool_call" in text:
-            return Written(problem="it called a tool instead")
-        if asked.reply.finish_reason == "content_filter":
-            return Written(problem="it was withheld by the endpoint's content filter")
-        if not text:
-            return Written(problem="it was empty")
+        text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
+        if problem is not None:
+            return Written(problem=problem)
         fitted = cut_text(text, self._episode.counter, limit_tokens, notice=_cut_notice)
         return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
+
+
+def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
+    """Return what a reply says (no thinking, nothing around a summary), or the problem why it says nothing."""
+    said = without_thinking(message.content or "")
+    inside = _SUMMARY.findall(said)
+    text = _TAGS.sub("", inside[-1] if inside else said).strip()
+    if message.tool_calls or "<tool_call" in text:
+        return "", "it called a tool instead"
+    if finish_reason == "content_filter":
+        return "", "it was withheld by the endpoint's content filter"
+    return (text, None) if text else ("", "it was empty")
 
 
 def _cut_notice(left: int, lines: int) -> str:

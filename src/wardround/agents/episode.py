@@ -143,10 +143,12 @@ class Episode:
         schemas: Sequence[ToolSchema] | None = None,
         settings: ModelSettings | None = None,
         counted: int | None = None,
+        text_only: bool = False,
     ) -> Asked:
         """Ask the model. The caller records what it asked, except the action, which the loop records.
 
-        ``counted``: the tokens of the messages where the caller has counted them.
+        ``counted``: the tokens of the messages where the caller has counted them. ``text_only``: the tools are shown,
+        as the history uses them, and none may be called.
         """
         request = Request(
             messages=messages if isinstance(messages, tuple) else tuple(messages),
@@ -154,6 +156,7 @@ class Episode:
             settings=settings or self.settings,
             episode=self.id,
             ordinal=self.model_calls,
+            tool_choice="none" if text_only else "auto",
         )
         self.model_calls += 1
         reply = await self.model.complete(request)

@@ -20,7 +20,7 @@ from wardround.agents.episode import Asked, Episode
 from wardround.agents.reductions import cut_text
 from wardround.agents.served import served_text
 from wardround.agents.tokens import count_message
-from wardround.core import Message, ProviderError, ToolCall
+from wardround.core import Message, ProviderError, ToolCall, without_thinking
 from wardround.models.protocol import ModelSettings
 
 SELECTION_PROMPTS = ("choose", "memory/served_tool")
@@ -84,13 +84,13 @@ class CandidateSelection:
         detail: dict[str, Any] = {"turn": episode.turn, "distinct": len(distinct)}
         try:
             asked = await episode.ask(
-                (*prompt, question), schemas=(), settings=_brief(episode.settings), counted=counted
+                (*prompt, question), settings=_brief(episode.settings), counted=counted, text_only=True
             )
         except ProviderError as error:
             episode.recorder.note("choice", {**detail, "chosen": 1, "failed": str(error)})
             return distinct[0]
         episode.record(asked, "choose")
-        number = _choice(asked.reply.message.content or "", len(distinct))
+        number = _called(asked, distinct) or _choice(without_thinking(asked.reply.message.content or ""), len(distinct))
         unread = {} if number else {"unreadable": (asked.reply.message.content or "")[:200]}
         episode.recorder.note("choice", {**detail, "chosen": number or 1, **unread})
         return distinct[(number or 1) - 1]
@@ -187,6 +187,13 @@ def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
 
 def _cut_notice(left: int, lines: int) -> str:
     return f"[cut for room: {left:,} of {lines:,} lines are left]"
+
+
+def _called(asked: Asked, distinct: Sequence[Asked]) -> int | None:
+    """Return the number of the action that a reply makes instead of naming it; None if it makes none of them."""
+    if not asked.reply.message.tool_calls:
+        return None
+    return next((place for place, one in enumerate(distinct, start=1) if _identity(one) == _identity(asked)), None)
 
 
 def _choice(text: str, most: int) -> int | None:

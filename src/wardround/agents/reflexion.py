@@ -12,6 +12,8 @@ from wardround.agents.episode import Ending, Episode
 
 REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried")
 _CRITIQUE_SHARE = 0.15
+_CRITIQUES_SHARE = 0.3
+"""The most of the actor's room that one critique and all of them together may take: nothing removes them from there."""
 
 
 class SelfCritique(Hooks):
@@ -29,11 +31,13 @@ class SelfCritique(Hooks):
         critic.show(episode.history.blocks[self._start :])
         self._start = len(episode.history.blocks)
         instruction = prompt_text("criticise", answer=ending.answer, finish=ending.finish)
-        limit = int(episode.room() * _CRITIQUE_SHARE)
+        limit = int(episode.room() * min(_CRITIQUE_SHARE, _CRITIQUES_SHARE / (self._trials - 1)))
         written = await critic.ask(instruction, purpose="reflect", limit_tokens=limit)
         if written.problem is not None:
             episode.recorder.note("trial", {"turn": episode.turn, "skipped": written.problem})
             return False
+        if written.cut:
+            episode.recorder.note("critique", {"turn": episode.turn, "trial": episode.trial, "cut": True})
         trial = episode.trial
         episode.new_trial()
         episode.pin(prompt_text("critique_carried", trial=trial, text=written.text))

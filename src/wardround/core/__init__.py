@@ -19,6 +19,7 @@ from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
 from wardround.core.question import LabelKind, Question
 from wardround.core.sqlite_files import must_be_complete
+from wardround.core.thinking import without_thinking
 from wardround.core.time import (
     END_OF_DAY,
     end_of_day,
@@ -67,4 +68,5 @@ __all__ = [
     "row_id",
     "silent",
     "to_microseconds",
+    "without_thinking",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from wardround.core import FormatError, Message, PromptFile, UserError, estimate_tokens, load_prompt
+from wardround.core import FormatError, Message, PromptFile, UserError, estimate_tokens, load_prompt, without_thinking
 from wardround.log import ToolRecord
 from wardround.memory.experience import Experience, Kind, Provenance
 from wardround.memory.material import Count, Material, reduced_trajectory
@@ -117,7 +117,7 @@ async def judge_success(asker: Asker, material: Material, *, room: Room = Room()
     """Ask whether an answer is likely right, without the right answer; None when the reply holds no verdict."""
     text = _filled(asker, material, _prompt("judge"), room, {})
     reply = await asker.ask([Message(role="user", content=text)], purpose="judge")
-    verdicts = _VERDICT.findall(reply.message.content or "")
+    verdicts = _VERDICT.findall(without_thinking(reply.message.content or ""))
     if not verdicts:
         asker.note("judge_unreadable", {"reply": (reply.message.content or "")[:200]})
         return None

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.core import FormatError, load_prompt
+from wardround.core import FormatError, load_prompt, without_thinking
 from wardround.models import read_value
 
 MAXIMUM_ITEMS = 10
 _LONGEST = {"title": 200, "description": 600, "content": 2_000}
 _LONGEST_TEXT = 200_000
 _LISTS = ("items", "memory_items", "experiences", "memories")
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
 _DRESS = r"[ \t>#*_`\-•]*"
 _FIELD = re.compile(
@@ -50,7 +49,7 @@ def parse_experiences(text: str, *, maximum: int = MAXIMUM_ITEMS) -> ParsedItems
 
     Raises FormatError, with the correction to send, when there is no usable item.
     """
-    plain = _THINKING.sub("", text[:_LONGEST_TEXT]).strip()
+    plain = without_thinking(text[:_LONGEST_TEXT]).strip()
     if _NONE.fullmatch(plain):
         return ParsedItems(items=())
     drafts = _from_json(plain) or list(_from_markdown(plain.splitlines()))

@@ -42,7 +42,8 @@ class Request:
     """One call. ``episode`` and ``ordinal`` (0, 1, ...) say whose and which call it is; they are not sent.
 
     ``response_schema`` is a JSON schema that the reply's text should follow; an endpoint that offers no structured
-    output ignores it (``complete_structured`` copes with either).
+    output ignores it (``complete_structured`` copes with either). ``tool_choice`` none shows the tools, which the
+    history calls, and asks for text (the prompt's start stays as it was); an endpoint may ignore that too.
     """
 
     messages: tuple[Message, ...]
@@ -51,6 +52,7 @@ class Request:
     episode: str = ""
     ordinal: int = 0
     response_schema: Mapping[str, Any] | None = None
+    tool_choice: Literal["auto", "none"] = "auto"
 
     def digest(self, identity: str, *, path: bytes | None = None) -> str:
         """Hex hash of what is asked of whom: model identity, messages, tools, settings. The replay key's first part.
@@ -66,6 +68,8 @@ class Request:
         hasher.update(_settings_json(self.settings))
         if self.response_schema is not None:
             hasher.update(canonical_json(self.response_schema))
+        if self.tool_choice != "auto":
+            hasher.update(canonical_json({"tool_choice": self.tool_choice}))
         return hasher.hexdigest()
 
 

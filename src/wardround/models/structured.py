@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wardround.core import FormatError, Message, load_prompt
+from wardround.core import FormatError, Message, load_prompt, without_thinking
 from wardround.models.protocol import Model, Reply, Request
 from wardround.models.schema import violation
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 _MOST_OPENINGS = 500
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
@@ -52,7 +51,7 @@ def read_value(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
     Thinking, prose around, code fences and trailing commas are forgiven; a value that breaks the schema is not.
     """
     problem: str | None = None
-    for candidate in _candidates(_THINKING.sub("", text).strip()):
+    for candidate in _candidates(without_thinking(text).strip()):
         value, found = _load(candidate)
         if not found:
             continue

@@ -1,15 +1,17 @@
 """The chat-completions wire: a request to bytes, bytes to a reply. No network here.
 
-Messages go out as the bytes they were encoded to once. Replies are read as endpoints really send them: null or
-part-wise content, arguments as objects, the old ``function_call``, missing ids and usage.
+Messages go out as the bytes they were encoded to once; user messages in a row go out as one, because some chat
+templates refuse two. Replies are read as endpoints really send them: null or part-wise content, arguments as objects,
+the old ``function_call``, missing ids and usage.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from wardround.core import Message, ToolCall, Usage
@@ -67,14 +69,26 @@ def encode_request(
     if "max_completion_tokens" in extra:
         del fields["max_tokens"]
     fields |= extra
-    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, request.messages)), b"]"]
+    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, joined(request.messages))), b"]"]
     if request.tools:
         parts += [b',"tools":[', b",".join(tool.wire for tool in request.tools), b"]"]
+        if request.tool_choice != "auto":
+            parts += [b',"tool_choice":', _json(request.tool_choice)]
     for name, value in fields.items():
         if value is not None:
             parts += [b",", _json(name), b":", _json(value)]
     parts.append(b"}")
     return b"".join(parts)
+
+
+def joined(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield the messages with user messages in a row made one, a blank line between them."""
+    for role, group in groupby(messages, key=lambda message: message.role):
+        run = list(group)
+        if role != "user" or len(run) == 1:
+            yield from run
+        else:
+            yield Message(role="user", content="\n\n".join(message.content or "" for message in run))
 
 
 def sendable(message: Message) -> bytes:

@@ -12,6 +12,8 @@ _STEP = re.compile(r"\bStep (\d+) of \d+\b")
 _NOW = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?)\b")
 _SPACE = re.compile(r"\b([a-z_]+_candidates)\b")
 _JOB = re.compile(r"\AYour task now: (\w+)")
+_TURN = re.compile(r"\A\[turn \d+\]\n")
+_WRITTEN = re.compile(r"^\[call\] (\w+)\((.*)\)\n\[result\]\n", re.MULTILINE)
 _CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|$)")
 
 
@@ -48,7 +50,7 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
     opening = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     question = messages[opening].content or "" if messages else ""
     later = messages[opening + 1 :]
-    spoken = [message.content or "" for message in later if message.role in ("assistant", "user")]
+    spoken = [_said(message) for message in later if message.role in ("assistant", "user")]
     steps = [int(step) for text in spoken for step in _STEP.findall(text)]
     now, space = _NOW.search(question), _SPACE.search(question)
     return Conversation(
@@ -61,7 +63,20 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
     )
 
 
+def _said(message: Message) -> str:
+    """Return what was said in a message; of a turn in a transcript, what stands before its calls."""
+    text = message.content or ""
+    return text.partition("\n[call] ")[0] if _TURN.match(text) else text
+
+
 def _newest_results(messages: tuple[Message, ...]) -> tuple[Result, ...]:
+    written = [message.content or "" for message in messages if _TURN.match(message.content or "")]
+    if written:
+        _, *parts = _WRITTEN.split(written[-1])
+        turn = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        return tuple(
+            read_result(ToolCall(id="", name=name, arguments=given), text.strip("\n")) for name, given, text in turn
+        )
     last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=-1)
     if last < 0:
         return ()

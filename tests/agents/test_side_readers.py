@@ -1,0 +1,88 @@
+"""Whoever reads beside the actor (summariser, critic, chooser): what servers accept, what replies hold, what is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from doubles import ListRecorder, PaperChart, play
+from memory_charts import chart_of, filled_memory
+
+from wardround.agents import AgentSettings, Limits, Memory, get_agent, list_agents
+from wardround.models import Request, ScriptedModel, call, say
+from wardround.models.scripted import Line
+from wardround.records import Store
+
+SETTINGS = AgentSettings(window=2, final_summary=True)
+
+
+@pytest.fixture(scope="module")
+def memory(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    return filled_memory(synthetic_store, tmp_path_factory.mktemp("bank") / "bank.sqlite")
+
+
+def speaking(request: Request) -> Line:
+    if request.tool_choice == "none":
+        return say("Choice: 2")
+    if not request.tools:
+        return say(f"Written at call {request.ordinal}.")
+    if len(request.tools) == 1:
+        return call("finish", response=["x"])
+    return call("get_rows", table_name=f"t{request.ordinal}")
+
+
+@pytest.mark.parametrize("name", ["react", "reflexion", "resum", "retrosum-evolved", "reasoningbank", "reflectool-cs"])
+def test_no_request_shows_tool_calls_without_tools(name: str, memory: Memory, synthetic_store: Store) -> None:
+    """Endpoints in front of Anthropic's and Amazon's protocols answer 400 to that."""
+    assert name in {method.name for method in list_agents()}
+    environment = PaperChart()
+    environment.chart = chart_of(synthetic_store)  # type: ignore[attr-defined]
+    model = ScriptedModel(speaking)
+    play(model, agent=get_agent(name, SETTINGS, memory=memory), environment=environment, limits=Limits(turns=5))
+    for request in model.requests:
+        called = any(message.tool_calls or message.role == "tool" for message in request.messages)
+        assert request.tools or not called
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>S9</think><summary>S1 kept</summary>",
+        "S9 was thought by a template that opens the tag itself.</think>\n<summary>S1 kept</summary>",
+        "Here is the summary:\n<summary>\nS1 kept\n</summary>\nS9: shall I go on?",
+        "<summary>S1 kept",
+        "S1 kept",
+    ],
+)
+def test_a_summary_is_what_stands_between_its_tags(reply: str) -> None:
+    script = [call("get_rows", table_name="a"), say(reply), call("finish", response=["x"])]
+    model, recorder = ScriptedModel(script), ListRecorder()
+    play(model, agent=get_agent("retrosum", AgentSettings(window=1)), recorder=recorder)
+    carried = model.requests[2].messages[-1].content or ""
+    assert "\n\nS1 kept\n\n" in carried
+    assert "S9" not in carried
+    assert "summary>" not in carried
+
+
+def test_many_long_critiques_leave_room_for_the_trials() -> None:
+    """Critiques are pinned: together they must not fill the window, or the answer there is would be lost."""
+
+    def wordy(request: Request) -> Line:
+        if not request.tools:
+            return say("Look again. " * 4000)
+        return call("finish", response=[f"x{request.ordinal}"])
+
+    recorder = ListRecorder()
+    agent = get_agent("reflexion", AgentSettings(trials=12))
+    limits = Limits(context_tokens=8000, reply_tokens=1000)
+    outcome = play(ScriptedModel(wordy), agent=agent, recorder=recorder, limits=limits)
+    assert (outcome.finish, outcome.answer) == ("finish", ("x22",))
+    assert [note["cut"] for note in recorder.of("critique")] == [True] * 11, "what was cut is noted"
+
+
+def test_what_was_said_beside_a_critique_that_is_cut_off_is_noted_too() -> None:
+    short = replace(say("Look at b."), finish_reason="length")
+    script = [call("finish", response=["x"]), short, call("finish", response=["y"])]
+    recorder = ListRecorder()
+    assert play(ScriptedModel(script), agent=get_agent("reflexion"), recorder=recorder).answer == ("y",)
+    assert len(recorder.of("critique")) == 1
