@@ -1,0 +1,133 @@
+"""Rows of people and of where they were: Patient, Encounter."""
+
+from __future__ import annotations
+
+from wardround.records.fhir.context import Reading, Row, Rows
+from wardround.records.fhir.files import Json
+from wardround.records.fhir.values import (
+    Concept,
+    coding,
+    concept,
+    day,
+    label,
+    labels,
+    moment,
+    number,
+    part,
+    parts,
+    text,
+)
+
+_US_CORE = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-"
+_HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
+
+
+def patient(reading: Reading) -> Rows:
+    """One row. Names, addresses and telephone numbers are not taken over."""
+    body = reading.resource
+    if body.get("deceasedBoolean") and not body.get("deceasedDateTime"):
+        reading.flat.leave_out("Patient known to be dead without a date")
+    languages = [label(item, "language") for item in parts(body, "communication")]
+    yield (
+        "patients",
+        {
+            "subject_id": reading.flat.subjects.number(reading.key),
+            "patient_id": reading.key,
+            "identifier": _identifier(body),
+            "gender": text(body, "gender"),
+            "birth_date": day(body, "birthDate"),
+            "deceased_time": moment(body, "deceasedDateTime"),
+            "race": _us_core(body, "race"),
+            "ethnicity": _us_core(body, "ethnicity"),
+            "birth_sex": _us_core(body, "birthsex"),
+            "marital_status": label(body, "maritalStatus"),
+            "language": next((each for each in languages if each), None),
+        },
+    )
+
+
+def _identifier(body: Json) -> str | None:
+    """Return the medical record number, else the usual or first identifier of the resource."""
+    found = parts(body, "identifier")
+    kinds = [{code for _, code in concept(part(item, "type")).codes} for item in found]
+    order = sorted(range(len(found)), key=lambda place: ("MR" not in kinds[place], found[place].get("use") != "usual"))
+    return next((value for place in order if (value := text(found[place], "value"))), None)
+
+
+def _us_core(body: Json, name: str) -> str | None:
+    for extension in parts(body, "extension"):
+        if extension.get("url") == f"{_US_CORE}{name}":
+            inner = {part.get("url"): part for part in parts(extension, "extension")}
+            words = text(inner.get("text", {}), "valueString")
+            category = next((coding(part(item, "valueCoding")).label for item in inner.values()), None)
+            return words or category or text(extension, "valueCode")
+    return None
+
+
+def encounter(reading: Reading) -> Rows:
+    """One row, one per location, and one per diagnosis."""
+    body, about = reading.resource, reading.about()
+    if about is None:
+        return
+    period, stay = part(body, "period"), part(body, "hospitalization")
+    history = [moment(part(item, "period"), "start") for item in parts(body, "classHistory")]
+    kind = coding(part(body, "class"))
+    start, end = moment(period, "start"), moment(period, "end")
+    row = about | {
+        "encounter_id": reading.key,
+        "identifier": _identifier(body),
+        "start_time": start,
+        "end_time": end,
+        "class_since": max((each for each in history if each), default=None),
+        "code_system": kind.system,
+        "class_code": kind.code,
+        "class": kind.label,
+        "type": labels(body, "type"),
+        "priority": label(body, "priority"),
+        "service_type": label(body, "serviceType"),
+        "reason": labels(body, "reasonCode"),
+        "admit_source": label(stay, "admitSource"),
+        "discharge_disposition": label(stay, "dischargeDisposition"),
+        "length_hours": _hours(part(body, "length")),
+        "status": text(body, "status"),
+        "provider": reading.organization(part(body, "serviceProvider")),
+        "part_of": reading.id_of(part(body, "partOf")),
+    }
+    yield "encounters", row
+    for item in parts(body, "location"):
+        yield "encounter_locations", about | {"encounter_id": reading.key} | _location(reading, item)
+    for rank, item in enumerate(parts(body, "diagnosis"), 1):
+        yield (
+            "encounter_diagnoses",
+            about
+            | {
+                "encounter_id": reading.key,
+                "condition_id": reading.id_of(part(item, "condition")),
+                "diagnosis": text(part(item, "condition"), "display"),
+                "rank": int(number(item, "rank") or rank),
+                "use": label(item, "use"),
+            },
+        )
+
+
+def _location(reading: Reading, item: Json) -> Row:
+    name, kind = reading.place(part(item, "location"))
+    period = part(item, "period")
+    return {
+        "location_id": reading.id_of(part(item, "location")),
+        "location": name,
+        "physical_type": label(item, "physicalType") or kind,
+        "start_time": moment(period, "start"),
+        "end_time": moment(period, "end"),
+    }
+
+
+def _hours(length: Json) -> float | None:
+    value = number(length, "value")
+    factor = _HOURS.get(text(length, "code") or text(length, "unit") or "")
+    return None if value is None or factor is None else value * factor
+
+
+def is_refuted(status: Concept) -> bool:
+    """Whether a verification status says that the thing is not so."""
+    return any(code in ("refuted", "entered-in-error") for _, code in status.codes)
