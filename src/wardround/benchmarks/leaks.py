@@ -29,6 +29,8 @@ class Leak:
 def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
     """Return every leak of every sample: none, if the benchmark is sound.
 
+    A task with classes is checked for the rows and cells that its samples say hold the answer; the rest is for labels
+    that are tables' rows.
     Checked on the chart that an agent would get: the label's rows are not there, nor are their twins in other tables,
     and the question comes before the event (procedures of a day are asked at its start). Under ``known_at`` the label's
     table also shows no row of the event's time or later; the published clocks make no such promise.
@@ -38,6 +40,9 @@ def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
 
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
     chart = store.chart(sample.subject_id, sample.prediction_time, policy=policy)
+    if get_task(sample.task).classes:
+        yield from _class_leaks(sample, chart)
+        return
     table = get_task(sample.task).table
     hidden = set(sample.facts["row_ids"])
     if not hidden:
@@ -52,6 +57,21 @@ def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
         yield Leak(sample=sample.id, what=f"{late} rows of {table} at or after the event are on the chart")
     if event_time <= sample.prediction_time and sample.task != "procedures":
         yield Leak(sample=sample.id, what="the question comes after the event")
+
+
+def _class_leaks(sample: Sample, chart: Chart) -> Iterator[Leak]:
+    """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
+    if sample.facts["event_time"] is not None and parse_time(sample.facts["event_time"]) <= sample.prediction_time:
+        yield Leak(sample=sample.id, what="the question comes after the event")
+    for hidden in sample.facts["row_ids"]:
+        if hidden in _row_ids(chart, hidden.partition(":")[0]):
+            yield Leak(sample=sample.id, what=f"row {hidden} of its label is on the chart")
+    for hidden, columns in sample.facts.get("late_cells", {}).items():
+        batch = chart.table(hidden.partition(":")[0]).batch
+        places = [place for place, shown in enumerate(batch.column("row_id").to_pylist()) if shown == hidden]
+        for column in set(columns) & set(batch.schema.names):
+            if any(batch.column(column)[place].as_py() is not None for place in places):
+                yield Leak(sample=sample.id, what=f"{column} of row {hidden} is on the chart")
 
 
 def _row_ids(chart: Chart, table: str) -> set[str]:

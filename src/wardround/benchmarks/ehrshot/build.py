@@ -243,7 +243,7 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
     answer = _answer(task)
     for place in drawn.tolist():
         subject, asked = int(questions.subjects[place]), int(questions.predictions[place])
-        row, event = int(questions.rows[place]), int(questions.events[place])
+        row, event, stay = (int(column[place]) for column in (questions.rows, questions.events, questions.stays))
         table = questions.tables[int(questions.table_of[place])]
         moment = from_microseconds(asked)
         seen[subject, asked] += 1
@@ -259,16 +259,20 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
                 stratum="any",
                 facts={
                     "event_time": None if event == NO_TIME else format_time(from_microseconds(event)),
-                    "row_ids": [] if row < 0 else [ids.of(subject, table, row)],
-                    **_stay_fact(recipe, int(questions.stays[place])),
+                    **_where_the_answer_is(recipe, task, [] if row < 0 else [ids.of(subject, table, row)]),
+                    **({"stay": ids.of(subject, recipe.places.stays.table, stay)} if stay >= 0 else {}),
                 },
             )
         )
     return made
 
 
-def _stay_fact(recipe: _Recipe, stay: int) -> dict[str, int]:
-    return {} if stay < 0 else {"stay": stay}
+def _where_the_answer_is(recipe: _Recipe, task: Task, row_ids: list[str]) -> dict[str, Any]:
+    """Rows that no chart may show when the question is asked; where a stay is one row, the cells that tell its end."""
+    stays = recipe.places.stays
+    if task.name == "guo_los" and stays.start is not None:
+        return {"row_ids": [], "late_cells": {row_id: list(stays.ends) for row_id in row_ids}}
+    return {"row_ids": row_ids}
 
 
 def _answer(task: Task) -> Callable[[int], tuple[str, ...]]:

@@ -40,8 +40,8 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Questions of one subject: when asked, which class, when the answer happened (NO_TIME: it did not), the stay they
-    are about (-1: none) and the place of the row that gives the answer (-1: none)."""
+    """Questions of one subject: when asked, which class, when the answer happened (NO_TIME: it did not), the places of
+    the row of the stay they are about and of the row that gives the answer (-1: none)."""
 
     predictions: Ints
     values: Ints
@@ -74,7 +74,7 @@ def long_stays(stays: Spans, dropped: Counter[str]) -> Asked:
             dropped[reason] += 1
             continue
         long = end - start >= LONG_STAY_DAYS * DAY
-        questions.append((end_of_day(start), int(long), end, place, int(stays.stops[place])))
+        questions.append((end_of_day(start), int(long), end, int(stays.rows[place]), int(stays.stops[place])))
     return Asked.of(questions)
 
 
@@ -96,7 +96,7 @@ def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> Asked:
             continue
         later = np.flatnonzero(within)
         event, row = (int(icu.starts[later[0]]), int(icu.rows[later[0]])) if len(later) else (NO_TIME, -1)
-        questions.append((asked, int(len(later) > 0), event, place, row))
+        questions.append((asked, int(len(later) > 0), event, int(stays.rows[place]), row))
     return Asked.of(questions)
 
 
@@ -118,7 +118,8 @@ def readmissions(stays: Spans, death: int, dropped: Counter[str]) -> Asked:
         later = np.flatnonzero(stays.starts > asked)
         event, row = (int(stays.starts[later[0]]), int(stays.rows[later[0]])) if len(later) else (NO_TIME, -1)
         positive = len(later) > 0 and event <= asked + READMISSION_DAYS * DAY
-        questions.append((asked, int(positive), event, place, row) if positive else (asked, 0, NO_TIME, place, -1))
+        stay = int(stays.rows[place])
+        questions.append((asked, 1, event, stay, row) if positive else (asked, 0, NO_TIME, stay, -1))
     return Asked.of(questions)
 
 
@@ -139,7 +140,8 @@ def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Count
             dropped[reason] += 1
             continue
         positive = first != NO_TIME and asked + DAY <= first <= asked + DIAGNOSIS_DAYS * DAY
-        questions[asked] = (asked, 1, first, place, row) if positive else (asked, 0, NO_TIME, place, -1)
+        stay = int(stays.rows[place])
+        questions[asked] = (asked, 1, first, stay, row) if positive else (asked, 0, NO_TIME, stay, -1)
     return Asked.of(list(questions.values()))
 
 
