@@ -124,9 +124,9 @@ def _end_of_day(head: str, arguments: list[Rule], text: str) -> Rule:
 
 
 def _dated(head: str, arguments: list[Rule], text: str) -> Rule:
-    if len(arguments) != 1:
-        raise UserError(f"time rule {text!r}: dated takes one rule")
-    return Dated(arguments[0])
+    if len(arguments) != 2:
+        raise UserError(f"time rule {text!r}: dated takes two rules, a time and its day")
+    return Dated(*arguments)
 
 
 def _median_delay(head: str, arguments: list[Rule], text: str) -> Rule:

@@ -13,8 +13,8 @@
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r
-    dated(r)                r, but 23:59:59 of its day where r is exactly midnight: for sources in which 00:00:00 may
-                            stand for a day without a time
+    dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight, for sources in which 00:00:00 may stand
+                            for a day without a time; DAY where r is null, and not before the start of DAY
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
@@ -158,12 +158,13 @@ class EndOfDay:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A rule's time, the last second of its day where it is midnight."""
+    """A rule's time, the last second of its day where it is midnight; ``day`` stands in for it and bounds it below."""
 
     part: Rule
+    day: Rule
 
     def __str__(self) -> str:
-        return f"dated({self.part})"
+        return f"dated({self.part}, {self.day})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,11 @@ def walk(rule: Rule) -> Iterator[Rule]:
     elif isinstance(rule, Choice):
         yield from walk(rule.chosen)
         yield from walk(rule.other)
-    elif isinstance(rule, Lag | Shift | EndOfDay | Dated):
+    elif isinstance(rule, Lag | Shift | EndOfDay):
         yield from walk(rule.part)
+    elif isinstance(rule, Dated):
+        yield from walk(rule.part)
+        yield from walk(rule.day)
 
 
 class Frame(Protocol):
@@ -260,9 +264,8 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return _add(evaluate(part, frame), minutes * _MINUTE)
         case EndOfDay(part):
             return _last_second(evaluate(part, frame))
-        case Dated(part):
-            times = evaluate(part, frame)
-            return np.where(times % _DAY == 0, _last_second(times), times)
+        case Dated(part, day):
+            return _dated(evaluate(part, frame), evaluate(day, frame))
         case MedianDelay(start, end):
             delay = frame.median_delay(start, end)
             return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)
@@ -292,6 +295,12 @@ def _extreme(name: str, parts: list[Times]) -> Times:
 def _last_second(times: Times) -> Times:
     fixed = (times == NO_TIME) | (times == ALWAYS_TIME)
     return np.where(fixed, times, times // _DAY * _DAY + _LAST_SECOND)
+
+
+def _dated(times: Times, days: Times) -> Times:
+    whole = np.where(times % _DAY == 0, _last_second(times), times)
+    bounded = np.where(days == NO_TIME, whole, np.maximum(whole, days // _DAY * _DAY))
+    return np.where(times == NO_TIME, days, bounded)
 
 
 def _add(times: Times, microseconds: int) -> Times:
