@@ -5,6 +5,7 @@ from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve
 from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
+from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_report
 from wardround.runs.results import read_results, score_run
@@ -14,6 +15,7 @@ from wardround.runs.summary import Comparison, RunSummary, by_contender, compare
 __all__ = [
     "Comparison",
     "Counts",
+    "Curve",
     "EpisodeKey",
     "Evolution",
     "Point",
@@ -23,12 +25,14 @@ __all__ = [
     "WorkQueue",
     "by_contender",
     "compare",
+    "curves",
     "episode_facts",
     "episode_keys",
     "evolve",
     "execute",
     "open_environment",
     "points_of",
+    "predictor_rows",
     "read_results",
     "score_run",
     "start",

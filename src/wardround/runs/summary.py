@@ -6,28 +6,41 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from wardround.benchmarks import get_task
 from wardround.core import UserError
+from wardround.predictors import FitRow
+from wardround.runs.predictions import predictor_rows
 from wardround.scoring import (
+    ClassificationRow,
     EpisodeScore,
     PairedTest,
     SummaryRow,
     best_at_k,
+    class_answer,
+    classify,
     holm,
+    paired_macro_f1,
     paired_test_by_key,
     per_sample,
     summarise,
 )
 
+MACRO_F1 = "macro-F1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Contender minus baseline on a task, with the p-value adjusted over the tasks (Holm)."""
+    """Contender minus baseline on a task, with the p-value adjusted over the tasks (Holm).
+
+    ``metric`` is the mean set F1; of tasks with classes the accuracy, and in a row of its own the macro-F1.
+    """
 
     contender: str
     baseline: str
     task: str
     test: PairedTest
     adjusted_p: float | None
+    metric: str = "F1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +54,14 @@ class BestRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """Everything the report's tables show."""
+    """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
+    of the classical baselines."""
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
     comparisons: tuple[Comparison, ...]
+    classes: tuple[ClassificationRow, ...] = ()
+    predictors: tuple[ClassificationRow, ...] = ()
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
@@ -53,8 +69,13 @@ def contender(score: EpisodeScore | SummaryRow) -> str:
     return f"{score.agent} · {score.model}"
 
 
-def summarise_run(scores: Sequence[EpisodeScore], *, seed: int, baseline: str | None = None) -> RunSummary:
-    """Aggregate; the baseline of the paired tests is the first contender unless one is named."""
+def summarise_run(
+    scores: Sequence[EpisodeScore], *, seed: int, baseline: str | None = None, predictions: Sequence[FitRow] = ()
+) -> RunSummary:
+    """Aggregate; the baseline of the paired tests is the first contender unless one is named.
+
+    ``predictions`` are the fits of predictors that lie in the run's folder.
+    """
     groups = by_contender(scores)
     if baseline is not None and baseline not in groups:
         raise UserError(f"no contender {baseline!r}; there are {', '.join(groups)}")
@@ -66,7 +87,13 @@ def summarise_run(scores: Sequence[EpisodeScore], *, seed: int, baseline: str | 
         for row in compare(groups[first], group, names=(first, name), seed=seed)
     ]
     best = [row for name, group in groups.items() for row in _best_rows(name, group)]
-    return RunSummary(rows=summarise(scores, seed=seed), best=tuple(best), comparisons=tuple(comparisons))
+    return RunSummary(
+        rows=summarise(scores, seed=seed),
+        best=tuple(best),
+        comparisons=tuple(comparisons),
+        classes=classify(scores, seed=seed),
+        predictors=predictor_rows(predictions),
+    )
 
 
 def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
@@ -81,17 +108,41 @@ def compare(
     first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, names: tuple[str, str], seed: int
 ) -> list[Comparison]:
     """Compare two contenders task by task on the samples both have; epochs of a sample are averaged."""
-    tests: dict[str, PairedTest] = {}
+    tests: dict[str, dict[str, PairedTest]] = {}
     subjects = {score.sample: score.subject_id for score in (*first, *second)}
     for task in sorted({score.task for score in first} & {score.task for score in second}):
-        a, b = (per_sample([score for score in group if score.task == task]) for group in (first, second))
+        groups = [[score for score in group if score.task == task] for group in (first, second)]
+        a, b = (per_sample(group) for group in groups)
         if a.keys() & b.keys():
-            tests[task] = paired_test_by_key(a, b, subjects, seed=seed)
-    adjusted = holm({task: test.p_value for task, test in tests.items() if test.p_value is not None})
+            single = get_task(task).classes and not get_task(task).several
+            tests.setdefault("accuracy" if single else "F1", {})[task] = paired_test_by_key(a, b, subjects, seed=seed)
+            if get_task(task).classes:
+                tests.setdefault(MACRO_F1, {})[task] = _macro_test(task, *groups, seed=seed)
     return [
-        Comparison(contender=names[1], baseline=names[0], task=task, test=test, adjusted_p=adjusted.get(task))
-        for task, test in tests.items()
+        Comparison(contender=names[1], baseline=names[0], task=task, test=test, adjusted_p=adjusted, metric=metric)
+        for metric, by_task in tests.items()
+        for task, test, adjusted in _adjusted(by_task)
     ]
+
+
+def _adjusted(tests: Mapping[str, PairedTest]) -> list[tuple[str, PairedTest, float | None]]:
+    values = holm({task: test.p_value for task, test in tests.items() if test.p_value is not None})
+    return [(task, test, values.get(task)) for task, test in tests.items()]
+
+
+def _macro_test(task: str, first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, seed: int) -> PairedTest:
+    """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
+    answers = [{f"{score.sample} {score.epoch}": class_answer(score) for score in group} for group in (first, second)]
+    both = {f"{score.sample} {score.epoch}": score for score in (*first, *second)}
+    return paired_macro_f1(
+        answers[0],
+        answers[1],
+        {key: score.target for key, score in both.items()},
+        {key: score.subject_id for key, score in both.items()},
+        classes=get_task(task).label_values,
+        several=get_task(task).several,
+        seed=seed,
+    )
 
 
 def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:

@@ -1,0 +1,131 @@
+"""Tables of answers that are classes: one row per agent, model and task, as data and as plain text.
+
+The layout is that of EHR-RAG's tables 1 and 2: accuracy, macro-F1, F1 of every class; scores where there are any. A
+repeated epoch is an answer of its own; intervals draw patients, so that repeating adds no certainty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wardround.benchmarks import get_task
+from wardround.scoring.bootstrap import Interval
+from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics
+from wardround.scoring.draws import RESAMPLES, PatientDraws
+from wardround.scoring.episodes import EpisodeScore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassificationRow:
+    """One agent with one model, or one predictor with what it was fitted on, on one task.
+
+    ``class_names`` say what the classes mean, by value. ``scores`` is None where only answers were given.
+    """
+
+    agent: str
+    model: str
+    task: str
+    class_names: Mapping[str, str]
+    episodes: int
+    metrics: ClassMetrics
+    scores: ScoreMetrics | None = None
+
+    @property
+    def name(self) -> str:
+        """Who answered."""
+        return f"{self.agent} · {self.model}" if self.model else self.agent
+
+
+def class_answer(score: EpisodeScore) -> tuple[str, ...] | None:
+    """Return an episode's answer as label values: a class may be answered by its value or by its meaning."""
+    if score.answer is None:
+        return None
+    labels = get_task(score.task).class_labels
+    return tuple(dict.fromkeys(labels.resolve(text) or text for text in score.answer))
+
+
+def classify(
+    scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = RESAMPLES
+) -> tuple[ClassificationRow, ...]:
+    """Return a row per task, agent and model of the episodes whose task has classes, in order of first appearance."""
+    groups: dict[tuple[str, str, str], list[EpisodeScore]] = {}
+    for score in scores:
+        if score.target and get_task(score.task).classes:
+            groups.setdefault((score.task, score.agent, score.model), []).append(score)
+    order = {key: place for place, key in enumerate(groups)}
+    keys = sorted(groups, key=lambda key: (key[0], order[key]))
+    return tuple(_row(key, groups[key], seed, resamples) for key in keys)
+
+
+def render_classes(rows: Sequence[ClassificationRow]) -> str:
+    """Return the rows as an aligned plain-text table, a block per task with its own classes."""
+    blocks = []
+    for task in dict.fromkeys(row.task for row in rows):
+        members = [row for row in rows if row.task == task]
+        blocks.append(_block(task, members))
+    return "\n\n".join(blocks)
+
+
+def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> ClassificationRow:
+    name, agent, model = key
+    task = get_task(name)
+    draws = PatientDraws.of([score.subject_id for score in scores], seed=seed, resamples=resamples)
+    metrics = class_metrics(
+        [score.target for score in scores],
+        [class_answer(score) for score in scores],
+        draws,
+        classes=task.label_values,
+        several=task.several,
+    )
+    return ClassificationRow(
+        agent=agent,
+        model=model,
+        task=name,
+        class_names=dict(task.classes),
+        episodes=len(scores),
+        metrics=metrics,
+    )
+
+
+def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
+    names = rows[0].class_names
+    with_scores = any(row.scores is not None for row in rows)
+    header = ["", "n", "patients", "accuracy", "macro-F1", "95 % interval"]
+    header += [f"F1 {name}" for name in names.values()] + ["no answer"]
+    header += ["AUROC", "AUPRC", "Brier"] if with_scores else []
+    lines = [header, *(_cells(row, with_scores=with_scores) for row in rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
+    text = [
+        "  ".join(_put(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
+        for line in lines
+    ]
+    return "\n".join(
+        [task, *(line.rstrip() for line in (text[0], "  ".join("-" * width for width in widths), *text[1:]))]
+    )
+
+
+def _put(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def _cells(row: ClassificationRow, *, with_scores: bool) -> list[str]:
+    found, scores = row.metrics, row.scores
+    cells = [
+        row.name,
+        f"{found.n:,}",
+        f"{found.subjects:,}",
+        f"{found.accuracy.estimate:.3f}",
+        f"{found.macro_f1.estimate:.3f}",
+        _edges(found.macro_f1),
+        *(f"{found.class_f1[value].estimate:.3f}" for value in row.class_names),
+        f"{found.missing + found.outside}",
+    ]
+    if with_scores:
+        three = (None, None, None) if scores is None else (scores.auroc, scores.auprc, scores.brier)
+        cells += ["" if one is None else f"{one.estimate:.3f}" for one in three]
+    return cells
+
+
+def _edges(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}" if interval.is_telling else "few patients"
