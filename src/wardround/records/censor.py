@@ -27,29 +27,29 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
     """Policy ``known_at``: return the visible rows with late cells nulled, and their event times."""
     if stored is None:
         return layout.view(None).empty, _NO_TIMES
-    event = _clock(stored, EVENT)
-    visible = (_clock(stored, AVAILABLE) <= now) & (event <= now)
+    event = clock(stored, EVENT)
+    visible = (clock(stored, AVAILABLE) <= now) & (event <= now)
     if layout.spec.pending is not None:
-        heads = ~visible & (_clock(stored, PENDING) <= now)
+        heads = ~visible & (clock(stored, PENDING) <= now)
         if heads.any():
             return _with_pending(layout, layout.spec.pending, stored, visible, heads, event, as_of, now)
     stored, event = _select(stored, visible, event)
-    return _hand_out(layout, stored, as_of, _late_masks(layout, stored, now), ()), event
+    return hand_out(layout, stored, as_of, late_masks(layout, stored, now), ()), event
 
 
 def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
     """Policy ``published``: return the rows that the papers' clock shows, without the columns that they drop."""
-    clock = layout.spec.published
+    papers = layout.spec.published
     if stored is None:
-        return layout.view(None, clock.hide).empty, _NO_TIMES
-    event = _clock(stored, EVENT)
-    if clock.time is not None:
-        times = _clock(stored, PUBLISHED)
-        stored, event = _select(stored, times <= now if clock.operator == "<=" else times < now, event)
-    return _hand_out(layout, stored, as_of, {}, clock.hide), event
+        return layout.view(None, papers.hide).empty, _NO_TIMES
+    event = clock(stored, EVENT)
+    if papers.time is not None:
+        times = clock(stored, PUBLISHED)
+        stored, event = _select(stored, times <= now if papers.operator == "<=" else times < now, event)
+    return hand_out(layout, stored, as_of, {}, papers.hide), event
 
 
-def _clock(stored: pa.RecordBatch, name: str) -> Times:
+def clock(stored: pa.RecordBatch, name: str) -> Times:
     """Return a clock column; a late cell's own time column that the file lacks is never."""
     place = stored.schema.get_field_index(name)
     return microseconds(stored.column(place)) if place >= 0 else np.full(stored.num_rows, NO_TIME, dtype=np.int64)
@@ -65,18 +65,21 @@ def _select(stored: pa.RecordBatch, visible: Mask, event: Times) -> tuple[pa.Rec
     return stored.filter(pa.array(visible)), event[visible]
 
 
-def _late_masks(layout: TableLayout, stored: pa.RecordBatch, now: int) -> dict[str, Mask]:
-    """Return, per column, which cells are not known yet; columns that are known throughout are left out."""
+def late_masks(layout: TableLayout, stored: pa.RecordBatch, now: int | Times) -> dict[str, Mask]:
+    """Return, per column, which cells are not known yet; columns that are known throughout are left out.
+
+    ``now`` is one moment, or one for every row.
+    """
     masks: dict[str, Mask] = {}
     for group in layout.late:
-        times = _clock(stored, group.clock)
+        times = clock(stored, group.clock)
         unknown = (times > now) | (times == NO_TIME)
         if unknown.any():
             masks.update(dict.fromkeys(group.columns, unknown))
     return masks
 
 
-def _hand_out(
+def hand_out(
     layout: TableLayout,
     stored: pa.RecordBatch,
     as_of: datetime,
@@ -109,12 +112,24 @@ def _ages(layout: TableLayout, stored: pa.RecordBatch, as_of: datetime) -> Any:
 
 def age_in_years(columns: AgeColumns, stored: pa.RecordBatch, as_of: datetime) -> Any:
     """Return ages at ``as_of``; 90 stands for 90 and older, null where the record does not say."""
+    births, known, years = _births(columns, stored)
+    ages = [_age(*cells, as_of) for cells in zip(births, known, years, strict=True)]
+    return pa.array(ages, pa.int64())
+
+
+def birth_dates(columns: AgeColumns, stored: pa.RecordBatch) -> list[date | None]:
+    """Return dates of birth; of an age known in some year, the first day of the year that it points to."""
+    births, known, years = _births(columns, stored)
+    anchors = [None if age is None or year is None else year - age for age, year in zip(known, years, strict=True)]
+    return [birth or _birth(year, None, None) for birth, year in zip(births, anchors, strict=True)]
+
+
+def _births(columns: AgeColumns, stored: pa.RecordBatch) -> tuple[list[Any], list[Any], list[Any]]:
     births, known, years = (_cells(stored, name) for name in (columns.birth, columns.anchor_age, columns.anchor_year))
     if columns.birth_year is not None:
         parts = (_cells(stored, name) for name in (columns.birth_year, columns.birth_month, columns.birth_day))
         births = [whole or _birth(*cells) for whole, *cells in zip(births, *parts, strict=True)]
-    ages = [_age(*cells, as_of) for cells in zip(births, known, years, strict=True)]
-    return pa.array(ages, pa.int64())
+    return births, known, years
 
 
 def _birth(year: int | None, month: int | None, day: int | None) -> date | None:
@@ -159,14 +174,14 @@ def _with_pending(
     order = np.argsort(times, kind="stable")
     rows, times, is_pending = rows[order], times[order], order >= len(known)
     stored = stored.take(pa.array(rows))
-    hidden = _late_masks(layout, stored, now)
+    hidden = late_masks(layout, stored, now)
     if len(heads):
         for name in layout.columns:
             if name not in pending.columns:
                 hidden[name] = hidden[name] | is_pending if name in hidden else is_pending
     opaque = np.concatenate([np.zeros(len(known), dtype=np.int64), numbers])[order]
     ids = pc.if_else(pa.array(is_pending), numbered_ids(layout.spec.name, opaque), stored.column(0))
-    return _hand_out(layout, stored.set_column(0, "row_id", ids), as_of, hidden, ()), times
+    return hand_out(layout, stored.set_column(0, "row_id", ids), as_of, hidden, ()), times
 
 
 def _pending_heads(
@@ -174,7 +189,7 @@ def _pending_heads(
 ) -> tuple[npt.NDArray[np.int64], Times, npt.NDArray[np.int64]]:
     """Return, for every pending group, its first row, its time and its number, in the order of time and number."""
     group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
-    start = _clock(stored, PENDING)
+    start = clock(stored, PENDING)
     shown = set(group[visible].tolist())
     first: dict[int, int] = {}
     starts: dict[int, int] = {}

@@ -20,6 +20,7 @@ from wardround.records.rules import ALWAYS_TIME
 
 if TYPE_CHECKING:
     from wardround.records.chart import ChartTable
+    from wardround.records.spec import TableSpec
 
 CODE_PREFIX = "code prefix"
 """As a table's ``kind``: the kind of an event is the part of its code before the first ``//``, in lower case."""
@@ -219,12 +220,17 @@ def _as_text(column: Any, count: int) -> Any:
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
+def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
+    """Return the columns whose cells are said as text where a table has no code, value and text of its own."""
+    types = spec.public_columns
+    skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
+    wanted = [name for name in spec.default_columns if name in present] or list(present)
+    return [name for name in wanted if name not in skipped and types.get(name) not in ("time", "date")]
+
+
 def _cells_as_text(table: ChartTable) -> Any:
     """Say each row's cells as ``name value; name value``: keys, times and the encounter left out."""
-    spec, types = table.spec, dict(table.spec.public_columns)
-    skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
-    wanted = [name for name in spec.default_columns if name in table.columns] or list(table.columns)
-    names = [name for name in wanted if name not in skipped and types.get(name) not in ("time", "date")]
+    names = spoken_columns(table.spec, table.columns)
     columns = [table.batch.column(name).to_pylist() for name in names]
     rows = zip(*columns, strict=True) if columns else [()] * table.num_rows
     texts = (

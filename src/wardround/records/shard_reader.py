@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.records.buckets import one_batch
+
 Integers = npt.NDArray[np.int64]
 
 
@@ -36,12 +38,21 @@ class TableShard:
         return self._at(place)
 
     def _at(self, place: int) -> pa.RecordBatch:
+        return self._message(place).slice(int(self.start[place]), int(self.rows[place]))
+
+    def _message(self, place: int) -> pa.RecordBatch:
+        """Return the batch that holds a subject's rows, with those of its neighbours."""
         data = self.file.slice(int(self.offset[place]), int(self.stored[place]))
         raw = int(self.raw[place])
         if raw:
             data = pa.decompress(data, raw, "zstd")
-        batch = pa.ipc.read_record_batch(data, self.schema)
-        return batch.slice(int(self.start[place]), int(self.rows[place]))
+        return pa.ipc.read_record_batch(data, self.schema)
+
+    def whole(self) -> tuple[Integers, pa.RecordBatch]:
+        """Return all rows, subjects in order, and the subject of each row; every message is unpacked once."""
+        heads = np.flatnonzero(np.r_[True, self.offset[1:] != self.offset[:-1]])
+        batches = [self._message(int(place)) for place in heads]
+        return np.repeat(self.subjects, self.rows), one_batch(pa.Table.from_batches(batches, self.schema))
 
     def read_all(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield every subject's rows, subjects in order."""

@@ -118,6 +118,8 @@ class TableSpec:
     kind: str | None = None
     """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
     label: str | None = None
+    death: str | None = None
+    """The column that says when the person died: a death in exports."""
     value: str | None = None
     text: str | None = None
     unit: str | None = None

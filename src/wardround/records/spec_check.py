@@ -70,6 +70,7 @@ def _check_columns(table: TableSpec) -> None:
         "id_columns": table.id_columns,
         "subject": (table.subject,),
         "encounter": (table.encounter,),
+        "death": (table.death,),
         "required": table.required,
     }
     for key, names in own.items():

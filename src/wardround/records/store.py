@@ -105,6 +105,19 @@ class Store:
                 rows = _open_rows(layout, batch)
                 yield subject_id, rows if columns is None else rows.select(list(columns))
 
+    @property
+    def shard_count(self) -> int:
+        """Into how many shards the subjects are dealt."""
+        return len(self._shards)
+
+    def shard_rows(self, shard: int, table: str) -> tuple[TableLayout, npt.NDArray[np.int64], pa.RecordBatch] | None:
+        """Return a table's layout, the subject of every row and the stored rows of one shard, subjects in order.
+
+        Trusted; None if the shard has no such rows.
+        """
+        part = self._shards[shard].table(table)
+        return None if part is None else (self._layout(table), *part.whole())
+
     def dictionary(self, name: str) -> pa.Table:
         """Return a dictionary of codes. RecordError: none of that name, or its file was missing."""
         if name not in self._dictionaries:
@@ -114,7 +127,7 @@ class Store:
         return self._dictionaries[name]
 
     def splits(self) -> Mapping[int, str]:
-        """Return the split of each subject as the source itself has it (MEDS: train, tuning, held_out), if it has any."""
+        """Return the split of each subject as the source has it (MEDS: train, tuning, held_out), if any."""
         name = self.spec.splits
         if name is None or name not in self._dictionaries:
             return {}
