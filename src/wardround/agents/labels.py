@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 
 from wardround.agents.answers import parse_answer
-from wardround.core import Question
+from wardround.core import Question, without_thinking
 
-_THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+
 _MARKER = re.compile(r"\b(?:final\s+)?(?:answer|prediction|label)[\s*_`]*(?::|\bis\b|=)[\s*_`:]*", re.IGNORECASE)
 _WRAPPING = " \t*_`'\"“”‘’[](){}<>.,;:"
 _PREFIX = re.compile(r"(?:the\s+)?(?:label|class|category|option|value)\s+", re.IGNORECASE)
@@ -24,7 +24,7 @@ def read_answer(text: str | None, question: Question | None) -> tuple[str, ...] 
     """Return the answer in a text: free names for an open question, label values for any other."""
     if question is None or not question.label_values:
         return parse_answer(text)
-    spoken = _THINKING.sub(" ", text or "").strip()
+    spoken = without_thinking(text or "").strip()
     marked = [spoken[found.end() :] for found in _MARKER.finditer(spoken)]
     for said in reversed(marked):
         labels = settle(_first_line(said, several=question.several), question)

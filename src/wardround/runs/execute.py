@@ -17,8 +17,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import AgentSpec, get_agent
-from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.agents import AgentSpec, check_question, get_agent
+from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
@@ -48,6 +48,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
     bank = bank_facts(settings)
     agents = () if outside else _agents(settings, bank, store)
+    _check_questions(agents, keys, benchmark)
     if not outside:
         asyncio.run(_check(settings, store))
     facts = {**_facts(settings, store, benchmark, agents, len(keys)), "bank": bank}
@@ -119,6 +120,15 @@ async def _check(settings: RunSettings, store: Store) -> None:
 def _agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
     memory = open_memory(settings, bank, store)
     return tuple(get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents)
+
+
+def _check_questions(agents: Sequence[AgentSpec], keys: Sequence[str], benchmark: Benchmark) -> None:
+    """Raise UserError where an agent cannot be asked a task, before anything is paid for."""
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    parsed = {key.task: samples[key.sample] for key in map(EpisodeKey.parse, keys)}
+    for name, sample in parsed.items():
+        for agent in agents:
+            check_question(agent, name, question_of(get_task(name), sample))
 
 
 def _facts(

@@ -25,11 +25,13 @@ class Result:
     caption: str = ""
     rows: tuple[dict[str, str], ...] = ()
     error: str | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """What a request says. ``step`` is the last step taken, 0 before the first."""
+    """What a request says. ``step`` is the last step taken, 0 before the first; ``shown`` is what came after the
+    question from others: excerpts, summaries."""
 
     question: str
     now: str
@@ -37,6 +39,7 @@ class Conversation:
     step: int
     notes: tuple[Note, ...]
     results: tuple[Result, ...]
+    shown: str = ""
 
 
 def asked_job(messages: tuple[Message, ...]) -> str:
@@ -60,6 +63,7 @@ def read_conversation(messages: tuple[Message, ...]) -> Conversation:
         step=steps[-1] if steps else 0,
         notes=tuple(dict.fromkeys(note for text in spoken for note in read_notes(text))),
         results=_newest_results(later),
+        shown="\n".join(message.content or "" for message in later if message.role == "user"),
     )
 
 
@@ -96,10 +100,10 @@ def read_result(call: ToolCall, text: str) -> Result:
         constants = dict(_CONSTANT.findall(body[0].removeprefix("constant: ")))
         body = body[1:]
     if not body:
-        return Result(call=call, caption=lines[0])
+        return Result(call=call, caption=lines[0], text=text)
     header = body[0].split(" | ")
     rows = [constants | dict(zip(header, cells, strict=True)) for cells in _cells(body[1:], len(header))]
-    return Result(call=call, caption=lines[0], rows=tuple(rows))
+    return Result(call=call, caption=lines[0], rows=tuple(rows), text=text)
 
 
 def _cells(lines: list[str], width: int) -> list[list[str]]:

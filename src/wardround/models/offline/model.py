@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
 from wardround.models.offline.dialect import translated
+from wardround.models.offline.labelled import answer_text, job_reply, labelled_plan, labels_of
 from wardround.models.offline.notes import Known, Note
 from wardround.models.offline.plan import Step
 from wardround.models.offline.queries import Ask
@@ -19,6 +20,8 @@ from wardround.models.protocol import Reply, Request
 
 _COUNTS_KEPT = 4096
 _SHIFT = 0.04
+_ANSWER_LINE = "`Answer: `"
+"""What the system prompt of an agent without tools asks for."""
 _CRITIQUE = "The plan was followed. Follow it again from the beginning, and look every answer up before finishing."
 
 
@@ -68,14 +71,21 @@ def _reply(request: Request) -> Message:
         return Message(role="assistant", content=_CRITIQUE)
     messages = request.messages[:-1] if job else request.messages
     talk = read_conversation(messages)
-    plan = plan_for(talk.space)
+    said = job_reply(job, request.messages, talk)
+    if said is not None:
+        return said
+    labelled = bool(labels_of(talk.question))
+    plan = labelled_plan(talk.question) if labelled else plan_for(talk.space)
     offered = {schema.name for schema in request.tools}
+    if not offered and not job and _ANSWER_LINE in (request.messages[0].content or ""):
+        known = Known(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
+        return answer_text(talk) if labelled else _finish(plan, talk, known, [], offered, request)
     return _next(plan, talk, offered, request) if offered else _summary(plan, talk)
 
 
 def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -> Message:
     """Return the reply that follows from the conversation."""
-    known = Known(talk.notes, now=talk.now, space=talk.space)
+    known = Known(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
     taken = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
     fresh, again = _learn(taken, known, talk.results) if taken else ([], [])
     told = {note.line for note in talk.notes}

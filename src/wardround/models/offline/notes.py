@@ -38,12 +38,14 @@ def read_notes(text: str) -> list[Note]:
 class Known:
     """All findings so far, by kind, in the order they were made."""
 
-    def __init__(self, notes: Iterable[Note], *, now: str, space: str) -> None:
+    def __init__(self, notes: Iterable[Note], *, now: str, space: str, shown: str = "") -> None:
         self._notes: dict[str, list[Note]] = {}
         self.now = now
         """The time of the question, as the prompt gives it."""
         self.space = space
         """The candidate table the prompt names."""
+        self.shown = shown
+        """What was put before it beside the question."""
         self.add(notes)
 
     def add(self, notes: Iterable[Note]) -> None:
