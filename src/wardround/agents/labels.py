@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from wardround.agents.answers import parse_answer
 from wardround.core import Question, without_thinking
 
-
 _MARKER = re.compile(r"\b(?:final\s+)?(?:answer|prediction|label)[\s*_`]*(?::|\bis\b|=)[\s*_`:]*", re.IGNORECASE)
 _WRAPPING = " \t*_`'\"“”‘’[](){}<>.,;:"
 _PREFIX = re.compile(r"(?:the\s+)?(?:label|class|category|option|value)\s+", re.IGNORECASE)
