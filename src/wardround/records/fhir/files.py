@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,8 +33,8 @@ class Found:
     raw: str = ""
 
 
-def read_resources(file: Path, *, holding: tuple[bytes, ...] = ()) -> Iterator[Found]:
-    """Yield the resources of a file in order. ``holding``: only NDJSON lines that hold one of these are parsed.
+def read_resources(file: Path, *, holding: re.Pattern[bytes] | None = None) -> Iterator[Found]:
+    """Yield the resources of a file in order. ``holding``: only NDJSON lines in which it is found are parsed.
 
     RecordError: the file is truncated or damaged.
     """
@@ -51,9 +52,9 @@ def _open(file: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(file, "rb") if file.name.lower().endswith(".gz") else file.open("rb"))
 
 
-def _lines(file: Path, stream: IO[bytes], holding: tuple[bytes, ...]) -> Iterator[Found]:
+def _lines(file: Path, stream: IO[bytes], holding: re.Pattern[bytes] | None) -> Iterator[Found]:
     for number, line in enumerate(stream, 1):
-        if holding and not any(part in line for part in holding):
+        if holding is not None and holding.search(line) is None:
             continue
         text = line.removeprefix(b"\xef\xbb\xbf").strip()
         if text:

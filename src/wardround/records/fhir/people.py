@@ -19,6 +19,20 @@ from wardround.records.fhir.values import (
 )
 
 _US_CORE = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-"
+_CLASSES = {
+    "AMB": "ambulatory",
+    "EMER": "emergency",
+    "FLD": "field",
+    "HH": "home health",
+    "IMP": "inpatient",
+    "ACUTE": "inpatient acute",
+    "NONAC": "inpatient non-acute",
+    "OBSENC": "observation",
+    "PRENC": "pre-admission",
+    "SS": "short stay",
+    "VR": "virtual",
+}
+"""What the codes of HL7's v3-ActCode stand for, where the record does not say."""
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
@@ -81,7 +95,7 @@ def encounter(reading: Reading) -> Rows:
         "class_since": max((each for each in history if each), default=None),
         "code_system": kind.system,
         "class_code": kind.code,
-        "class": kind.label,
+        "class": _CLASSES.get(kind.code or "", kind.label) if kind.label == kind.code else kind.label,
         "type": labels(body, "type"),
         "priority": label(body, "priority"),
         "service_type": label(body, "serviceType"),

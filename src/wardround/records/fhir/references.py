@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +23,7 @@ from wardround.records.fhir.values import (
 
 NAMING_TYPES = ("Medication", "Location", "Organization")
 """Resources of no subject that other resources refer to for a name."""
-_MARKS = tuple(
-    f'"resourceType"{gap}"{name}"'.encode() for name in (*NAMING_TYPES, "Bundle") for gap in (":", ": ", " : ")
-)
+_MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Bundle)"' % "|".join(NAMING_TYPES).encode())
 
 
 @dataclass(slots=True)

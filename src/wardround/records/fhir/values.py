@@ -9,6 +9,7 @@ from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import cache, lru_cache
 from typing import Any
 
 from wardround.records.fhir.files import Json
@@ -61,7 +62,7 @@ def part(body: Json, name: str) -> Json:
 def parts(body: Json, name: str) -> list[Json]:
     """Return a repeated element; a single one where a list belongs counts as a list of one."""
     value = body.get(name)
-    if value is None:
+    if not value:
         return []
     values = value if isinstance(value, list) else [value]
     for item in values:
@@ -73,8 +74,10 @@ def parts(body: Json, name: str) -> list[Json]:
 def text(body: Json, name: str) -> str | None:
     """Return a text, outer spaces off; None if it is empty."""
     value = body.get(name)
-    if value is None or isinstance(value, str):
-        return (value or "").strip() or None
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.strip() or None
     if isinstance(value, bool | int | float):
         return str(value).lower()
     raise Malformed(f"{name}: expected a text, found {str(value)[:80]!r}")
@@ -164,6 +167,7 @@ class Concept:
 NOTHING = Concept()
 
 
+@cache
 def system_name(url: str | None) -> str | None:
     """Return the short name of a code system."""
     if url is None:
@@ -174,13 +178,22 @@ def system_name(url: str | None) -> str | None:
 
 def concept(body: Json) -> Concept:
     """Read a CodeableConcept. The main code is the one the user chose, else the first."""
+    if not body:
+        return NOTHING
     codings = [coding for coding in parts(body, "coding") if coding.get("code") or coding.get("display")]
-    words = text(body, "text")
+    if len(codings) > 1:
+        codings.sort(key=lambda coding: coding.get("userSelected") is not True)
+    cells = tuple((text(coding, "system"), text(coding, "code"), text(coding, "display")) for coding in codings)
+    return _concept(text(body, "text"), cells)
+
+
+@lru_cache(maxsize=16_384)
+def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str | None], ...]) -> Concept:
+    """Make a concept; the same few thousand come again and again."""
     if not codings:
         return Concept(label=words) if words else NOTHING
-    codings.sort(key=lambda coding: coding.get("userSelected") is not True)
-    codes = [(system_name(text(coding, "system")), text(coding, "code")) for coding in codings]
-    label = words or next((said for coding in codings if (said := text(coding, "display"))), None)
+    codes = [(system_name(url), code) for url, code, _ in codings]
+    label = words or next((said for _, _, said in codings if said), None)
     system, code = codes[0]
     more = [f"{name}//{other}" if name else other for name, other in codes[1:] if other]
     return Concept(
@@ -199,11 +212,13 @@ def coding(body: Json) -> Concept:
 
 def label(body: Json, name: str) -> str | None:
     """Return what people call a coded element."""
-    return concept(part(body, name)).label
+    return concept(part(body, name)).label if name in body else None
 
 
 def labels(body: Json, name: str) -> str | None:
     """Return what people call the codes of a repeated element, in one text."""
+    if name not in body:
+        return None
     return joined(concept(item).label for item in parts(body, name))
 
 
@@ -219,6 +234,8 @@ def joined(texts: Iterable[str | None]) -> str | None:
 
 def notes(body: Json) -> str | None:
     """Return the annotations of a resource."""
+    if "note" not in body:
+        return None
     return joined(text(note, "text") for note in parts(body, "note"))
 
 
