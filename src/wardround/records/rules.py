@@ -13,8 +13,8 @@
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier
     end_of_day(r)           23:59:59 of the day of r
-    dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight, for sources in which 00:00:00 may stand
-                            for a day without a time; DAY where r is null, and not before the start of DAY
+    dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight (some sources write so a day without
+                            a time); DAY where r is null, and not before the start of DAY
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
