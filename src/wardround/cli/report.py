@@ -9,8 +9,17 @@ from pathlib import Path
 
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
-from wardround.runs import RunFolder, RunSummary, points_of, score_run, summarise_run, write_report
-from wardround.scoring import render_table
+from wardround.predictors import MANIFEST, read_predictions
+from wardround.runs import (
+    RunFolder,
+    RunSummary,
+    points_of,
+    score_run,
+    summarise_run,
+    write_predictor_report,
+    write_report,
+)
+from wardround.scoring import render_classes, render_table
 
 EXAMPLES = """
   wardround report run
@@ -38,22 +47,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, print, write."""
+    if (arguments.run / MANIFEST).is_file() and not (arguments.run / "manifest.json").is_file():
+        return _report_predictors(arguments.run, as_json=arguments.json)
     folder = RunFolder.open(arguments.run)
     progress = TerminalProgress()
     results = score_run(folder, report=progress)
-    summary = summarise_run(results, seed=folder.settings.seed, baseline=arguments.baseline)
+    predictions = read_predictions(folder.path)
+    summary = summarise_run(results, seed=folder.settings.seed, baseline=arguments.baseline, predictions=predictions)
     others = [RunFolder.open(path) for path in arguments.beside]
     for other in others:
         must_match(folder, other)
     runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
     points = points_of(runs)
     episodes = not arguments.no_episodes
-    page = write_report(folder, results, summary, points=points, episodes=episodes, report=progress)
+    page = write_report(
+        folder, results, summary, points=points, predictions=predictions, episodes=episodes, report=progress
+    )
     progress.close()
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print_summary(folder, summary)
+    print(f"\nreport: {page.resolve()}")
+    return 0
+
+
+def _report_predictors(path: Path, *, as_json: bool) -> int:
+    """Report a folder that holds the fits of predictors and no run of agents."""
+    predictions = read_predictions(path)
+    summary = summarise_run((), seed=0, predictions=predictions)
+    page = write_predictor_report(path, summary, predictions)
+    if as_json:
+        print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
+        return 0
+    print(render_classes(summary.predictors))
     print(f"\nreport: {page.resolve()}")
     return 0
 
@@ -66,6 +93,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         print(assumption)
     print()
     print(render_table(summary.rows))
+    if summary.classes or summary.predictors:
+        print("\n" + render_classes((*summary.classes, *summary.predictors)) + "\n")
     for best in summary.best:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
@@ -73,5 +102,5 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
         low, high = test.difference.low, test.difference.high
         interval = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
-        difference = f"{test.difference.estimate:+.3f}{interval} F1"
+        difference = f"{test.difference.estimate:+.3f}{interval} {row.metric}"
         print(f"{row.contender} against {row.baseline}, {row.task}: {difference}, p (Holm) {p}")

@@ -7,7 +7,7 @@ from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.queue import Counts, WorkQueue
-from wardround.runs.report import write_report
+from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.summary import Comparison, RunSummary, by_contender, compare, summarise_run
@@ -37,5 +37,6 @@ __all__ = [
     "score_run",
     "start",
     "summarise_run",
+    "write_predictor_report",
     "write_report",
 ]

@@ -89,7 +89,7 @@ def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
         agents = [row for row in summary.classes if row.task == task]
         predictors = [row for row in summary.predictors if row.task == task]
         first = (agents or predictors)[0]
-        support = ", ".join(f"{first.metrics.support[value]:,} {name}" for value, name in first.class_names.items())
+        support = ", ".join(f"{first.metrics.support[value]:,} × {name}" for value, name in first.class_names.items())
         tables.append(
             ClassTable(
                 title=_title(task),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from wardround.predictors import ALL_SHOTS, FitRow
 from wardround.scoring import ClassificationRow, Interval
@@ -74,6 +75,37 @@ def curves(rows: Sequence[FitRow], value: Value) -> tuple[Curve, ...]:
         )
         for (task, view, predictor), by_k in found.items()
     )
+
+
+def predictor_notes(rows: Sequence[FitRow], manifest: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Say how the predictors were made, and what of it a reader should know before comparing."""
+    if manifest is None or not rows:
+        return ()
+    settings, features = manifest["settings"], manifest.get("features")
+    notes = []
+    if features:
+        above = f", and for {features['ancestors']:,} ancestors ({', '.join(features['hierarchy'])})"
+        events = "every event" if settings["valued_events"] else "events without a value"
+        notes.append(
+            f"Counts of {events} on {features['charts']:,} charts under {features['codes']:,} codes"
+            f"{above if features['ancestors'] else ''}; the columns of a fit are what its training samples have."
+        )
+        if features["ages_unknown"]:
+            notes.append(f"The age is unknown on {features['ages_unknown']:,} charts and taken as the mean.")
+    if any(row.predictor == "count-gbm" for row in rows):
+        notes.append(f"Boosting tried the grid {settings['gbm_grid']!r} ({_points(rows)} points).")
+    repeated = sum(any((*row.train["repeated"].values(), *row.dev["repeated"].values())) for row in rows)
+    unranked = sum(row.dev_auroc is None for row in rows)
+    stopped = sum(not row.converged for row in rows)
+    notes += [f"In {repeated:,} of {len(rows):,} fits a class was short and samples were repeated."] if repeated else []
+    notes += [f"In {unranked:,} fits dev samples could not choose a setting: defaults."] if unranked else []
+    notes += [f"{stopped:,} fits ended at the solver's limit of {settings['final_iterations']:,}."] if stopped else []
+    notes += [f"Left out: {name}, {reason}." for name, reason in manifest["left_out"].items()]
+    return tuple(notes)
+
+
+def _points(rows: Iterable[FitRow]) -> int:
+    return max((row.points for row in rows if row.predictor == "count-gbm"), default=0)
 
 
 def _table_row(row: FitRow) -> ClassificationRow:

@@ -15,10 +15,13 @@ import jinja2
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.log import LogReader
+from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
+from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.runs.folder import RunFolder, write_atomically
+from wardround.runs.predictions import predictor_notes
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, SummaryRow
+from wardround.scoring import RESAMPLES, EpisodeScore, SummaryRow
 
 
 def write_report(
@@ -27,12 +30,13 @@ def write_report(
     summary: RunSummary,
     *,
     points: Sequence[Point] = (),
+    predictions: Sequence[FitRow] = (),
     episodes: bool = True,
     report: Reporter = silent,
 ) -> Path:
     """Write ``report/index.html`` and its episode pages; return the path of the index.
 
-    ``points`` of runs that differ in a setting add a chart of the score against it.
+    ``points`` of runs that differ in a setting add a chart of the score against it, ``predictions`` the predictors.
     """
     target = folder.path / "report"
     (target / "episodes").mkdir(parents=True, exist_ok=True)
@@ -49,11 +53,38 @@ def write_report(
         contender=contender,
         matrix=_matrix(summary),
         has_pages=episodes,
+        **class_parts(folder.path, summary, predictions),
     )
     write_atomically(target / "index.html", page)
     if episodes and results:
         _write_episodes(folder, target, results, environment, report)
     return target / "index.html"
+
+
+def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
+    """Write the report of a folder in which predictors were fitted and no agent played."""
+    (path / "report").mkdir(parents=True, exist_ok=True)
+    page = (
+        _environment()
+        .get_template("predictors.html.jinja")
+        .render(manifest=read_manifest(path), fits=predictions, **class_parts(path, summary, predictions))
+    )
+    write_atomically(path / "report" / "index.html", page)
+    return path / "report" / "index.html"
+
+
+def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> dict[str, Any]:
+    """Return what the sections on classes show; empty where no task has any."""
+    with_curve = has_curve(predictions)
+    return {
+        "class_tables": class_tables(summary),
+        "ablation_tables": ablation_tables(summary),
+        "few_shot_panels": few_shot_panels(predictions, summary) if with_curve else (),
+        "auroc_panels": auroc_panels(predictions) if with_curve else (),
+        "replicates": 1 + max((row.replicate for row in predictions), default=0),
+        "resamples": RESAMPLES,
+        "predictor_notes": predictor_notes(predictions, read_manifest(path)),
+    }
 
 
 def episode_page(result: EpisodeScore) -> str:

@@ -6,7 +6,7 @@ Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, patient_bootstrap
 from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
-from wardround.scoring.draws import PatientDraws
+from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
@@ -18,6 +18,7 @@ from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 
 __all__ = [
+    "RESAMPLES",
     "ClassMetrics",
     "ClassificationRow",
     "EpisodeScore",
