@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import Reporter, UserError, silent
+from wardround.records.eicu import flatten_eicu
 from wardround.records.fhir import flatten_fhir
 from wardround.records.flat_tables import FlatTables
 from wardround.records.sources import SourceFiles, find_files
@@ -33,6 +34,7 @@ class Flattener:
 
 
 FLATTENERS: Mapping[str, Flattener] = {
+    "eicu": Flattener(function=flatten_eicu, suffixes=(".csv", ".csv.gz", ".parquet")),
     "fhir": Flattener(function=flatten_fhir, suffixes=(".ndjson", ".ndjson.gz", ".json", ".json.gz")),
 }
 _OTHER_DATA = (".csv", ".csv.gz", ".parquet", ".jsonl", ".jsonl.gz", ".xml", ".xml.gz", ".zip")

@@ -1,0 +1,271 @@
+"""eICU's raw files as the tables of its spec: offsets become times, each row gets its subject and its hospital stay.
+
+A column of type time in the spec, ``labresulttime``, is made of the raw ``labresultoffset``; ``x_number`` is the raw
+``x`` where that is a number. Three tables are made of ``patient``: ``person``, ``hospital_stay`` and ``patient``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.core import UserError, to_microseconds
+from wardround.records.arrow_types import integers, valid
+from wardround.records.eicu.stays import OLDEST, HospitalStay, UnitStay, place_stays
+from wardround.records.flat_tables import FlatTables
+from wardround.records.spec import ColumnType
+from wardround.records.table_reader import TableReader
+
+STAY = "patientunitstayid"
+HOSPITAL_STAY = "patienthealthsystemstayid"
+MADE_OF_PATIENT = ("person", "hospital_stay", "patient")
+_MINUTE = 60_000_000
+_NUMBER = "_number"
+_NO_TIME_AT_ZERO = frozenset({"drugstopoffset", "ventstartoffset", "ventendoffset"})
+_NO_TIME_AT_ZERO |= {"priorventstartoffset", "priorventendoffset"}
+"""Offsets that are 0 where nothing was recorded."""
+_NUMERIC = r"^\s*[-+]?\d+(\.\d*)?\s*$"
+_LARGEST_OFFSET = 60 * 24 * 366 * 100
+
+
+def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
+    """Write the tables of the eICU spec. UserError: there is no ``patient`` file."""
+    found: dict[str, Path] = {}
+    wanted = {name: name for name in ("patient", *flat.spec.tables, *flat.spec.dictionaries)}
+    for path in files:
+        name = wanted.get(path.name.partition(".")[0].lower())
+        if name is None or name in found or name in MADE_OF_PATIENT[:2]:
+            flat.unused_files.append(path)
+        else:
+            found[name] = path
+    if "patient" not in found:
+        raise UserError("no patient.csv or patient.csv.gz is there: without it no offset of eICU can be made a time")
+    stays = _write_patients(found["patient"], flat)
+    for name, path in found.items():
+        if name in flat.spec.dictionaries:
+            for rows in _read(path, name, flat, dict(flat.spec.dictionaries[name].columns), ()):
+                flat.write(name, rows)
+        elif name not in MADE_OF_PATIENT:
+            _write_table(name, path, flat, stays)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stays:
+    """What every other file needs of the unit stays, sorted by their number."""
+
+    units: npt.NDArray[np.int64]
+    subjects: npt.NDArray[np.int64]
+    hospital_stays: npt.NDArray[np.int64]
+    admissions: npt.NDArray[np.int64]
+
+
+def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None:
+    spec = flat.spec.tables[name]
+    made = {"subject_id", HOSPITAL_STAY}
+    raw = {_raw_name(column): kind for column, kind in spec.columns.items() if column not in made}
+    columns: dict[str, ColumnType] = {column: "int" if kind == "time" else kind for column, kind in raw.items()}
+    columns |= {column: "text" for column in columns if f"{column}{_NUMBER}" in spec.columns}
+    for rows in _read(path, name, flat, columns, [_raw_name(column) for column in spec.required]):
+        numbers = integers(rows.column(STAY).combine_chunks(), null=-1)
+        places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
+        known = stays.units[places] == numbers
+        if not known.all():
+            flat.leave_out(f"{name}: rows of stays that patient does not have", int(np.count_nonzero(~known)))
+            rows, places = rows.filter(pa.array(known)), places[known]
+        cells: dict[str, Any] = {"subject_id": stays.subjects[places], HOSPITAL_STAY: stays.hospital_stays[places]}
+        for column, kind in spec.columns.items():
+            source = _raw_name(column)
+            if column in made or source not in rows.column_names:
+                continue
+            array = rows.column(source).combine_chunks()
+            if kind == "time":
+                array = _times(array, source, stays.admissions[places])
+            elif column.endswith(_NUMBER):
+                array = _as_numbers(array)
+            cells[column] = array
+        flat.write(name, pa.table(cells))
+
+
+def _raw_name(column: str) -> str:
+    """Return the raw column that a column of the spec is made of."""
+    if column.endswith(_NUMBER):
+        return column.removesuffix(_NUMBER)
+    return f"{column.removesuffix('time')}offset" if column.endswith("time") else column
+
+
+def _times(offsets: Any, column: str, admissions: npt.NDArray[np.int64]) -> Any:
+    minutes = integers(offsets, null=0)
+    missing = ~valid(offsets) | (np.abs(minutes) > _LARGEST_OFFSET)
+    if column in _NO_TIME_AT_ZERO:
+        missing |= minutes == 0
+    times = admissions + np.where(missing, 0, minutes) * _MINUTE
+    return pa.array(times, pa.timestamp("us"), mask=missing)
+
+
+def _as_numbers(texts: Any) -> Any:
+    numeric = pc.fill_null(pc.match_substring_regex(texts, _NUMERIC), False)
+    return pc.if_else(numeric, pc.utf8_trim_whitespace(texts), None).cast(pa.float64())
+
+
+def _read(path: Path, name: str, flat: FlatTables, columns: dict[str, ColumnType], required: Sequence[str]) -> Any:
+    """Yield the rows of a raw file, broken ones set aside."""
+    is_table = name not in flat.spec.dictionaries
+    key = [STAY] if is_table else list(flat.spec.dictionaries[name].key)
+    reader = TableReader(
+        path=path,
+        name=name,
+        columns=columns,
+        required=list(dict.fromkeys([*key, *required])),
+        needed=key,
+        ignored=flat.spec.ignored,
+    )
+    for cells in reader.read():
+        for broken in cells.broken:
+            flat.set_aside(file=path, line=broken.line, reason=broken.reason, raw=broken.raw)
+        flat.read(path, cells.table.num_rows)
+        yield cells.table
+    for column in reader.counts.unknown_columns:
+        flat.leave_out(f"{name}: cells of column {column}", reader.counts.rows)
+
+
+_PATIENT: dict[str, ColumnType] = {
+    STAY: "int",
+    HOSPITAL_STAY: "int",
+    "uniquepid": "text",
+    "gender": "text",
+    "age": "text",
+    "ethnicity": "text",
+    "hospitalid": "int",
+    "wardid": "int",
+    "apacheadmissiondx": "text",
+    "admissionheight": "float",
+    "hospitaladmittime24": "text",
+    "hospitaladmitoffset": "int",
+    "hospitaladmitsource": "text",
+    "hospitaldischargeyear": "int",
+    "hospitaldischargeoffset": "int",
+    "hospitaldischargelocation": "text",
+    "hospitaldischargestatus": "text",
+    "unittype": "text",
+    "unitadmitsource": "text",
+    "unitvisitnumber": "int",
+    "unitstaytype": "text",
+    "admissionweight": "float",
+    "dischargeweight": "float",
+    "unitdischargeoffset": "int",
+    "unitdischargelocation": "text",
+    "unitdischargestatus": "text",
+}
+_NEEDED = (STAY, HOSPITAL_STAY, "uniquepid", "hospitaladmittime24", "hospitaladmitoffset", "hospitaldischargeyear")
+
+
+def _write_patients(path: Path, flat: FlatTables) -> _Stays:
+    """Write the three tables that ``patient`` holds, and return the stays that were good."""
+    raw: dict[int, dict[str, Any]] = {}
+    units: list[UnitStay] = []
+    for rows in _read(path, "patient", flat, dict(_PATIENT), _NEEDED):
+        for row in rows.to_pylist():
+            unit = _unit_stay(row)
+            if isinstance(unit, str) or unit.unit_stay in raw:
+                reason = unit if isinstance(unit, str) else f"{STAY} stands there twice"
+                flat.set_aside(file=path, line=0, reason=reason, raw=str(row))
+            else:
+                raw[unit.unit_stay] = row
+                units.append(unit)
+    if not units:
+        raise UserError(
+            f"{path}: no row of it has a person, a hospital stay, an admission time and a year of discharge"
+        )
+    placed = place_stays(units)
+    persons: set[str] = set()
+    for number, stay in sorted(placed.items(), key=lambda item: item[1].admitted):
+        first = raw[min((admitted, name) for name, admitted in stay.unit_admissions.items())[1]]
+        if stay.person not in persons:
+            persons.add(stay.person)
+            flat.add("person", _person(first, stay, flat))
+        flat.add("hospital_stay", _hospital_stay(number, first, stay, flat))
+        for name, admitted in stay.unit_admissions.items():
+            flat.add("patient", _unit_row(raw[name], stay, admitted, flat))
+    order = sorted(raw)
+    admissions = {name: to_microseconds(at) for stay in placed.values() for name, at in stay.unit_admissions.items()}
+    return _Stays(
+        units=np.array(order, np.int64),
+        subjects=np.array([flat.subjects.number(raw[name]["uniquepid"]) for name in order], np.int64),
+        hospital_stays=np.array([raw[name][HOSPITAL_STAY] for name in order], np.int64),
+        admissions=np.array([admissions[name] for name in order], np.int64),
+    )
+
+
+def _unit_stay(row: dict[str, Any]) -> UnitStay | str:
+    """Read a row of ``patient``; a text says what is wrong with it."""
+    missing = [name for name in _NEEDED if row.get(name) is None]
+    if missing:
+        return f"{missing[0]} is missing"
+    try:
+        admit_time = time.fromisoformat(row["hospitaladmittime24"])
+    except ValueError:
+        return f"hospitaladmittime24: {row['hospitaladmittime24']!r} is no time of day"
+    if not 1900 <= row["hospitaldischargeyear"] <= 2200:
+        return f"hospitaldischargeyear: {row['hospitaldischargeyear']} is no year"
+    return UnitStay(
+        unit_stay=row[STAY],
+        hospital_stay=row[HOSPITAL_STAY],
+        person=row["uniquepid"].strip(),
+        year=row["hospitaldischargeyear"],
+        hospital_admit_time=admit_time,
+        hospital_admit_offset=row["hospitaladmitoffset"],
+        hospital_discharge_offset=row.get("hospitaldischargeoffset"),
+        unit_discharge_offset=row.get("unitdischargeoffset"),
+        age=_age(row.get("age")),
+        expired="Expired" in (row.get("hospitaldischargestatus"), row.get("unitdischargestatus")),
+    )
+
+
+def _age(text: str | None) -> int | None:
+    text = (text or "").strip()
+    return OLDEST if text.startswith(">") else int(text) if text.isdecimal() else None
+
+
+def _after(admitted: datetime, minutes: int | None) -> datetime | None:
+    return None if minutes is None else admitted + timedelta(minutes=minutes)
+
+
+def _person(row: dict[str, Any], stay: HospitalStay, flat: FlatTables) -> dict[str, Any]:
+    return {
+        "subject_id": flat.subjects.number(stay.person),
+        "uniquepid": stay.person,
+        "gender": row.get("gender"),
+        "ethnicity": row.get("ethnicity"),
+        "age_at_first_stay": _age(row.get("age")),
+        "year_of_first_stay": stay.admitted.year,
+    }
+
+
+def _hospital_stay(number: int, row: dict[str, Any], stay: HospitalStay, flat: FlatTables) -> dict[str, Any]:
+    admitted = stay.unit_admissions[row[STAY]]
+    copied = ("hospitalid", "hospitaladmitsource", "hospitaldischargelocation", "hospitaldischargestatus")
+    return {
+        "subject_id": flat.subjects.number(stay.person),
+        HOSPITAL_STAY: number,
+        "hospitaladmittime": stay.admitted,
+        "hospitaldischargetime": _after(admitted, row.get("hospitaldischargeoffset")),
+        **{name: row.get(name) for name in copied},
+    }
+
+
+def _unit_row(row: dict[str, Any], stay: HospitalStay, admitted: datetime, flat: FlatTables) -> dict[str, Any]:
+    names = flat.spec.tables["patient"].columns
+    return {
+        **{name: row.get(name) for name in names if name in row},
+        "subject_id": flat.subjects.number(stay.person),
+        "unitadmittime": admitted,
+        "unitdischargetime": _after(admitted, row.get("unitdischargeoffset")),
+    }
