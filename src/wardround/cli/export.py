@@ -5,33 +5,74 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from wardround.benchmarks import Benchmark
+from wardround.benchmarks.meds_labels import write_meds_labels
 from wardround.cli.progress import TerminalProgress
 from wardround.records import Store
 from wardround.records.meds import ExportReport, ExportSettings, export_meds
+from wardround.runs.meds_predictions import write_meds_predictions
 
 EXAMPLES = """
   wardround export meds --store store --out meds
   wardround export meds --store store --out meds-plain --time event
+  wardround export meds-labels --benchmark bench --out labels
+  wardround export meds-predictions --run run --out predictions
+"""
+DATA_EXAMPLES = """
+  wardround export meds --store store --out meds
+      time says when a row was known: whoever reads "time <= prediction_time" sees what a chart shows, and no more
+  wardround export meds --store store --out meds-plain --time event
+      time says when it happened, available_at when it was known
+"""
+LABEL_EXAMPLES = """
+  wardround export meds-labels --benchmark bench --out labels
+      labels/<task>/train.parquet, tuning.parquet and held_out.parquet
+"""
+PREDICTION_EXAMPLES = """
+  wardround export meds-predictions --run run --out predictions
+      predictions/<task>/<method>.parquet, for meds-evaluation-cli predictions_path=...
+  wardround export meds-predictions --run fits --benchmark bench --out predictions
+      of a folder with predictors only
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
-    data = actions.add_parser("meds", help="write a store as a MEDS 0.4 data set", examples=EXAMPLES)
+    data = actions.add_parser("meds", help="write a store as a MEDS 0.4 data set", examples=DATA_EXAMPLES)
     data.add_argument("--store", type=Path, required=True, help="folder of the store")
     data.add_argument("--out", type=Path, required=True, help="folder of the data set to make")
     data.add_argument(
         "--time",
         choices=["known", "event"],
         default="known",
-        help="what the column time holds: when a row was known (time <= prediction_time then never leaks), or when it "
-        "happened (whoever reads that must look at available_at too)",
+        help="what the column time holds: when a row was known, or when it happened (then available_at says the other)",
+    )
+    labels = actions.add_parser(
+        "meds-labels", help="write a benchmark's targets as MEDS labels", examples=LABEL_EXAMPLES
+    )
+    labels.add_argument("--benchmark", type=Path, required=True, help="folder of the benchmark")
+    labels.add_argument("--out", type=Path, required=True, help="folder of the labels to make")
+    guesses = actions.add_parser(
+        "meds-predictions", help="write a run's answers for meds-evaluation", examples=PREDICTION_EXAMPLES
+    )
+    guesses.add_argument("--run", type=Path, required=True, help="folder of a scored run, or of fitted predictors")
+    guesses.add_argument("--out", type=Path, required=True, help="folder of the predictions to make")
+    guesses.add_argument("--benchmark", type=Path, help="folder of the benchmark, where the run does not say")
+    guesses.add_argument(
+        "--unanswered-is-no",
+        action="store_true",
+        help="count an episode without an answer as a no; else its value is null and has no accuracy",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export and print what was written and what was not."""
+    {"meds": _data, "meds-labels": _labels, "meds-predictions": _predictions}[arguments.action](arguments)
+    return 0
+
+
+def _data(arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
     store = Store.open(arguments.store)
     report = export_meds(store, arguments.out, settings=ExportSettings(time=arguments.time), report=progress)
@@ -41,7 +82,29 @@ def run(arguments: argparse.Namespace) -> int:
         print(assumption)
     if arguments.time == "event":
         print("time is when things happened: a row is known only from available_at on")
-    return 0
+
+
+def _labels(arguments: argparse.Namespace) -> None:
+    benchmark = Benchmark.open(arguments.benchmark)
+    counts = write_meds_labels(benchmark, arguments.out)
+    for name, count in counts.items():
+        print(f"{name}: {count:,} labels")
+    if benchmark.policy == "published":
+        print("the benchmark follows the papers' clocks: its prediction times do not belong to an export by known time")
+    print(f"labels: {arguments.out}")
+
+
+def _predictions(arguments: argparse.Namespace) -> None:
+    report = write_meds_predictions(
+        arguments.run, arguments.out, benchmark=arguments.benchmark, unanswered_is_no=arguments.unanswered_is_no
+    )
+    for name, count in report.rows.items():
+        missing = report.unanswered.get(name, 0)
+        what = "counted as no" if arguments.unanswered_is_no else "no value"
+        print(f"{name}: {count:,} predictions" + (f", of {missing:,} there is no answer ({what})" if missing else ""))
+    for reason, count in report.left_out.items():
+        print(f"left out {count:,}: {reason}")
+    print(f"predictions: {arguments.out}")
 
 
 def _print(report: ExportReport) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,21 +129,21 @@ def _table(columns: Sequence[Sequence[Any]], schema: Any) -> pa.Table:
 def write_labels(
     path: Path,
     subjects: Sequence[int],
-    times: Sequence[Any],
-    column: LabelColumn,
-    values: Sequence[Any],
-    extra: Mapping[str, Any] | None = None,
+    times: Sequence[datetime],
+    labels: Mapping[LabelColumn, Sequence[Any]],
+    predicted: Mapping[str, tuple[Any, Sequence[Any]]] | None = None,
 ) -> None:
-    """Write one file of labels, in order of subject and time. ``extra``: columns of predictions, name to array."""
+    """Write one file of labels by subject and time; ``predicted``: columns beside, name to Arrow type and cells."""
     fields = [
         pa.field("subject_id", pa.int64(), nullable=False),
         pa.field("prediction_time", _TIME, nullable=False),
-        pa.field(column, LABEL_TYPES[column], nullable=False),
+        *(pa.field(name, LABEL_TYPES[name], nullable=False) for name in labels),
     ]
-    arrays = [pa.array(cells, one.type) for cells, one in zip((subjects, times, values), fields, strict=True)]
-    for name, cells in (extra or {}).items():
-        fields.append(pa.field(name, cells.type))
-        arrays.append(cells)
+    cells: list[Sequence[Any]] = [subjects, times, *labels.values()]
+    for name, (kind, values) in (predicted or {}).items():
+        fields.append(pa.field(name, kind))
+        cells.append(values)
+    arrays = [pa.array(list(each), one.type) for each, one in zip(cells, fields, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table.sort_by([("subject_id", "ascending"), ("prediction_time", "ascending")]), path)

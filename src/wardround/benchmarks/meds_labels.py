@@ -1,0 +1,88 @@
+"""A benchmark's targets in MEDS label form: one folder per task, one file per split.
+
+MEDS lets data be used up to and including ``prediction_time``, which is what a chart as of that time shows. A task of
+two classes has ``boolean_value``; one of several has ``integer_value`` and ``categorical_value`` (the meaning). Labels
+that may hold at once have a folder each. An answer that is a set of names has one ``categorical_value`` row per name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.sample import SPLITS, Sample, Split
+from wardround.benchmarks.task import Task
+from wardround.core import UserError
+from wardround.records.meds import LabelColumn, write_labels
+
+MEDS_SPLITS: Mapping[Split, str] = {"train": "train", "dev": "tuning", "test": "held_out"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryQuestion:
+    """A question with yes and no for an answer: its folder, and the label values that mean yes."""
+
+    folder: str
+    positive: frozenset[str]
+
+    def holds(self, values: Sequence[str]) -> bool:
+        """Whether an answer or a target means yes."""
+        return not self.positive.isdisjoint(values)
+
+
+def binary_questions(task: Task) -> tuple[BinaryQuestion, ...]:
+    """Return the yes-or-no questions of a task with classes: its own, each of its labels, or "not the first class"."""
+    values = task.label_values
+    if task.several:
+        own = [(f"{task.name}/{folder_name(name)}", value) for value, name in task.classes[1:]]
+        return tuple(BinaryQuestion(folder=folder, positive=frozenset({value})) for folder, value in own)
+    if not values:
+        return ()
+    folder = task.name if len(values) == 2 else f"{task.name}/binary"
+    return (BinaryQuestion(folder=folder, positive=frozenset(values[1:])),)
+
+
+def folder_name(text: str) -> str:
+    """Return a text as the name of a folder or file."""
+    return "".join(letter if letter.isalnum() or letter in "-.+" else "_" for letter in text).strip("_.") or "_"
+
+
+def write_meds_labels(benchmark: Benchmark, folder: Path) -> dict[str, int]:
+    """Write the labels of every task into a new folder; return rows by folder. UserError: it holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: the folder is not empty; choose another one for the labels")
+    counts: dict[str, int] = {}
+    for task in benchmark.tasks:
+        for split in SPLITS:
+            samples = benchmark.samples(task.name, split)
+            for name, rows, labels in _files(task, samples) if samples else ():
+                path = folder / name / f"{MEDS_SPLITS[split]}.parquet"
+                subjects, times = [row.subject_id for row in rows], [row.prediction_time for row in rows]
+                write_labels(path, subjects, times, labels)
+                counts[name] = counts.get(name, 0) + len(rows)
+    return counts
+
+
+def _files(
+    task: Task, samples: Sequence[Sample]
+) -> Iterator[tuple[str, Sequence[Sample], Mapping[LabelColumn, list[Any]]]]:
+    """Yield (folder, sample of each row, label columns)."""
+    if task.several or len(task.classes) == 2:
+        for question in binary_questions(task):
+            yield question.folder, samples, {"boolean_value": [question.holds(one.target) for one in samples]}
+        return
+    if task.classes:
+        place = {value: number for number, value in enumerate(task.label_values)}
+        numbers = [place[one.target[0]] for one in samples]
+        names = [name for _, name in task.classes]
+        yield (
+            task.name,
+            samples,
+            {"integer_value": numbers, "categorical_value": [names[number] for number in numbers]},
+        )
+        return
+    rows = [(one, name) for one in samples for name in one.target]
+    yield task.name, [one for one, _ in rows], {"categorical_value": [name for _, name in rows]}
