@@ -23,7 +23,7 @@ from wardround.retrieval.event_lines import EventLines
 from wardround.retrieval.evidence_settings import ChunkTime, RetrievalSettings
 from wardround.retrieval.indicators import Indicators
 from wardround.retrieval.passages import Passage, Trajectory, chunk_bounds
-from wardround.retrieval.time_relevance import Scores, Times, combined_score, time_relevance
+from wardround.retrieval.time_relevance import Scores, Times, combined_score, stretched, time_relevance
 
 Places = npt.NDArray[np.int64]
 
@@ -110,7 +110,8 @@ class EvidenceIndex:
         chunks = self._text_chunks
         similarity = chunks.similarity(self._vector(query))
         pool = ranked(similarity)[: self.settings.candidates]
-        score = combined_score(similarity[pool], self._text_relevance[pool], alpha=self.settings.alpha)
+        likeness = similarity[pool] if self.settings.likeness == "cosine" else stretched(similarity[pool])
+        score = combined_score(likeness, self._text_relevance[pool], alpha=self.settings.alpha)
         best = ranked(score, pool)[: self.settings.final if k is None else max(k, 0)]
         found = sorted(zip(pool[best].tolist(), score[best].tolist(), strict=True))
         return tuple(chunks.passage(place, value) for place, value in found)

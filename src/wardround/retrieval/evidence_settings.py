@@ -10,6 +10,7 @@ from wardround.core import UserError
 ChunkTime = Literal["middle", "first", "last", "nearest"]
 Indicator = Literal["name", "code"]
 Embedded = Literal["lines", "names"]
+Likeness = Literal["cosine", "scaled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class RetrievalSettings:
     """Settings of retrieval. ``rounds`` and ``fine`` are for whoever asks (AIR, the model's choice of indicators).
 
     What the paper leaves open is decided here, and argued where it is used:
+    ``likeness``: eq. 3 takes the cosine as it is, or stretched over the pool to 0..1 (``time_relevance.stretched``);
     ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``evidence_index.chunk_times``);
     ``indicator``: numeric events are one indicator if they share name and unit, or code and unit (``indicators.py``);
     ``embedded``: a chunk's vector is that of its lines, or the mean of its event names' vectors (``chunk_vectors.py``);
@@ -37,6 +39,7 @@ class RetrievalSettings:
     rounds: int = 3
     top_passages: int = 10
     recent_events: int = 1000
+    likeness: Likeness = "cosine"
     chunk_time: ChunkTime = "middle"
     indicator: Indicator = "name"
     embedded: Embedded = "lines"
@@ -57,6 +60,7 @@ class RetrievalSettings:
             raise UserError(f"rounds counts retrievals, the first one too, and must be at least 1, not {self.rounds}")
         if self.line_characters < 40:
             raise UserError(f"line_characters must be at least 40, not {self.line_characters}")
-        for name, kind in (("chunk_time", ChunkTime), ("indicator", Indicator), ("embedded", Embedded)):
+        choices = {"chunk_time": ChunkTime, "indicator": Indicator, "embedded": Embedded, "likeness": Likeness}
+        for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise UserError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")

@@ -32,3 +32,15 @@ def combined_score(similarity: npt.ArrayLike, relevance: npt.ArrayLike, *, alpha
     """
     score: Scores = alpha * np.asarray(similarity, np.float64) + (1.0 - alpha) * np.asarray(relevance, np.float64)
     return score
+
+
+def stretched(similarity: Scores) -> Scores:
+    """Map the cosines of a pool to 0..1, the least like 0, the most like 1; all alike are all 0.
+
+    Eq. 3 weighs two numbers of one scale. Time runs from 0 to 1, but the cosines of one record's chunks with a query
+    may lie within a tenth of each other: then time decides alone, whatever alpha says.
+    """
+    if not len(similarity) or similarity.max() <= similarity.min():
+        return np.zeros(len(similarity))
+    scaled: Scores = (similarity - similarity.min()) / (similarity.max() - similarity.min())
+    return scaled
