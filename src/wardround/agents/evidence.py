@@ -63,7 +63,7 @@ def best_first(passages: Iterable[Passage]) -> tuple[Passage, ...]:
 
 def fit(evidence: Evidence, counter: TokenCounter, limit_tokens: int, *, tools: bool = False) -> Fitted:
     """Return evidence as a text of at most ``limit_tokens``. ``tools``: the reader may also look for itself."""
-    room = limit_tokens - _FRAME_TOKENS - MESSAGE_OVERHEAD_TOKENS
+    room = limit_tokens - _FRAME_TOKENS - counter.count("; ".join(evidence.queries)) - MESSAGE_OVERHEAD_TOKENS
     numeric = room if not evidence.passages else int(room * _NUMERIC_SHARE)
     trajectories, used = _whole(evidence.trajectories, counter, numeric)
     passages, cut = _fitting(evidence.passages, counter, room - used)

@@ -19,7 +19,7 @@ from wardround.agents.reductions import cut_text
 _SHARE = 0.8
 _THOUGHTS_SHARE = 0.1
 _QUERY = re.compile(r"^\W*(?:(?:search\s+)?query|action|search)\s*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_THOUGHT = re.compile(r"^\W*thoughts?\s*[:\-–]\s*", re.IGNORECASE)
+_THOUGHT = re.compile(r"^\W*thoughts?\s*[:\-–][\s*]*", re.IGNORECASE)
 
 
 class ReasonedSearch(Hooks):

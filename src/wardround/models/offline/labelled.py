@@ -45,7 +45,8 @@ def job_reply(job: str, messages: Sequence[Message], talk: Conversation) -> Mess
     if job == "rerank":
         return _say(_chosen(topic, asked))
     if job in ("refine", "search"):
-        query = _next_search(topic, asked)
+        first = (topic.keyword,) if topic and job == "search" else ()
+        query = _next_search((*first, *(topic.searches if topic else ())), asked)
         return _say(query if job == "refine" else f"Thought: {_thought(topic, talk)}\nQuery: {query}")
     if job == "argue":
         return _say(_thought(topic, talk))
@@ -137,9 +138,9 @@ def _chosen(topic: Topic | None, asked: str) -> str:
     return json.dumps(list(dict.fromkeys([*first, *names]))[:most], ensure_ascii=False)
 
 
-def _next_search(topic: Topic | None, asked: str) -> str:
+def _next_search(searches: Sequence[str], asked: str) -> str:
     made = {line.strip().lower() for line in _ITEM.findall(asked)}
-    left = [query for query in (topic.searches if topic else ()) if query.lower() not in made]
+    left = [query for query in searches if query.lower() not in made]
     return left[0] if left else "ENOUGH"
 
 

@@ -1,0 +1,332 @@
+"""The methods of the EHR-RAG paper, turn by turn: what was retrieved, who was shown what, and what failures do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence_doubles import ASKED, Played, Script, events, findings, job, last, shown
+from questions import ANEMIA, OPEN
+
+from retrieval.histories import Row, day
+from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
+from wardround.agents.opposing import sides
+from wardround.agents.tokens import count_message, count_schemas
+from wardround.core import Message, ProviderError, UserError
+from wardround.models import call, say
+
+METHODS = [method.name for method in list_agents("ehr-rag")]
+
+
+def test_direct_shows_the_latest_events_in_one_call_without_tools() -> None:
+    played = Played("direct", findings(), recent_events=3)
+    assert played.purposes == ["act"]
+    [request] = played.requests
+    assert events(request) == ["stroke 0", "gout 0", "burn 0"]
+    assert request.tools == ()
+    assert "one label of 0, 1" in (request.messages[0].content or "")
+    assert "Searched for" not in shown(request)
+    assert (played.outcome.answer, played.outcome.finish, played.outcome.turns) == (("1",), "text", 1)
+
+
+def test_rag_shows_the_chunks_nearest_to_the_factual_query() -> None:
+    played = Played("rag", findings(repeated=3), top_passages=3)
+    [request] = played.requests
+    assert events(request) == ["fever 0", "fever 1", "fever 2"]
+    assert "Searched for: fever." in shown(request)
+    assert played.notes("retrieval", "way", "query", "events") == [("nearest", "fever", 3)]
+
+
+def test_rule_rag_shows_the_events_of_the_commonest_codes_in_time_order() -> None:
+    rows = [Row(name=f"{word} 0", time=day(n), kind="diagnosis") for n, word in enumerate(["gout", "rash", "gout"])]
+    [request] = Played("rule-rag", rows, recent_events=2).requests
+    assert events(request) == ["gout 0", "gout 0"]
+
+
+def test_uniform_rag_draws_by_the_episode_s_seed() -> None:
+    drawn = [tuple(events(Played("uniform-rag", findings(repeated=5), seed=seed).requests[0])) for seed in (1, 1, 2, 3)]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+    assert all(len(one) == 2 for one in drawn)
+
+
+def test_ehr_rag_retrieves_for_both_sides_argues_both_and_decides_on_both() -> None:
+    script = Script(
+        rerank=say('["indicator 3", "indicator 11"]'),
+        refine=[say("rash"), say("ENOUGH"), say("Refined query: stroke"), say("gout")],
+        argue=[say("They were ill."), say("They got better.")],
+    )
+    played = Played("ehr-rag", findings(indicators=12), script)
+    expected = ["rerank", "refine", "refine", "argue_for", "refine", "refine", "argue_against", "act"]
+    assert played.purposes == expected
+    found = [events(request) for request in played.requests]
+    factual, other = ["fever 0", "rash 0"], ["cough 0", "stroke 0", "gout 0"]
+    assert found[1:4] == [["fever 0"], factual, factual]
+    assert found[4:7] == [["cough 0"], other[:2], other]
+    assert found[7] == ["fever 0", "cough 0", "rash 0", "stroke 0", "gout 0"], "eq. 7: the union, in time order"
+    for request in played.requests[1:]:
+        assert "indicator 3 (u): 5 at" in shown(request), "the numbers are shared (eq. 6)"
+        assert "indicator 4 (u)" not in shown(request)
+    assert "label is 1 (readmission)" in last(played.requests[3])
+    assert "label is 0 (no readmission)" in last(played.requests[6])
+    decision = last(played.requests[7])
+    assert "They were ill." in decision
+    assert "They got better." in decision
+    assert "both are weak, choose 0" in decision
+    assert all(request.tools == () for request in played.requests)
+    assert played.outcome.answer == ("1",)
+
+
+def test_refining_is_told_what_was_searched_and_stops_at_the_last_round() -> None:
+    script = Script(refine=[say("rash"), say("fall"), say("never asked")])
+    played = Played("ehr-rag-no-der", findings(), script)
+    assert played.purposes == ["refine", "refine", "act"]
+    assert "- fever\n" in last(played.requests[0])
+    assert "- fever\n- rash\n" in last(played.requests[1])
+    assert "At most 15 words" in last(played.requests[0])
+    assert events(played.requests[2]) == ["fever 0", "rash 0", "fall 0"]
+    asked = [("fever", 1), ("rash", 2), ("fall", 3)]
+    assert played.notes("retrieval", "query", "round") == asked
+    assert Played("ehr-rag-no-der", findings(), rounds=1).purposes == ["act"]
+
+
+LONG = "burn " + " ".join(f"word{n}" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("reply", "found", "note"),
+    [
+        (say("ENOUGH"), ["fever 0"], {"stop": "enough"}),
+        (say("**ENOUGH**"), ["fever 0"], {"stop": "enough"}),
+        (say("<think>hm</think>ENOUGH."), ["fever 0"], {"stop": "enough"}),
+        (say('"Fever."'), ["fever 0"], {"stop": "repeated", "query": "Fever"}),
+        (say(LONG), ["fever 0", "burn 0"], {"cut_from_words": 21, "query": " ".join(LONG.split()[:15])}),
+        (say("- Query: burn\nbecause it matters"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("   "), ["fever 0"], {"stop": "failed: it was empty"}),
+        (say("***"), ["fever 0"], {"stop": "failed: it held no query"}),
+        (ProviderError("down", status=503), ["fever 0"], {"stop": "failed: down"}),
+        (call("get_rows", table_name="x"), ["fever 0"], {"stop": "failed: it called a tool instead"}),
+    ],
+    ids=["enough", "bold", "thought", "repeated", "too long", "labelled", "empty", "marks", "provider", "call"],
+)
+def test_what_a_refinement_may_say(reply: Any, found: list[str], note: dict[str, Any]) -> None:
+    played = Played("ehr-rag-no-der", findings(), Script(refine=reply), rounds=2)
+    assert events(played.requests[-1]) == found
+    [noted] = played.recorder.of("query")
+    assert {name: noted[name] for name in note} == note
+    assert played.outcome.answer == ("1",)
+
+
+@pytest.mark.parametrize(
+    ("reply", "chosen", "note"),
+    [
+        (say('["indicator 9", "indicator 2"]'), ["indicator 9", "indicator 2"], {"by": "the model", "invented": 0}),
+        (say('```json\n["Indicator 9", "age"]\n```'), ["indicator 9"], {"by": "the model", "invented": 1}),
+        (say('["age", "mood"]'), None, {"by": "likeness", "invented": 2}),
+        (say("I would take the ninth. And others."), None, {"by": "likeness"}),
+        (ProviderError("down"), None, {"by": "likeness", "failed": "down"}),
+    ],
+    ids=["exact", "invented", "all invented", "prose", "provider"],
+)
+def test_the_choice_of_indicators(reply: Any, chosen: list[str] | None, note: dict[str, Any]) -> None:
+    played = Played("ehr-rag-no-der", findings(indicators=12), Script(rerank=reply), fine=3)
+    [noted] = played.recorder.of("indicators")
+    nearest = [f"indicator {n}" for n in ("0", "1", "10")]  # all alike, so by name
+    assert noted["chosen"] == (chosen or nearest)
+    assert {name: noted[name] for name in note} == note
+    assert noted["coarse"] == 12
+    text = shown(played.requests[-1])
+    assert all(f"- {name} (u): " in text for name in noted["chosen"])
+    values = [f"{int(noted['chosen'][0].split()[1]) + step} at" for step in range(2, 7)]
+    line = next(line for line in text.splitlines() if line.startswith(f"- {noted['chosen'][0]} (u)"))
+    assert [part for part in values if f" {part}" in line] == values, "the last five"
+    assert "(2 older not shown)" in line
+
+
+def test_too_many_names_are_cut_and_few_indicators_need_no_choice() -> None:
+    names = ", ".join(f'"indicator {n}"' for n in range(12))
+    played = Played("ehr-rag-no-air", findings(indicators=12), Script(rerank=say(f"[{names}]")), fine=4)
+    [noted] = played.recorder.of("indicators")
+    assert (len(noted["chosen"]), noted["too_many"]) == (4, 8)
+    assert "rerank" not in Played("ehr-rag-no-air", findings(indicators=4), fine=4).purposes
+
+
+def test_the_ablations_leave_out_their_part() -> None:
+    rows, more = findings(indicators=12), [say("rash"), say("fall"), say("stroke"), say("gout")]
+    without_ether = Played("ehr-rag-no-ether", rows, Script(refine=list(more)))
+    assert without_ether.purposes == ["refine", "refine", "argue_for", "refine", "refine", "argue_against", "act"]
+    assert set(without_ether.notes("retrieval", "way")) == {("nearest few",)}
+    assert "Measurements" not in shown(without_ether.requests[-1])
+    without_air = Played("ehr-rag-no-air", rows)
+    assert without_air.purposes == ["rerank", "argue_for", "argue_against", "act"]
+    assert events(without_air.requests[-1]) == ["fever 0", "cough 0"]
+    without_der = Played("ehr-rag-no-der", rows, Script(refine=list(more)))
+    assert without_der.purposes == ["rerank", "refine", "refine", "act"]
+    assert "case for" not in shown(without_der.requests[-1])
+    whole = Played("ehr-rag", rows, Script(refine=list(more)))
+    assert set(whole.notes("retrieval", "way")) == {("ether",)}
+
+
+def test_react_rag_reasons_writes_its_queries_and_keeps_its_thoughts() -> None:
+    steps = [
+        say("Thought: what were the skin findings?\nQuery: rash"),
+        say("**Thought:** and the joints?\n**Query:** gout"),
+        say("Thought: that will do.\nQuery: ENOUGH"),
+    ]
+    played = Played("react-rag", findings(), Script(search=steps))
+    assert played.purposes == ["search", "search", "search", "act"]
+    assert [events(request) for request in played.requests] == [
+        [],
+        ["rash 0"],
+        ["rash 0", "gout 0"],
+        ["rash 0", "gout 0"],
+    ]
+    assert "This is step 3 of at most 3" in last(played.requests[2])
+    assert "- rash\n- gout\n" in last(played.requests[2])
+    final = last(played.requests[3])
+    assert "1. what were the skin findings?\n2. and the joints?\n3. that will do." in final
+    assert played.notes("query", "query", "stop") == [("rash", None), ("gout", None), ("", "enough")]
+
+
+def test_react_rag_falls_back_to_the_task_s_query_where_it_wrote_none() -> None:
+    played = Played("react-rag", findings(), Script(search=[say("Let me think about it."), ProviderError("down")]))
+    assert played.purposes == ["search", "act"], "a call that failed has no reply to record"
+    assert events(played.requests[-1]) == ["fever 0"]
+    stops = [note.get("fallback") or note.get("stop") for note in played.recorder.of("query")]
+    assert stops == ["failed: it held no query", None, "failed: down"]
+
+
+def test_a_case_that_cannot_be_had_is_noted_and_the_decision_is_made_without_it() -> None:
+    played = Played("ehr-rag", findings(), Script(argue=[ProviderError("down"), say("They got better.")]))
+    decision = last(played.requests[-1])
+    assert "The case for 1 (readmission):\n(none was written)" in decision
+    assert "They got better." in decision
+    assert played.notes("argument", "side", "failed") == [("argue_for", "down"), ("argue_against", None)]
+    assert played.outcome.answer == ("1",)
+
+
+def test_when_the_last_call_fails_the_episode_says_so() -> None:
+    played = Played("rag", findings(), Script(act=ProviderError("down", status=503)))
+    assert (played.outcome.finish, played.outcome.answer) == ("error", None)
+    unread = Played("rag", findings(), Script(act=say("It is hard to say.")))
+    assert (unread.outcome.finish, unread.outcome.answer) == ("text", None)
+    assert unread.notes("answer", "unreadable", "labels") == [("It is hard to say.", ("0", "1"))]
+
+
+def test_a_call_of_a_tool_is_refused_where_none_is_offered() -> None:
+    played = Played("rag", findings(), Script(act=[call("get_rows", table_name="x"), say("Answer: 0")]))
+    assert played.outcome.answer == ("0",)
+    assert any("no tool can be called now" in (message.content or "") for message in played.requests[-1].messages)
+
+
+SMALL = Limits(context_tokens=8_000, reply_tokens=1_024)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "react+rag", "retrosum+ether"])
+@pytest.mark.parametrize("limits", [SMALL, Limits(), Limits(context_tokens=2_000, reply_tokens=700)], ids=str)
+def test_evidence_fits_every_budget_and_what_was_left_out_is_counted(name: str, limits: Limits) -> None:
+    rows = findings(indicators=40, repeated=300, text="an unremarkable course " * 4)
+    script = Script(
+        rerank=say("[" + ", ".join(f'"indicator {n}"' for n in range(10)) + "]"),
+        refine=[say(word) for word in ("rash", "fall", "stroke", "gout")],
+        search=[say(f"Thought: {'so ' * 200}\nQuery: {word}") for word in ("rash", "fall", "stroke")],
+        argue=say("A long case. " * 2_000),
+        act=say("Answer: 1") if "+" not in name else call("finish", response=["1"]),
+    )
+    paper = {"chunk_rows": 100, "overlap": 5, "final": 5, "top_passages": 10, "alpha": 0.75}
+    played = Played(name, rows, script, limits=limits, **paper)
+    room = limits.context_tokens - limits.reply_tokens
+    counter = EstimatedTokens()
+    for request in played.requests:
+        tokens = sum(count_message(counter, message) for message in request.messages)
+        assert tokens + count_schemas(counter, request.tools) <= room
+    assert played.outcome.answer == ("1",)
+    [pinned] = [note for note in played.recorder.of("evidence") if note["role"] == "actor"]
+    assert pinned["tokens"] <= pinned["limit"]
+    found = pinned["events"] + pinned["events_left_out"]
+    assert found >= 100
+    if limits.context_tokens < 10_000:
+        assert pinned["events_left_out"] > 0
+    if pinned["events"] and pinned["events_left_out"]:
+        final = next(request for request in played.requests[::-1] if job(request) == "act")
+        assert f"{pinned['events_left_out']:,} of {found:,} events" in shown(final)
+
+
+def test_direct_keeps_the_latest_events_where_room_is_short() -> None:
+    rows = findings(repeated=300, text="an unremarkable course " * 4)
+    seen = events(Played("direct", rows, limits=SMALL).requests[0])
+    latest = sorted((row for row in rows if row.time is not None), key=lambda row: row.time or day(0))
+    assert seen == [row.name for row in latest[-len(seen) :]]
+    assert 100 < len(seen) < 1000
+
+
+def test_evidence_stands_before_the_first_turn_of_any_agent() -> None:
+    script = Script(act=[call("get_rows", table_name="t1"), call("finish", response=["no readmission"])])
+    played = Played("react+ether", findings(indicators=2), script)
+    assert played.purposes == ["act", "act"]
+    for request in played.requests:
+        assert "fever 0" in (request.messages[2].content or "")
+        assert "the tools read everything else" in (request.messages[2].content or "")
+        assert [tool.name for tool in request.tools] == ["get_rows", "think", "write", "finish"]
+    assert played.outcome.answer == ("0",), "a label by its name is read as its value"
+
+
+def test_names_say_what_an_agent_is_given() -> None:
+    agent = get_agent("retrosum+ether+tool")
+    assert agent.evidence_tool
+    assert agent.searches
+    assert agent.title.endswith("with evidence of ETHER in front, with retrieve_evidence as a tool")
+    assert {"agents/rerank", "agents/evidence", "agents/summarise"} <= set(agent.manifest()["prompts"])
+    assert not get_agent("retrosum").searches
+    with pytest.raises(UserError, match=r"can be given \+rag, \+ether, \+tool, not '\+ethr'"):
+        get_agent("react+ethr")
+    with pytest.raises(UserError, match="retrieves its own evidence"):
+        get_agent("ehr-rag+ether")
+    with pytest.raises(UserError, match="twice"):
+        get_agent("react+rag+rag")
+    with pytest.raises(UserError, match="Did you mean react"):
+        get_agent("reac+rag")
+
+
+def test_every_prompt_a_method_used_is_in_its_manifest() -> None:
+    for name in METHODS:
+        hashed = set(get_agent(name).manifest()["prompts"])
+        script = Script(refine=[say(w) for w in ("rash", "fall", "stroke", "gout")], search=say("Query: rash"))
+        for request in Played(name, findings(indicators=12), script).requests:
+            asked = job(request)
+            assert asked == "act" or f"agents/{asked}" in hashed, (name, asked)
+        assert {"agents/evidence_system", "agents/evidence"} <= hashed
+
+
+def test_questions_that_a_method_cannot_answer_are_refused() -> None:
+    with pytest.raises(UserError, match="'diagnoses' has none"):
+        check_question(get_agent("rag"), "diagnoses", None)
+    with pytest.raises(UserError, match="argues for and against a label"):
+        check_question(get_agent("ehr-rag"), "diagnoses", OPEN)
+    check_question(get_agent("rag"), "diagnoses", OPEN)
+    check_question(get_agent("react"), "diagnoses", None)
+    check_question(get_agent("ehr-rag"), "guo_readmission", ASKED)
+    with pytest.raises(UserError, match="searches with the task's queries"):
+        Played("rag", findings(), question=None)
+
+
+def test_the_sides_of_a_question_with_more_than_two_labels() -> None:
+    case_for, case_against = sides(ANEMIA)
+    assert case_for.label == "one of 1 (mild), 2 (moderate), 3 (severe)"
+    assert case_against.label == "0 (normal)"
+    played = Played("ehr-rag", findings(), Script(act=say("Answer: 2")), question=ANEMIA)
+    assert played.outcome.answer == ("2",)
+    assert "choose 0" in last(played.requests[-1])
+
+
+def test_a_chart_without_events_is_answered_too() -> None:
+    for name in METHODS:
+        played = Played(name, [])
+        assert played.outcome.answer == ("1",), name
+        assert not events(played.requests[-1])
+
+
+def test_thinking_is_no_evidence_for_the_decision() -> None:
+    reply = Message(role="assistant", content="<think>secret plan</think>The case.")
+    played = Played("ehr-rag", findings(), Script(argue=[reply, reply]))
+    assert "secret plan" not in shown(played.requests[-1])
