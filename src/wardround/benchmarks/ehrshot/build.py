@@ -21,7 +21,7 @@ from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places, load_places
-from wardround.benchmarks.ehrshot.record import read_record
+from wardround.benchmarks.ehrshot.record import Record, read_record
 from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.facts import CLOCKS, source_facts
@@ -96,7 +96,7 @@ def build_ehrshot(
     reports = read_labels(chexpert_labels) if chexpert_labels is not None else None
     built: dict[str, tuple[list[Sample], dict[str, Any]]] = {}
     for task in wanted:
-        reason = _unavailable(recipe, task, reports)
+        reason = _unavailable(recipe, task, record, reports)
         if reason and not (allow_missing or task.name == "chexpert"):
             raise UserError(f"{reason}; leave the task out with --task, or build the rest with --allow-missing")
         if reason:
@@ -170,7 +170,7 @@ def _splits(store: Store, seed: int, fractions: Fractions) -> dict[int, Split]:
     }
 
 
-def _unavailable(recipe: _Recipe, task: Task, reports: ReportLabels | None) -> str | None:
+def _unavailable(recipe: _Recipe, task: Task, record: Record, reports: ReportLabels | None) -> str | None:
     """Say why a task cannot be built here, None if it can."""
     source = recipe.store.spec.name
     if task.name == "chexpert":
@@ -178,10 +178,12 @@ def _unavailable(recipe: _Recipe, task: Task, reports: ReportLabels | None) -> s
             return "chexpert: no labels; EHRSHOT hands them out apart, give them with --chexpert-labels FILE"
         if recipe.places.reports is None or recipe.places.reports.table not in recipe.store.table_names:
             return f"chexpert: source {source!r} has no table of radiology reports"
-    if task.name == "guo_icu" and (
-        recipe.places.icu_stays is None or recipe.places.icu_stays.table not in recipe.store.table_names
-    ):
-        return f"guo_icu: source {source!r} says nothing of stays in intensive care"
+    if not task.name.startswith(("lab_", "chexpert")) and not any(map(len, record.stays.values())):
+        looked = recipe.places.stays.looked_for()
+        return f"{task.name}: no row of source {source!r} is a stay in hospital; looked for {looked}"
+    if task.name == "guo_icu" and not any(map(len, record.icu_stays.values())):
+        looked = recipe.places.icu_stays.looked_for() if recipe.places.icu_stays else "nothing, as none is declared"
+        return f"guo_icu: no row of source {source!r} is a stay in intensive care; looked for {looked}"
     if task.name not in load_concepts():
         return None
     matchers = recipe.matchers[task.name]

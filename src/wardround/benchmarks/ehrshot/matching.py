@@ -81,9 +81,12 @@ class CodeMatcher:
                 self.listed.setdefault(self.concepts[meaning.concept].task, set()).add(key[0])
 
     def _read(self, key: Codes) -> Meaning:
+        for number, concept in enumerate(self.concepts):
+            if key[0] in self.descendants.get(concept.task, ()):
+                return Meaning(concept=number, unit=None)
         for system, code, unit in self._readings(key):
             for number, concept in enumerate(self.concepts):
-                if concept.matches(system, code) or code in self.descendants.get(concept.task, ()):
+                if concept.matches(system, code):
                     return Meaning(concept=number, unit=unit)
         return Meaning(concept=-1, unit=None)
 

@@ -17,8 +17,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanPlace:
-    """Intervals: one row each (``start`` and ``ends`` are columns; the latest of ``ends`` counts), or two events of a
-    stream (``starts`` and ``stops`` are how their codes begin). ``where``: only rows whose column has one of these."""
+    """Intervals: one row each (``start`` and ``ends`` are columns), or two events of a stream (``starts`` and ``stops``
+    are how their codes begin), the second not needed where the first has a cell in ``ends``.
+
+    The latest of ``ends`` counts; ``time|day`` is a time with its day, which stands for it where it is empty or
+    midnight. ``where``: only rows that meet one of these, each a column and the patterns (``*`` any text, ``?*`` any
+    but an empty one) of which one must fit; case does not matter.
+    """
 
     table: str
     id: str | None = None
@@ -27,7 +32,17 @@ class SpanPlace:
     code: str | None = None
     starts: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    where: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+
+    def looked_for(self) -> str:
+        """What its rows are known by, in one line, for messages."""
+        if self.start is None:
+            return f"{self.table}.{self.code} that begins with {' or '.join(self.starts)}"
+        conditions = (
+            " and ".join(f"{column} {' or '.join(map(repr, patterns))}" for column, patterns in condition.items())
+            for condition in self.where
+        )
+        return f"{self.table} with {', or '.join(conditions)}" if self.where else f"rows of {self.table}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,5 +141,5 @@ def _made(kind: type[_T], body: Mapping[str, Any]) -> _T:
 
 def _frozen(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(value)
+        return tuple(map(_frozen, value))
     return {name: _frozen(part) for name, part in value.items()} if isinstance(value, dict) else value

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -191,38 +193,38 @@ def first_event(store: Store, places: Places, subject_id: int, known: int, befor
 
 
 def _row_spans(place: SpanPlace, batch: pa.RecordBatch) -> Spans:
-    starts = cell_times(batch.column(place.start))
-    ends = np.full(len(starts), NO_TIME, np.int64)
-    for name in place.ends:
-        if name in batch.schema.names:
-            ends = np.maximum(ends, cell_times(batch.column(name)))
+    starts = event_times(batch) if place.start == EVENT else cell_times(batch.column(place.start))
+    ends = _ends(place, batch)
     rows = np.flatnonzero((starts != NO_TIME) & _where(place.where, batch))
     rows = rows[np.lexsort((ends[rows], starts[rows]))]
     return Spans(starts=starts[rows], ends=ends[rows], rows=rows, stops=rows)
 
 
 def _paired_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
-    """Pair each start with the first stop from it on, if that is not after the next start."""
+    """Pair each start with the first stop from it on, if that is not after the next start; a start that tells its own
+    end needs none."""
     codes = batch.column(place.code)
     opening = np.flatnonzero(_begins_with(codes, place.starts) & (times != NO_TIME))
     closing = np.flatnonzero(_begins_with(codes, place.stops) & (times != NO_TIME))
     opening = opening[np.argsort(times[opening], kind="stable")]
     closing = closing[np.argsort(times[closing], kind="stable")]
     starts, stops = times[opening], times[closing]
-    ends = np.full(len(starts), NO_TIME, np.int64)
-    rows = np.full(len(starts), -1, np.int64)
+    ends = _ends(place, batch)[opening]
+    rows = np.where(ends == NO_TIME, -1, opening)
     used = -1
     for place_, start in enumerate(starts.tolist()):
         found = max(int(np.searchsorted(stops, start)), used + 1)
         following = starts[place_ + 1] if place_ + 1 < len(starts) else NEVER_TIME
-        if found < len(stops) and stops[found] <= following:
+        if ends[place_] == NO_TIME and found < len(stops) and stops[found] <= following:
             ends[place_], rows[place_], used = stops[found], closing[found], found
     return Spans(starts=starts, ends=ends, rows=opening, stops=rows)
 
 
 def _moments(place: MomentPlace, times: Ints, batch: pa.RecordBatch) -> Ints:
     found: Ints
-    if place.time is None:
+    if place.time == EVENT:
+        found = times
+    elif place.time is None:
         found = times[_begins_with(batch.column(place.code), place.starts)]
     elif place.time in batch.schema.names:
         found = cell_times(batch.column(place.time))
@@ -231,12 +233,35 @@ def _moments(place: MomentPlace, times: Ints, batch: pa.RecordBatch) -> Ints:
     return np.extract(found != NO_TIME, found)
 
 
-def _where(where: Mapping[str, tuple[str, ...]], batch: pa.RecordBatch) -> Flags:
-    kept = np.ones(batch.num_rows, bool)
-    for name, allowed in where.items():
-        cells = batch.column(name).cast(pa.string()).to_pylist()
-        kept &= np.fromiter((cell in allowed for cell in cells), bool, len(cells))
-    return kept
+def _ends(place: SpanPlace, batch: pa.RecordBatch) -> Ints:
+    """Return the latest of a place's ends for every row."""
+    ends = np.full(batch.num_rows, NO_TIME, np.int64)
+    for named in place.ends:
+        time, _, day = named.partition("|")
+        if time in batch.schema.names:
+            times = cell_times(batch.column(time))
+            ends = np.maximum(ends, _dated(times, cell_times(batch.column(day))) if day else times)
+    return ends
+
+
+def _dated(times: Ints, days: Ints) -> Ints:
+    """A time, or the end of its day where the time is empty or midnight and may stand for a day."""
+    only_day = (times == NO_TIME) | (times % DAY == 0)
+    return np.where(only_day & (days != NO_TIME), days, times)
+
+
+def _where(where: Sequence[Mapping[str, tuple[str, ...]]], batch: pa.RecordBatch) -> Flags:
+    """Say which rows meet one of the conditions; without conditions all do."""
+    if not where:
+        return np.ones(batch.num_rows, bool)
+    met = np.zeros(batch.num_rows, bool)
+    for condition in where:
+        held = np.ones(batch.num_rows, bool)
+        for name, patterns in condition.items():
+            cells = [str(cell or "").casefold() for cell in batch.column(name).to_pylist()]
+            held &= np.fromiter((any(map(partial(fnmatchcase, cell), patterns)) for cell in cells), bool, len(cells))
+        met |= held
+    return met
 
 
 def _begins_with(codes: pa.Array, starts: Sequence[str]) -> Flags:

@@ -127,7 +127,8 @@ def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Count
     """new_*: whether the first diagnosis (at ``first``, NO_TIME: never) comes within 1 to 365 days of a discharge.
 
     Asked at the end of the day of discharge, only before the first diagnosis, once for discharges of one day. Nothing
-    is censored: without a diagnosis the answer is no, however short the follow-up.
+    is censored: without a diagnosis the answer is no, however short the follow-up. A first diagnosis in the first of
+    these days is a no, and counted.
     """
     questions: dict[int, tuple[int, int, int, int, int]] = {}
     for place, (start, end) in enumerate(_pairs(stays)):
@@ -139,6 +140,7 @@ def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Count
         if reason:
             dropped[reason] += 1
             continue
+        dropped["diagnosed_within_a_day_is_no"] += asked < first < asked + DAY
         positive = first != NO_TIME and asked + DAY <= first <= asked + DIAGNOSIS_DAYS * DAY
         stay = int(stays.rows[place])
         questions[asked] = (asked, 1, first, stay, row) if positive else (asked, 0, NO_TIME, stay, -1)
@@ -150,8 +152,11 @@ def _pairs(stays: Spans) -> list[tuple[int, int]]:
 
 
 def _no_end(start: int, end: int) -> str:
+    """Why a stay has no length, if it has none: EHRSHOT leaves out those that end as they begin."""
     if end == NO_TIME:
         return "no_discharge"
+    if end == start:
+        return "ends_as_it_begins"
     return "ends_before_it_begins" if end < start else ""
 
 
