@@ -30,7 +30,7 @@ LABEL_EXAMPLES = """
 """
 PREDICTION_EXAMPLES = """
   wardround export meds-predictions --run run --out predictions
-      predictions/<task>/<method>.parquet, for meds-evaluation-cli predictions_path=...
+      predictions/<task>/<method>.parquet, for meds-evaluation-cli predictions_path=FILE output_file=FILE
   wardround export meds-predictions --run fits --benchmark bench --out predictions
       of a folder with predictors only
 """
