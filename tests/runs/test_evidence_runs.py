@@ -1,0 +1,157 @@
+"""Every retrieval method, and evidence before other agents, played offline on EHRSHOT's tasks of invented patients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wardround.agents import list_agents
+from wardround.benchmarks import build_ehrshot
+from wardround.cli.main import main
+from wardround.core import UserError
+from wardround.log import LogReader
+from wardround.records import Store
+from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.runs.banks import VECTORS
+
+METHODS = tuple(method.name for method in list_agents("ehr-rag"))
+OTHERS = ("react", "retrosum+ether", "resum+rag", "react+ether+tool")
+TASKS = ("guo_los", "lab_anemia")
+
+
+@pytest.fixture(scope="module")
+def benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ehrshot") / "benchmark"
+    build_ehrshot(synthetic_store, path, seed=3, tasks=TASKS, per_task=4, allow_missing=True)
+    return path
+
+
+def played(benchmark: Path, store: Path, out: Path, **changed: object) -> RunFolder:
+    given = {"agents": (*METHODS, *OTHERS), "limit": 1, "turns": 12, "window": 2, "split": "test", **changed}
+    folder = start(out, RunSettings(benchmark=str(benchmark), store=str(store), **given))  # type: ignore[arg-type]
+    counts = execute(folder, concurrency=4)
+    assert counts.done == counts.total
+    return folder
+
+
+@pytest.mark.parametrize("context_tokens", [64_000, 8_000])
+def test_every_method_answers_without_an_error(
+    context_tokens: int, benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    budget = {"context_tokens": context_tokens, "reply_tokens": 1024}
+    folder = played(benchmark_path, synthetic_store_path, tmp_path / "run", **budget)
+    seen: dict[str, set[str]] = {}
+    with LogReader(folder.logs) as reader:
+        for trajectory in reader.trajectories():
+            agent = trajectory.episode.split("|")[0]
+            outcome = trajectory.outcome or {}
+            assert outcome["finish"] == ("text" if agent in METHODS else "finish"), trajectory.episode
+            assert len(outcome["answer"]) == 1
+            assert outcome["answer"][0] in ("0", "1", "2", "3")
+            assert not [seen.result_text for turn in trajectory.turns for seen in turn.results if seen.is_error]
+            assert not [note for note in trajectory.notes if "failed" in note.detail]
+            seen.setdefault(agent, set()).update(turn.purpose for turn in trajectory.turns)
+            tools = {tool["function"]["name"] for turn in trajectory.turns for tool in turn.tools}
+            assert ("retrieve_evidence" in tools) == agent.endswith("+tool")
+            evidence = [note for note in trajectory.notes if note.kind == "evidence"]
+            assert bool(evidence) == (agent != "react")
+    both = {"argue_for", "argue_against", "act"}
+    assert seen["ehr-rag"] == {"rerank", "refine", *both}
+    assert seen["ehr-rag-no-ether"] == {"refine", *both}
+    assert seen["ehr-rag-no-air"] == {"rerank", *both}
+    assert seen["ehr-rag-no-der"] == {"rerank", "refine", "act"}
+    assert seen["react-rag"] == {"search", "act"}
+    assert all(seen[name] == {"act"} for name in ("direct", "rag", "uniform-rag", "rule-rag"))
+    assert seen["retrosum+ether"] == {"rerank", "summarise", "act"}
+
+
+def test_the_manifest_says_how_charts_were_searched(
+    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    common = [
+        "--benchmark",
+        str(benchmark_path),
+        "--store",
+        str(synthetic_store_path),
+        "--workers",
+        "1",
+        "--limit",
+        "1",
+    ]
+    changed = ["--retrieval-alpha", "0.5", "--retrieval-rounds", "2", "--retrieval-final", "3"]
+    agents = ["--agent", "ehr-rag", "react", "--evidence", "none", "ether", "--task", "guo_los"]
+    assert main(["run", *common, *agents, *changed, "--out", str(out)]) == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["settings"]["agents"] == ["ehr-rag", "react", "react+ether"]
+    retrieval = manifest["settings"]["retrieval"]
+    assert (retrieval["alpha"], retrieval["rounds"], retrieval["final"], retrieval["coarse"]) == (0.5, 2, 3, 30)
+    assert {"agents/rerank", "agents/refine", "agents/argue", "agents/weigh"} <= set(manifest["prompts"])
+    assert RunFolder.open(out).settings.retrieval.alpha == 0.5
+    with LogReader(out / "logs") as reader:
+        rounds = {
+            note.detail["round"]
+            for trajectory in reader.trajectories()
+            for note in trajectory.notes
+            if note.kind == "retrieval"
+        }
+    assert rounds == {1, 2}
+    assert (synthetic_store_path / VECTORS).exists()
+    assert main(["run", "--resume", str(out)]) == 0
+    assert main(["run", "--resume", str(out), "--retrieval-alpha", "0.9"]) == 2
+
+
+def test_a_run_written_before_there_was_retrieval_still_reads(
+    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    folder = played(benchmark_path, synthetic_store_path, tmp_path / "run", agents=("direct",), limit=1)
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    del manifest["settings"]["retrieval"]
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    assert RunFolder.open(folder.path).settings.retrieval.chunk_rows == 100
+
+
+def test_a_method_with_two_sides_is_refused_on_open_questions_before_it_costs_anything(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="argues for and against a label"):
+        played(synthetic_benchmark_path, synthetic_store_path, tmp_path / "run", agents=("ehr-rag",))
+    assert not (tmp_path / "run").exists()
+
+
+def test_evidence_for_open_questions_is_found_by_their_own_query(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    agents = ("rag", "retrosum+ether")
+    folder = played(synthetic_benchmark_path, synthetic_store_path, tmp_path / "run", agents=agents, limit=1)
+    with LogReader(folder.logs) as reader:
+        for trajectory in reader.trajectories():
+            outcome = trajectory.outcome or {}
+            assert outcome["finish"] in ("text", "finish"), trajectory.episode
+            assert outcome["answer"] or trajectory.episode.startswith("rag|"), trajectory.episode
+            assert [note for note in trajectory.notes if note.kind == "evidence"]
+
+
+def test_the_grid_plays_the_paper_that_its_benchmark_is_for(
+    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [
+        "--benchmark",
+        str(benchmark_path),
+        "--store",
+        str(synthetic_store_path),
+        "--workers",
+        "1",
+        "--limit",
+        "1",
+    ]
+    rows = {"--task": (2, "direct"), "--ablations": (4, "ehr-rag")}
+    for option, (table, first) in rows.items():
+        out = tmp_path / f"grid{table}"
+        chosen = ["--task", "lab_anemia"] if option == "--task" else ["--ablations"]
+        assert main(["grid", *common, *chosen, "--out", str(out)]) == 0
+        expected = {method.name for method in list_agents("ehr-rag") if table in method.tables}
+        assert set(RunFolder.open(out).settings.agents) == expected
+        assert f"against {first} · offline" in capsys.readouterr().out
