@@ -26,6 +26,9 @@ from wardround.records.table_reader import TableReader
 
 STAY = "patientunitstayid"
 HOSPITAL_STAY = "patienthealthsystemstayid"
+OPENED = "recordopentime"
+"""When the record of a row's unit stay opens: at hospital admission for the first one of a hospital stay, at its own
+admission for a later one, because an earlier row of it says that it will come."""
 MADE_OF_PATIENT = ("person", "hospital_stay", "patient")
 _MINUTE = 60_000_000
 _NUMBER = "_number"
@@ -65,11 +68,12 @@ class _Stays:
     subjects: npt.NDArray[np.int64]
     hospital_stays: npt.NDArray[np.int64]
     admissions: npt.NDArray[np.int64]
+    opened: npt.NDArray[np.int64]
 
 
 def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None:
     spec = flat.spec.tables[name]
-    made = {"subject_id", HOSPITAL_STAY}
+    made = {"subject_id", HOSPITAL_STAY, OPENED}
     raw = {_raw_name(column): kind for column, kind in spec.columns.items() if column not in made}
     columns: dict[str, ColumnType] = {column: "int" if kind == "time" else kind for column, kind in raw.items()}
     columns |= {column: "text" for column in columns if f"{column}{_NUMBER}" in spec.columns}
@@ -81,6 +85,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
             flat.leave_out(f"{name}: rows of stays that patient does not have", int(np.count_nonzero(~known)))
             rows, places = rows.filter(pa.array(known)), places[known]
         cells: dict[str, Any] = {"subject_id": stays.subjects[places], HOSPITAL_STAY: stays.hospital_stays[places]}
+        cells[OPENED] = pa.array(stays.opened[places], pa.timestamp("us"))
         for column, kind in spec.columns.items():
             source = _raw_name(column)
             if column in made or source not in rows.column_names:
@@ -196,11 +201,14 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
             flat.add("patient", _unit_row(raw[name], stay, admitted, flat))
     order = sorted(raw)
     admissions = {name: to_microseconds(at) for stay in placed.values() for name, at in stay.unit_admissions.items()}
+    firsts = {min((at, name) for name, at in stay.unit_admissions.items())[1]: stay for stay in placed.values()}
+    opened = admissions | {name: to_microseconds(stay.admitted) for name, stay in firsts.items()}
     return _Stays(
         units=np.array(order, np.int64),
         subjects=np.array([flat.subjects.number(raw[name]["uniquepid"]) for name in order], np.int64),
         hospital_stays=np.array([raw[name][HOSPITAL_STAY] for name in order], np.int64),
         admissions=np.array([admissions[name] for name in order], np.int64),
+        opened=np.array([opened[name] for name in order], np.int64),
     )
 
 
