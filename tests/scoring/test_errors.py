@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import SequenceMatcher
 
 import pytest
@@ -164,3 +165,11 @@ def test_a_hundred_turns_of_long_queries_are_classified() -> None:
     query = "SELECT " + ", ".join(f"column_{n}" for n in range(250))
     turns = [[call("get_records_by_value", table_name=f"{query} WHERE x = {n * 7919}")] for n in range(100)]
     assert ErrorClass.MULTI_TOOL_CYCLE in classes(trajectory([*turns, END], answer=["x"]))
+
+
+def test_a_text_without_an_answer_of_a_method_without_tools_has_the_wrong_form() -> None:
+    made = trajectory(["Reasoning: it is hard to say."], answer=None, finish="text")
+    without = replace(made, turns=tuple(replace(turn, tools=()) for turn in made.turns))
+    assert no_prediction_mode(without) == NoPrediction.FORMAT_SUBMERSION
+    nothing = replace(without, turns=tuple(replace(t, reply=replace(t.reply, content="")) for t in without.turns))
+    assert no_prediction_mode(nothing) == NoPrediction.INCOMPLETE

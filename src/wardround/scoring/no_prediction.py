@@ -30,7 +30,8 @@ def no_prediction_mode(trajectory: Trajectory) -> NoPrediction | None:
     """Return why an episode has no answer, or None when it has one.
 
     *Tool parsing*: a call written as text, or ``finish`` with arguments that cannot be read. *Format submersion*:
-    ``finish`` was called with something from which no answer could be taken. *Answer induced*: ``finish`` with nothing.
+    ``finish`` was called with something from which no answer could be taken, or a method that is offered no tools wrote
+    a text without one. *Answer induced*: ``finish`` with nothing.
     *Incomplete*: ``finish`` was never called (a limit, an endpoint's error, plain text).
     """
     if any(str(label).strip() for label in (trajectory.outcome or {}).get("answer") or ()):
@@ -40,6 +41,8 @@ def no_prediction_mode(trajectory: Trajectory) -> NoPrediction | None:
     if finishes:
         return _of_finish(finishes[-1])
     text = turns[-1].reply.content if turns and not turns[-1].reply.tool_calls else None
+    if text and not any(turn.tools for turn in turns):
+        return NoPrediction.FORMAT_SUBMERSION
     return NoPrediction.TOOL_PARSING if text and _CALL_IN_TEXT.search(text) else NoPrediction.INCOMPLETE
 
 
