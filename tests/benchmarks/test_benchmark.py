@@ -83,7 +83,7 @@ def test_a_sample_must_have_a_target_and_a_known_split() -> None:
 
 
 def test_unknown_task_lists_the_known() -> None:
-    with pytest.raises(UserError, match="diagnoses, labevents"):
+    with pytest.raises(UserError, match="chexpert, diagnoses, guo_icu"):
         get_task("radiology")
 
 

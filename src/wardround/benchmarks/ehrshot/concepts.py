@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 SEVERITIES = ("normal", "mild", "moderate", "severe")
 PREFIX_SYSTEMS = frozenset({"icd9", "icd10"})
-"""Systems whose codes are given by their beginning; all other codes are whole."""
+"""Systems whose codes are given by their beginning; all other codes are whole. ``icd`` is either of them: no code of
+a concept here is one of another concept in the other version."""
 _DECIMALS = 4
 """A value that was stored with 32 bits (3.9 reads as 3.9000001) must not cross a threshold by that."""
 
@@ -66,6 +67,8 @@ class Concept:
 
     def matches(self, system: str, code: str) -> bool:
         """Whether a code of a system is one of this concept's own codes."""
+        if system == "icd":
+            return any(self.matches(version, code) for version in sorted(PREFIX_SYSTEMS))
         own = self.codes.get(system, ())
         if system in PREFIX_SYSTEMS:
             return plain_icd(code).startswith(own) if own else False

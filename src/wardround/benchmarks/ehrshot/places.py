@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanPlace:
     """Intervals: one row each (``start`` and ``ends`` are columns), or two events of a stream (``starts`` and ``stops``
-    are how their codes begin), the second not needed where the first has a cell in ``ends``.
+    are patterns of their codes), the second not needed where the first has a cell in ``ends``.
 
     The latest of ``ends`` counts; ``time|day`` is a time with its day, which stands for it where it is empty or
     midnight. ``where``: only rows that meet one of these, each a column and the patterns (``*`` any text, ``?*`` any
@@ -37,7 +37,7 @@ class SpanPlace:
     def looked_for(self) -> str:
         """What its rows are known by, in one line, for messages."""
         if self.start is None:
-            return f"{self.table}.{self.code} that begins with {' or '.join(self.starts)}"
+            return f"{self.table}.{self.code} like {' or '.join(self.starts)}"
         conditions = (
             " and ".join(f"{column} {' or '.join(map(repr, patterns))}" for column, patterns in condition.items())
             for condition in self.where
@@ -47,7 +47,7 @@ class SpanPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentPlace:
-    """Moments: a time column, or the time of the rows whose code begins with one of ``starts``."""
+    """Moments: a time column, or the time of the rows whose code fits one of the patterns ``starts``."""
 
     table: str
     time: str | None = None
@@ -91,7 +91,7 @@ class ReportPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """One source. ``not_the_record`` are beginnings of codes that are no event of the record (a birth)."""
+    """One source. ``not_the_record`` are patterns of codes that are no event of the record (a birth)."""
 
     source: str
     stays: SpanPlace

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import MomentPlace, Places, SpanPlace
@@ -165,7 +164,7 @@ def counts_as_event(places: Places, batch: pa.RecordBatch) -> Flags:
     """Say which rows are events of the record: all but births."""
     if not places.not_the_record or "code" not in batch.schema.names:
         return np.ones(batch.num_rows, bool)
-    return ~_begins_with(batch.column("code"), places.not_the_record)
+    return ~_has_code(batch.column("code"), places.not_the_record)
 
 
 def read_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
@@ -204,9 +203,9 @@ def _paired_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans
     """Pair each start with the first stop from it on, if that is not after the next start; a start that tells its own
     end needs none."""
     codes = batch.column(place.code)
-    opening = np.flatnonzero(_begins_with(codes, place.starts) & (times != NO_TIME))
-    closing = np.flatnonzero(_begins_with(codes, place.stops) & (times != NO_TIME))
-    opening = opening[np.argsort(times[opening], kind="stable")]
+    opening = np.flatnonzero(_has_code(codes, place.starts) & (times != NO_TIME))
+    closing = np.flatnonzero(_has_code(codes, place.stops) & (times != NO_TIME))
+    opening = opening[np.unique(times[opening], return_index=True)[1]]  # a start told twice is one start
     closing = closing[np.argsort(times[closing], kind="stable")]
     starts, stops = times[opening], times[closing]
     ends = _ends(place, batch)[opening]
@@ -225,7 +224,7 @@ def _moments(place: MomentPlace, times: Ints, batch: pa.RecordBatch) -> Ints:
     if place.time == EVENT:
         found = times
     elif place.time is None:
-        found = times[_begins_with(batch.column(place.code), place.starts)]
+        found = times[_has_code(batch.column(place.code), place.starts)]
     elif place.time in batch.schema.names:
         found = cell_times(batch.column(place.time))
     else:
@@ -264,8 +263,15 @@ def _where(where: Sequence[Mapping[str, tuple[str, ...]]], batch: pa.RecordBatch
     return met
 
 
-def _begins_with(codes: pa.Array, starts: Sequence[str]) -> Flags:
-    found = np.zeros(len(codes), bool)
-    for start in starts:
-        found |= np.asarray(pc.starts_with(codes, start).fill_null(False).to_numpy(zero_copy_only=False), bool)
-    return found
+def _has_code(codes: pa.Array, patterns: tuple[str, ...]) -> Flags:
+    """Say which codes fit one of the patterns; every distinct code is looked at once."""
+    encoded = codes.dictionary_encode()
+    fits = [_fits(code, patterns) for code in encoded.dictionary.to_pylist()]
+    index = np.asarray(encoded.indices.fill_null(len(fits)).to_numpy(zero_copy_only=False), np.int64)
+    return np.array([*fits, False], bool)[index]
+
+
+@cache
+def _fits(code: str, patterns: tuple[str, ...]) -> bool:
+    folded = code.casefold()
+    return any(fnmatchcase(folded, pattern.casefold()) for pattern in patterns)
