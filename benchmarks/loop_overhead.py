@@ -27,16 +27,32 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, list_agents, run_episode
+from wardround.core import Question
 from wardround.log import EpisodeLog
 from wardround.memory import KINDS, Bank, Experience, Provenance, Subject, chart_key
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
 from wardround.records import Chart, Store, ingest
 from wardround.retrieval import LexicalEncoder
 from wardround.synth import synthesize
-from wardround.tools import ToolResult, default_toolset
+from wardround.tools import Environment, ToolResult, default_toolset
 
 MODEL_SECONDS = 0.1
 PROMPT = Prompt(user="Name the diagnoses. " * 40)
+QUERIES = ("kidney failure", "sepsis and shock", "blood transfusion", "heart failure", "surgery of the abdomen")
+ASKED = Prompt(
+    user="Will the patient be readmitted within 30 days? " * 10,
+    question=Question(
+        name="guo_readmission",
+        title="Readmission",
+        category="Operational outcomes",
+        description="Will the patient be readmitted within 30 days?",
+        factual_query="events and conditions that lead to readmission",
+        counterfactual_query="events and conditions that go with no readmission",
+        prediction_time=datetime(2190, 1, 1),
+        label_values=("0", "1"),
+        label_names=("not readmitted", "readmitted"),
+    ),
+)
 LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnormal | 0.4 | 1.1 | Blood | Chemistry"
 
 
@@ -107,14 +123,14 @@ async def play(
     lines: int,
     limits: Limits,
     agent: AgentSpec | None = None,
-    environment: PaperChart | None = None,
+    environment: PaperChart | Environment | None = None,
 ) -> None:
     recorder = log.begin(name, {})
     outcome = await run_episode(
         agent or get_agent("react"),
         model=model,
         environment=environment or PaperChart(lines),
-        prompt=PROMPT,
+        prompt=ASKED if agent is not None and agent.searches else PROMPT,
         limits=limits,
         settings=ModelSettings(),
         recorder=recorder,
@@ -177,13 +193,65 @@ def every_method(folder: Path, *, episodes: int) -> None:
     print("\nCPU ms per turn without the model, 4,200-character results, window 10; bar 1.0, flat")
     print(f"{'method':<28} {'budget':>7} {'1-10':>7} {'45-55':>7} {'90-99':>7} {'all':>7} {'max':>7}")
     with EpisodeLog(folder / "methods.sqlite") as log:
-        for method in list_agents():
+        for method in list_agents("retrosum"):
             agent = get_agent(method.name, memory=memory)
             for context_tokens in (64_000, 8_000):
                 turns = by_method(log, agent, chart, episodes=episodes, context_tokens=context_tokens)
                 parts = [statistics.mean(part) for part in (turns[:10], turns[44:55], turns[89:], turns)]
                 figures = " ".join(f"{part:>7.3f}" for part in (*parts, max(turns)))
                 print(f"{method.name:<28} {context_tokens:>7} {figures}")
+
+
+class SearchingModel(TimedModel):
+    """Answers whatever a retrieval method asks, with a new query every time."""
+
+    def _line(self, request: Request) -> Reply:
+        asked = request.messages[-1].content or ""
+        if asked.startswith("Your task now: rerank."):
+            return say('["Hemoglobin", "Creatinine", "Sodium", "Potassium", "Lactate", "Glucose", "Bilirubin, Total"]')
+        if asked.startswith("Your task now: refine."):
+            return say(QUERIES[request.ordinal % len(QUERIES)])
+        if asked.startswith("Your task now: search."):
+            return say(f"Thought: what of it?\nQuery: {QUERIES[request.ordinal % len(QUERIES)]}")
+        if asked.startswith("Your task now: argue."):
+            return say("A finding that speaks for it. " * 60)
+        return call("finish", response=["1"]) if request.tools else say("Reasoning: so.\nAnswer: 1")
+
+
+def every_retrieval_method(folder: Path, *, episodes: int) -> None:
+    """Print CPU per episode and per model call of the methods that answer from evidence, index and log included."""
+    store = Store.open(folder / "store")
+    charts = [store.chart(int(number), datetime(2190, 1, 1)) for number in store.subjects]
+    chart = max(charts, key=lambda one: len(one.event_columns()))
+    print(
+        f"\nCPU ms without the model, a chart of {len(chart.event_columns()):,} events, lexical encoder without a cache"
+    )
+    print(f"{'method':<20} {'budget':>7} {'calls':>6} {'episode':>8} {'a call':>7} {'again':>8} {'a call':>7}")
+    names = [method.name for method in list_agents("ehr-rag")] + ["retrosum+ether"]
+    with EpisodeLog(folder / "retrieval.sqlite") as log:
+        for name in names:
+            for context_tokens in (64_000, 8_000):
+                first, again, calls = by_retrieval(log, name, chart, episodes=episodes, context_tokens=context_tokens)
+                figures = f"{first:>8.1f} {first / calls:>7.2f} {again:>8.1f} {again / calls:>7.2f}"
+                print(f"{name:<20} {context_tokens:>7} {calls:>6} {figures}")
+
+
+def by_retrieval(
+    log: EpisodeLog, name: str, chart: Chart, *, episodes: int, context_tokens: int
+) -> tuple[float, float, int]:
+    """Return mean CPU milliseconds of an episode on a fresh index and on one that is there, and its model calls."""
+    limits = Limits(context_tokens=context_tokens, reply_tokens=1024)
+    took: tuple[list[float], list[float]] = ([], [])
+    for number in range(episodes):
+        environment = Environment(chart)
+        for place, spent in enumerate(took):
+            model, key = SearchingModel(0), f"{name}-{context_tokens}-{number}-{place}"
+            started = time.process_time()
+            asyncio.run(play(log, key, model, lines=0, limits=limits, agent=get_agent(name), environment=environment))
+            own = sum(answered - asked for asked, answered in zip(model.asked, model.answered, strict=True))
+            spent.append((time.process_time() - started - own) * 1e3)
+        environment.close()
+    return statistics.mean(took[0]), statistics.mean(took[1]), len(model.asked)
 
 
 def at_once(folder: str, concurrent: int, turns: int, start_at: float) -> tuple[float, float]:
@@ -229,6 +297,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         every_method(folder, episodes=max(1, options.episodes // 4))
+        every_retrieval_method(folder, episodes=max(1, options.episodes // 8))
         if options.methods_only:
             return
         print("\nCPU ms per turn without the model (mean over episodes); bar 1.0, flat")
