@@ -24,6 +24,10 @@ def export_as_of(resources: Iterable[Resource], as_of: datetime) -> list[Resourc
     return [left for each in past.resources.values() if (left := past.left_of(each)) is not None]
 
 
+def _is_susceptibility(body: Resource) -> bool:
+    return (concept(part(body, "code")).system or "").endswith("antibiotic")
+
+
 class _Past:
     def __init__(self, resources: Mapping[tuple[str, str], Resource], as_of: datetime) -> None:
         self.resources = resources
@@ -92,7 +96,7 @@ class _Past:
         """Whether an observation's result was there."""
         effective, issued = moment(body, "effectiveDateTime"), moment(body, "issued")
         groups = codes_of(body, "category")
-        if effective is None:
+        if effective is None or _is_susceptibility(body):
             lag = timedelta(0)
         elif "MB" in groups:
             lag = CULTURE
@@ -101,6 +105,11 @@ class _Past:
         else:
             lag = RESULT
         known = issued or (effective and effective + lag)
+        member = next((item["reference"].partition("/")[2] for item in parts(body, "hasMember")), "")
+        first = self.resources.get(("Observation", member), {})
+        if issued is None and lag == CULTURE and _is_susceptibility(first):
+            late = moment(first, "issued") or moment(first, "effectiveDateTime")
+            known = max([each for each in (known, late, moment(first, "effectiveDateTime")) if each], default=None)
         return self._passed(known) and self._passed(effective or known)
 
     def _is_there(self, kind: str, reference: str) -> bool:

@@ -102,7 +102,9 @@ class Hospital:
         links |= {"derivedFrom": [self._of("Observation")], "specimen": self._of("Specimen")}
         times = self._some(effectiveDateTime=self._time, issued=self._time)
         more = self._some(category=self._group, component=lambda: [{"code": self._code(), "valueString": "x"}])
-        return {"code": self._code(), "status": "final"} | value | links | times | more
+        system = self._draw.choice(["http://loinc.org", "http://loinc.org", "http://h.org/antibiotic"])
+        named = code(self._word(), self._word(), system)
+        return {"code": named, "status": "final"} | value | links | times | more
 
     def _make_DiagnosticReport(self) -> Resource:
         results = {"result": [self._of("Observation") for _ in range(self._draw.randint(0, 2))]}

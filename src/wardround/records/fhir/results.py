@@ -25,7 +25,8 @@ from wardround.records.fhir.values import (
 )
 
 _AT_THE_BEDSIDE = frozenset({"vital-signs", "exam", "social-history", "survey", "activity"})
-"""Categories of what a person at the bedside writes down when it is seen: without a time of issue, known then."""
+"""Categories of what a person at the bedside writes down when it is seen: without a time of issue, known then; asked
+only of observations that are no laboratory's."""
 _DILUTION = "dilution-details"
 
 
@@ -34,8 +35,8 @@ def observation(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     if about is None:
         return
-    table = _table(body)
     categories = codes_of(body, "category")
+    table = _table(body, categories)
     period = part(body, "effectivePeriod")
     shared = about | {
         "effective_time": moment(body, "effectiveDateTime")
@@ -43,49 +44,36 @@ def observation(reading: Reading) -> Rows:
         or moment(period, "end")
         or moment(period, "start"),
         "issued_time": moment(body, "issued"),
-        "known_from": _known_from(body, table, categories),
+        "known_from": "at once" if categories & _AT_THE_BEDSIDE else "result",
         "category": labels(body, "category"),
         "status": text(body, "status"),
         "specimen_id": reading.id_of(part(body, "specimen")),
         "derived_from": next((reading.id_of(item) for item in parts(body, "derivedFrom")), None),
     }
+    members = parts(body, "hasMember")
     own = {"observation_id": reading.key, "method": label(body, "method"), "body_site": label(body, "bodySite")}
+    if table == "microbiology":
+        own["member_id"] = next((reading.id_of(item) for item in members), None)
     yield table, shared | own | _measured(body) | {"note": notes(body)}
     for place, component in enumerate(parts(body, "component"), 1):
         place_in = {"observation_id": f"{reading.key}.{place}", "component_of": reading.key}
         yield table, shared | place_in | _measured(component)
-    for item in parts(body, "hasMember"):
+    for item in members:
         link = {"observation_id": reading.key, "member_id": reading.id_of(item)}
         yield "observation_members", about | link | {"member": text(item, "display")}
 
 
-def _table(body: Json) -> str:
-    """Choose the table: laboratory results, cultures, vital signs, everything else."""
-    categories = codes_of(body, "category")
-    if _is_microbiology(body, categories):
+def _table(body: Json, categories: set[str]) -> str:
+    """Choose the table: cultures and what their organisms resist, laboratory results, vital signs, everything else."""
+    profiles = " ".join(map(str, part(body, "meta").get("profile") or ()))
+    systems = " ".join(system or "" for system, _ in concept(part(body, "code")).codes)
+    if "-micro-susc" in profiles or "antibiotic" in systems:
+        return "susceptibilities"
+    if categories & {"MB", "microbiology"} or "-micro-" in profiles or "microbiology" in systems:
         return "microbiology"
     if "laboratory" in categories:
         return "labs"
     return "vital_signs" if "vital-signs" in categories else "observations"
-
-
-def _is_microbiology(body: Json, categories: set[str]) -> bool:
-    if categories & {"MB", "microbiology"} or "-micro-" in _profiles(body):
-        return True
-    return any("microbiology" in (system or "") for system, _ in concept(part(body, "code")).codes)
-
-
-def _profiles(body: Json) -> str:
-    return " ".join(map(str, part(body, "meta").get("profile") or ()))
-
-
-def _known_from(body: Json, table: str, categories: set[str]) -> str:
-    """Say what stands for a missing time of issue: nothing, a result's delay, or a culture's."""
-    if "mimic-observation-micro-susc" in _profiles(body):
-        return "at once"  # its effective time is the time at which it was stored
-    if table == "microbiology":
-        return "culture"
-    return "at once" if categories & _AT_THE_BEDSIDE and "laboratory" not in categories else "result"
 
 
 def _measured(body: Json) -> Row:
