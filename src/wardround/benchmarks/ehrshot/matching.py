@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from wardround.benchmarks.ehrshot.coded import CodedRows, Codes
 from wardround.benchmarks.ehrshot.concepts import Concept
 from wardround.benchmarks.ehrshot.places import CodePlace
 from wardround.core import RecordError
 from wardround.records import Store
-
-Codes = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +41,11 @@ class CodeMatcher:
         """The columns that say what a row's code is."""
         return (self.place.code, *((self.place.system_column,) if self.place.system_column else ()))
 
-    def match(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], list[Meaning]]:
+    def match(self, rows: CodedRows) -> tuple[npt.NDArray[np.int64], list[Meaning]]:
         """Return, for every row, the place of its meaning in a list, and the list."""
-        if not set(self.columns) <= set(batch.schema.names):
-            return np.zeros(batch.num_rows, np.int64), [Meaning(concept=-1, unit=None)]
-        places, keys = _encoded([batch.column(name) for name in self.columns])
+        if not rows.has(self.columns):
+            return np.zeros(rows.batch.num_rows, np.int64), [Meaning(concept=-1, unit=None)]
+        places, keys = rows.combined(self.columns)
         meanings = [self.meaning(key) for key in keys]
         counts = np.bincount(places, minlength=len(keys)).tolist()
         for key, meaning, count in zip(keys, meanings, counts, strict=True):
@@ -103,19 +101,6 @@ class CodeMatcher:
             if form is not None:
                 inner, _, rest = code.removeprefix(form.start).partition("//")
                 yield form.system, inner, rest.rpartition("//")[2] or None if form.unit_follows else None
-
-
-def _encoded(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], list[Codes]]:
-    """Return the distinct combinations of cells, as texts, and which of them each row has."""
-    places = np.zeros(len(columns[0]), np.int64)
-    keys: list[Codes] = [()]
-    for column in columns:
-        encoded = column.dictionary_encode()
-        texts = [*map(_text, encoded.dictionary.to_pylist()), ""]
-        index = np.asarray(encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False), np.int64)
-        places = places * len(texts) + index
-        keys = [(*key, text) for key in keys for text in texts]
-    return places, keys
 
 
 def _text(cell: object) -> str:

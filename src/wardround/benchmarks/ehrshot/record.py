@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
 
+from wardround.benchmarks.ehrshot.coded import CodedRows
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import MomentPlace, Places, SpanPlace
 from wardround.benchmarks.ehrshot.results import Results, read_results
@@ -62,7 +61,7 @@ def read_record(
     total = len(store.subjects)
     for table in tables:
         for done, (subject_id, batch) in enumerate(store.scan(table)):
-            reader.take(table, subject_id, batch)
+            reader.take(table, subject_id, CodedRows(batch=batch))
             report(Progress(label=f"labels from {table}", done=done + 1, total=total, unit="subjects"))
     return reader.record
 
@@ -83,67 +82,64 @@ class _Reader:
             named |= {place.table for place in (self.places.stays, self.places.icu_stays, *self.places.deaths) if place}
         return named
 
-    def take(self, table: str, subject_id: int, batch: pa.RecordBatch) -> None:
+    def take(self, table: str, subject_id: int, rows: CodedRows) -> None:
         """Note what one subject's rows of one table say."""
-        times = event_times(batch)
-        self._note_extent(subject_id, times, batch)
+        times = event_times(rows.batch)
+        self._note_extent(subject_id, times, rows)
         if self.spans:
-            self._take_spans(table, subject_id, times, batch)
+            self._take_spans(table, subject_id, times, rows)
         for matcher in self.labs:
             if matcher.place.table == table:
-                self._take_results(matcher, subject_id, times, batch)
+                self._take_results(matcher, subject_id, times, rows)
         for matcher in self.diagnoses:
             if matcher.place.table == table:
-                self._take_diagnoses(matcher, subject_id, times, batch)
+                self._take_diagnoses(matcher, subject_id, times, rows)
 
-    def _take_spans(self, table: str, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
+    def _take_spans(self, table: str, subject_id: int, times: Ints, rows: CodedRows) -> None:
         if self.places.stays.table == table:
-            self.record.stays[subject_id] = read_spans(self.places.stays, times, batch)
+            self.record.stays[subject_id] = read_spans(self.places.stays, times, rows)
         if self.places.icu_stays is not None and self.places.icu_stays.table == table:
-            self.record.icu_stays[subject_id] = read_spans(self.places.icu_stays, times, batch)
+            self.record.icu_stays[subject_id] = read_spans(self.places.icu_stays, times, rows)
         for place in self.places.deaths:
             if place.table == table:
-                found = _moments(place, times, batch)
+                found = _moments(place, times, rows)
                 if len(found):
                     earlier = self.record.deaths.get(subject_id, NEVER_TIME)
                     self.record.deaths[subject_id] = min(earlier, int(found.min()))
 
-    def _take_results(self, matcher: CodeMatcher, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
-        index, meanings = matcher.match(batch)
+    def _take_results(self, matcher: CodeMatcher, subject_id: int, times: Ints, rows: CodedRows) -> None:
+        index, meanings = matcher.match(rows)
         concept_of = np.array([meaning.concept for meaning in meanings], np.int64)[index]
         for number in np.unique(concept_of[concept_of >= 0]).tolist():
             concept = matcher.concepts[number]
-            rows = np.flatnonzero(concept_of == number)
+            places = np.flatnonzero(concept_of == number)
             dropped = self.record.dropped.setdefault(concept.task, Counter())
             units = self.record.units.setdefault(concept.task, Counter())
-            coded = [meanings[place].unit for place in index[rows].tolist()]
-            found = read_results(concept, matcher.place, batch, times, rows, coded, dropped, units)
+            coded = [meanings[place].unit for place in index[places].tolist()]
+            found = read_results(concept, matcher.place, rows.batch, times, places, coded, dropped, units)
             if len(found):
                 self.record.results.setdefault(concept.task, {}).setdefault(subject_id, []).append(found)
 
-    def _take_diagnoses(self, matcher: CodeMatcher, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
-        index, meanings = matcher.match(batch)
+    def _take_diagnoses(self, matcher: CodeMatcher, subject_id: int, times: Ints, rows: CodedRows) -> None:
+        index, meanings = matcher.match(rows)
         concept_of = np.array([meaning.concept for meaning in meanings], np.int64)[index]
         for number in np.unique(concept_of[concept_of >= 0]).tolist():
             task = matcher.concepts[number].task
-            rows = np.flatnonzero((concept_of == number) & (times != NO_TIME))
+            places = np.flatnonzero((concept_of == number) & (times != NO_TIME))
             dropped = self.record.dropped.setdefault(task, Counter())
-            dropped["diagnosis_without_time"] += int(np.count_nonzero(concept_of == number)) - len(rows)
-            if len(rows):
-                row = int(rows[np.argmin(times[rows])])
+            dropped["diagnosis_without_time"] += int(np.count_nonzero(concept_of == number)) - len(places)
+            if len(places):
+                row = int(places[np.argmin(times[places])])
                 firsts = self.record.first_diagnoses.setdefault(task, {})
                 mark = (int(times[row]), matcher.place.table, row)
                 firsts[subject_id] = min(firsts.get(subject_id, mark), mark)
 
-    def _note_extent(self, subject_id: int, times: Ints, batch: pa.RecordBatch) -> None:
-        known = times[(times != NO_TIME) & self._counts(batch)]
+    def _note_extent(self, subject_id: int, times: Ints, rows: CodedRows) -> None:
+        known = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
         if len(known):
             begins, ends = self.record.begins, self.record.ends
             begins[subject_id] = min(begins.get(subject_id, NEVER_TIME), int(known.min()))
             ends[subject_id] = max(ends.get(subject_id, NO_TIME), int(known.max()))
-
-    def _counts(self, batch: pa.RecordBatch) -> Flags:
-        return counts_as_event(self.places, batch)
 
 
 def event_times(batch: pa.RecordBatch) -> Ints:
@@ -160,16 +156,16 @@ def cell_times(column: pa.Array) -> Ints:
     return np.where(midnights == NO_TIME, NO_TIME, midnights + (DAY - SECOND))
 
 
-def counts_as_event(places: Places, batch: pa.RecordBatch) -> Flags:
+def counts_as_event(places: Places, rows: CodedRows) -> Flags:
     """Say which rows are events of the record: all but births."""
-    if not places.not_the_record or "code" not in batch.schema.names:
-        return np.ones(batch.num_rows, bool)
-    return ~_has_code(batch.column("code"), places.not_the_record)
+    if not places.not_the_record or not rows.has(["code"]):
+        return np.ones(rows.batch.num_rows, bool)
+    return ~rows.fits("code", places.not_the_record)
 
 
-def read_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
+def read_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
     """Read a subject's intervals, one row each or as pairs of events."""
-    return _row_spans(place, batch) if place.start is not None else _paired_spans(place, times, batch)
+    return _row_spans(place, times, rows) if place.start is not None else _paired_spans(place, times, rows)
 
 
 def first_event(store: Store, places: Places, subject_id: int, known: int, before: int) -> int:
@@ -183,32 +179,32 @@ def first_event(store: Store, places: Places, subject_id: int, known: int, befor
             return first
         if store.spec.tables[table].is_static:
             continue
-        batch = store.rows(subject_id, table)
-        times = event_times(batch)
-        times = times[(times != NO_TIME) & counts_as_event(places, batch)]
+        rows = CodedRows(batch=store.rows(subject_id, table))
+        times = event_times(rows.batch)
+        times = times[(times != NO_TIME) & counts_as_event(places, rows)]
         if len(times):
             first = min(first, int(times.min()))
     return first
 
 
-def _row_spans(place: SpanPlace, batch: pa.RecordBatch) -> Spans:
-    starts = event_times(batch) if place.start == EVENT else cell_times(batch.column(place.start))
-    ends = _ends(place, batch)
-    rows = np.flatnonzero((starts != NO_TIME) & _where(place.where, batch))
-    rows = rows[np.lexsort((ends[rows], starts[rows]))]
-    return Spans(starts=starts[rows], ends=ends[rows], rows=rows, stops=rows)
+def _row_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
+    starts = times if place.start == EVENT else cell_times(rows.batch.column(place.start))
+    ends = _ends(place, rows.batch)
+    found = np.flatnonzero((starts != NO_TIME) & _where(place.where, rows))
+    found = found[np.lexsort((ends[found], starts[found]))]
+    return Spans(starts=starts[found], ends=ends[found], rows=found, stops=found)
 
 
-def _paired_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans:
+def _paired_spans(place: SpanPlace, times: Ints, coded: CodedRows) -> Spans:
     """Pair each start with the first stop from it on, if that is not after the next start; a start that tells its own
     end needs none."""
-    codes = batch.column(place.code)
-    opening = np.flatnonzero(_has_code(codes, place.starts) & (times != NO_TIME))
-    closing = np.flatnonzero(_has_code(codes, place.stops) & (times != NO_TIME))
+    assert place.code is not None
+    opening = np.flatnonzero(coded.fits(place.code, place.starts) & (times != NO_TIME))
+    closing = np.flatnonzero(coded.fits(place.code, place.stops) & (times != NO_TIME))
     opening = opening[np.unique(times[opening], return_index=True)[1]]  # a start told twice is one start
     closing = closing[np.argsort(times[closing], kind="stable")]
     starts, stops = times[opening], times[closing]
-    ends = _ends(place, batch)[opening]
+    ends = _ends(place, coded.batch)[opening]
     rows = np.where(ends == NO_TIME, -1, opening)
     used = -1
     for place_, start in enumerate(starts.tolist()):
@@ -219,14 +215,14 @@ def _paired_spans(place: SpanPlace, times: Ints, batch: pa.RecordBatch) -> Spans
     return Spans(starts=starts, ends=ends, rows=opening, stops=rows)
 
 
-def _moments(place: MomentPlace, times: Ints, batch: pa.RecordBatch) -> Ints:
+def _moments(place: MomentPlace, times: Ints, rows: CodedRows) -> Ints:
     found: Ints
     if place.time == EVENT:
         found = times
-    elif place.time is None:
-        found = times[_has_code(batch.column(place.code), place.starts)]
-    elif place.time in batch.schema.names:
-        found = cell_times(batch.column(place.time))
+    elif place.code is not None:
+        found = times[rows.fits(place.code, place.starts)]
+    elif place.time is not None and rows.has([place.time]):
+        found = cell_times(rows.batch.column(place.time))
     else:
         found = np.empty(0, np.int64)
     return np.extract(found != NO_TIME, found)
@@ -249,29 +245,12 @@ def _dated(times: Ints, days: Ints) -> Ints:
     return np.where(only_day & (days != NO_TIME), days, times)
 
 
-def _where(where: Sequence[Mapping[str, tuple[str, ...]]], batch: pa.RecordBatch) -> Flags:
-    """Say which rows meet one of the conditions; without conditions all do."""
+def _where(where: Sequence[Mapping[str, tuple[str, ...]]], rows: CodedRows) -> Flags:
+    """Say which rows meet one of the conditions; without conditions all do. A missing column fits no pattern."""
     if not where:
-        return np.ones(batch.num_rows, bool)
-    met = np.zeros(batch.num_rows, bool)
+        return np.ones(rows.batch.num_rows, bool)
+    met = np.zeros(rows.batch.num_rows, bool)
     for condition in where:
-        held = np.ones(batch.num_rows, bool)
-        for name, patterns in condition.items():
-            cells = [str(cell or "").casefold() for cell in batch.column(name).to_pylist()]
-            held &= np.fromiter((any(map(partial(fnmatchcase, cell), patterns)) for cell in cells), bool, len(cells))
-        met |= held
+        if rows.has(list(condition)):
+            met |= np.logical_and.reduce([rows.fits(name, patterns) for name, patterns in condition.items()])
     return met
-
-
-def _has_code(codes: pa.Array, patterns: tuple[str, ...]) -> Flags:
-    """Say which codes fit one of the patterns; every distinct code is looked at once."""
-    encoded = codes.dictionary_encode()
-    fits = [_fits(code, patterns) for code in encoded.dictionary.to_pylist()]
-    index = np.asarray(encoded.indices.fill_null(len(fits)).to_numpy(zero_copy_only=False), np.int64)
-    return np.array([*fits, False], bool)[index]
-
-
-@cache
-def _fits(code: str, patterns: tuple[str, ...]) -> bool:
-    folded = code.casefold()
-    return any(fnmatchcase(folded, pattern.casefold()) for pattern in patterns)
