@@ -78,6 +78,15 @@ def test_time_lifts_both_ends_over_a_likelier_middle() -> None:
     assert names(index(TEXT_EVENTS, likeness, alpha=0.0).text_evidence("query", 2)) == ["first", "last"]
 
 
+def test_stretched_likeness_outweighs_time_however_close_the_cosines_are() -> None:
+    likeness = {"first": 0.10, "early": 0.10, "middle": 0.14, "recent": 0.12, "last": 0.10}
+    assert names(index(TEXT_EVENTS, likeness).text_evidence("query", 2)) == ["first", "last"]
+    found = index(TEXT_EVENTS, likeness, likeness="scaled").text_evidence("query", 2)
+    assert names(found) == ["middle", "recent"]
+    by_hand = [0.75 * 1.0 + 0.25 * math.exp(-3), 0.75 * 0.5 + 0.25 * math.exp(-1)]
+    assert [passage.score for passage in found] == pytest.approx(by_hand, abs=1e-5)
+
+
 def test_the_pool_is_chosen_by_likeness_alone() -> None:
     likeness = {"first": 0.1, "middle": 0.5, "early": 0.4}
     assert names(index(TEXT_EVENTS, likeness, candidates=2).text_evidence("query")) == ["early", "middle"]

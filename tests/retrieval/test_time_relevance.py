@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.retrieval import combined_score, time_relevance
+from wardround.retrieval.time_relevance import stretched
 
 DAY = 86_400_000_000
 
@@ -63,3 +64,17 @@ def test_it_lies_between_zero_and_one(day: int, now: int, first: int) -> None:
 )
 def test_combined_score_by_hand(similarity: float, time: float, alpha: float, expected: float) -> None:
     assert combined_score([similarity], [time], alpha=alpha)[0] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "expected"),
+    [
+        ([0.10, 0.15, 0.20], [0.0, 0.5, 1.0]),
+        ([-0.3, 0.1, -0.1], [0.0, 1.0, 0.5]),
+        ([0.2, 0.2], [0.0, 0.0]),
+        ([0.7], [0.0]),
+        ([], []),
+    ],
+)
+def test_likeness_stretched_over_a_pool_by_hand(cosines: list[float], expected: list[float]) -> None:
+    assert stretched(np.array(cosines)).tolist() == pytest.approx(expected)

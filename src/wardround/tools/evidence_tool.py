@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from wardround.tools.environment import Environment
 
 _CAPTION_TOKENS = 70
-_ROW_TOKENS = 40
-_PASSAGE_SHARE = 0.6
-_FEWEST_ROWS = 3
+_ROWS_PER_PASSAGE = (12, 10, 8, 6, 5, 4, 3, 2, 1)
 _INDICATORS_FIRST = 3
 _CHARACTERS_PER_TOKEN = 3
 _MOST_PASSAGES = 20
@@ -51,11 +49,10 @@ def retrieve_evidence(environment: Environment, *, query: str, limit: int = 0, o
     arguments = {"query": query, "limit": limit}
     whole = environment.continuation(read_passage, arguments)
     first, more = trajectories[:_INDICATORS_FIRST], trajectories[_INDICATORS_FIRST:]
-    lines = [
-        *_indicator_lines(index, first, "latest values of the nearest indicators"),
-        *_passage_lines(environment, index, wanted, passages, whole),
-        *_indicator_lines(index, more, "further indicators"),
-    ]
+    numbers = _indicator_lines(index, first, "latest values of the nearest indicators")
+    room = environment.max_result_tokens - _CAPTION_TOKENS - _tokens(numbers)
+    words = _passage_lines(index, wanted, passages, whole, room)
+    lines = [*numbers, *words, *_indicator_lines(index, more, "further indicators")]
     rows = sum(map(len, passages))
     about = f"evidence for {_short(wanted)!r}: {_count(len(trajectories), 'indicator')}, "
     about += f"{_count(len(passages), 'passage')} of {rows:,} of the chart's {len(index):,} events"
@@ -122,42 +119,44 @@ def _indicator_line(index: EvidenceIndex, trajectory: Trajectory) -> _Line:
 
 
 def _passage_lines(
-    environment: Environment,
-    index: EvidenceIndex,
-    query: str,
-    passages: Sequence[Passage],
-    whole: Callable[[int], str],
+    index: EvidenceIndex, query: str, passages: Sequence[Passage], whole: Callable[[int], str], room: int
 ) -> list[_Line]:
-    lines: list[_Line] = []
-    share = int(_PASSAGE_SHARE * environment.max_result_tokens / (_ROW_TOKENS * max(1, len(passages))))
-    before = 0
-    for number, passage in enumerate(passages, start=1):
-        chosen, same = _telling(index, query, passage, max(_FEWEST_ROWS, share))
-        cut = len(chosen) < len(passage)
-        note = f"{len(chosen)} of {len(passage)} rows, all: cursor={whole(before)}" if cut else f"{len(chosen)} rows"
-        lines.append(_Line(text=f"passage {number} of {len(passages)}{_span(passage)}, {note}"))
-        for line, repeated in zip(_rows(index, passage, chosen), same, strict=True):
-            note = f" ({repeated} more of the same in this passage)" if repeated else ""
-            lines.append(_Line(text=line.text + note, rows=line.rows))
-        before += len(passage)
+    """As many of the best rows of each passage as let every passage into ``room`` tokens, at least one of each."""
+    if not passages:
+        return []
+    starts = np.cumsum([0, *map(len, passages)]).tolist()
+    ranked = [_ranked(index, query, passage) for passage in passages]
+    for most in _ROWS_PER_PASSAGE:
+        lines: list[_Line] = []
+        for number, (passage, statements) in enumerate(zip(passages, ranked, strict=True), start=1):
+            chosen = sorted(statements[:most])
+            cut = len(chosen) < len(passage)
+            count = f"{len(chosen)} of {len(passage)} rows, all: cursor={whole(starts[number - 1])}" if cut else "whole"
+            lines.append(_Line(text=f"passage {number} of {len(passages)}{_span(passage)}, {count}"))
+            rows = _rows(index, passage, [place for place, _ in chosen])
+            for line, (_, repeated) in zip(rows, chosen, strict=True):
+                note = f" ({repeated} more of the same in this passage)" if repeated else ""
+                lines.append(_Line(text=line.text + note, rows=line.rows))
+        if _tokens(lines) <= room:
+            break
     return lines
 
 
-def _telling(index: EvidenceIndex, query: str, passage: Passage, most: int) -> tuple[list[int], list[int]]:
-    """Return the places, in time order, of the statements most like the query, and how often else each is made.
-
-    Of equal statements the latest is shown; what an event says of its time is left out of the comparison.
-    """
+def _ranked(index: EvidenceIndex, query: str, passage: Passage) -> list[tuple[int, int]]:
+    """Return the statements of a passage, the most like the query first: the place of the latest row that makes it,
+    and how many others do. When an event was is left out of the comparison."""
     places: dict[str, list[int]] = {}
     for place, line in enumerate(passage.lines):
         places.setdefault(line.partition("] ")[2], []).append(place)
-    statements = list(places)
-    vectors = index.encoder.encode([query, *statements])
-    likeness = vectors[1:] @ vectors[0]
-    latest = np.array([places[statement][-1] for statement in statements])
-    best = np.lexsort((-latest, -likeness.astype(np.float64)))[:most]
-    chosen = sorted((places[statements[place]][-1], len(places[statements[place]]) - 1) for place in best.tolist())
-    return [place for place, _ in chosen], [repeated for _, repeated in chosen]
+    statements = [(made[-1], len(made) - 1) for made in places.values()]
+    vectors = index.encoder.encode([query, *places])
+    likeness = (vectors[1:] @ vectors[0]).astype(np.float64)
+    order = np.lexsort(([-place for place, _ in statements], -likeness))
+    return [statements[number] for number in order.tolist()]
+
+
+def _tokens(lines: Sequence[_Line]) -> int:
+    return sum(estimate_tokens(line.text) + 1 for line in lines)
 
 
 def _rows(index: EvidenceIndex, passage: Passage, places: Sequence[int]) -> list[_Line]:
