@@ -1,0 +1,391 @@
+"""eICU: offsets made times, stays placed, each clock of the spec on rows made by hand, and the open sample."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import tempfile
+from datetime import datetime, time, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eicu_tables import LATER_UNIT, PATIENT, SPEC, eicu_store, write_eicu
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from wardround.core import UserError
+from wardround.records import Store, audit_leaks, ingest
+from wardround.records.eicu import UnitStay, place_stays
+
+SECOND = timedelta(seconds=1)
+OPENED, UNIT = datetime(2014, 1, 1, 8), datetime(2014, 1, 1, 10)
+UNIT_END, HOSPITAL_END = datetime(2014, 1, 3, 10), datetime(2014, 1, 6, 8)
+
+
+def _at(minutes: int) -> datetime:
+    return UNIT + timedelta(minutes=minutes)
+
+
+def _rows(store: Store, table: str, as_of: datetime) -> list[dict[str, Any]]:
+    return list(store.chart(int(store.subjects[0]), as_of).table(table).batch.to_pylist())
+
+
+def _known_from(store: Store, table: str, moment: datetime, column: str | None = None) -> None:
+    """Assert that the table's only row, or its cell, is there from a moment on and not a second before."""
+    before, after = _rows(store, table, moment - SECOND), _rows(store, table, moment)
+    assert len(after) == 1
+    if column is None:
+        assert before == []
+    else:
+        assert len(before) == 1
+        assert before[0][column] is None
+        assert after[0][column] is not None
+
+
+# ------------------------------------------------------------------------------------------------ placing stays
+
+
+def _unit(number: int, hospital_stay: int, **facts: Any) -> UnitStay:
+    shape = {"person": "p", "year": 2014, "hospital_admit_time": time(8), "hospital_admit_offset": -60}
+    return UnitStay(unit_stay=number, hospital_stay=hospital_stay, **{**shape, **facts})
+
+
+def test_the_first_stay_begins_its_year_and_its_units_keep_their_distances() -> None:
+    units = [_unit(1, 10, hospital_admit_offset=-135), _unit(2, 10, hospital_admit_offset=-5000)]
+    stay = place_stays(units)[10]
+    assert stay.admitted == datetime(2014, 1, 1, 8)
+    assert stay.unit_admissions == {1: datetime(2014, 1, 1, 10, 15), 2: datetime(2014, 1, 4, 19, 20)}
+
+
+def test_stays_of_a_person_are_ordered_by_what_is_known_and_lie_a_month_apart() -> None:
+    units = [
+        _unit(1, 10, year=2015, age=66, hospital_discharge_offset=100),
+        _unit(2, 20, age=65, expired=True),
+        _unit(3, 30, age=64, hospital_discharge_offset=2880),
+        _unit(4, 40, age=65),
+        _unit(5, 50, person="other"),
+    ]
+    placed = place_stays(units)
+    assert [number for number in sorted(placed, key=lambda n: placed[n].admitted) if number != 50] == [30, 40, 20, 10]
+    assert placed[30].admitted == datetime(2014, 1, 1, 8)
+    assert placed[40].admitted == datetime(2014, 2, 3, 8)  # the stay before ended on 3 January
+    assert placed[10].admitted == datetime(2015, 1, 1, 8)
+    assert placed[50].admitted == datetime(2014, 1, 1, 8)
+
+
+@st.composite
+def _people(draw: st.DrawFn) -> list[UnitStay]:
+    units: list[UnitStay] = []
+    for hospital_stay in range(draw(st.integers(1, 6))):
+        year, age = draw(st.integers(2014, 2015)), draw(st.none() | st.integers(60, 62))
+        length, admitted = draw(st.integers(0, 90_000)), time(draw(st.integers(0, 23)), 30)
+        for unit in range(draw(st.integers(1, 3))):
+            offset = -draw(st.integers(0, length))
+            units.append(
+                UnitStay(
+                    unit_stay=10 * hospital_stay + unit,
+                    hospital_stay=hospital_stay,
+                    person=draw(st.sampled_from("ab")) if not unit else units[-1].person,
+                    year=year,
+                    hospital_admit_time=admitted,
+                    hospital_admit_offset=offset,
+                    hospital_discharge_offset=length + offset,
+                    age=age,
+                )
+            )
+    return units
+
+
+@given(_people())
+def test_stays_never_overlap_keep_their_clock_and_do_not_depend_on_later_ones(units: list[UnitStay]) -> None:
+    placed = place_stays(units)
+    for person in "ab":
+        stays = sorted((s for s in placed.values() if s.person == person), key=lambda s: s.admitted)
+        for one, other in pairwise(stays):
+            ends = [
+                one.unit_admissions[u.unit_stay] + timedelta(minutes=u.hospital_discharge_offset or 0)
+                for u in units
+                if u.unit_stay in one.unit_admissions
+            ]
+            assert max(ends) + timedelta(days=30) < other.admitted
+    for unit in units:
+        stay = placed[unit.hospital_stay]
+        assert stay.admitted.time() == unit.hospital_admit_time
+        assert stay.admitted - stay.unit_admissions[unit.unit_stay] == timedelta(minutes=unit.hospital_admit_offset)
+    last = max(placed, key=lambda number: placed[number].admitted)
+    without = place_stays([unit for unit in units if unit.hospital_stay != last])
+    assert without == {number: stay for number, stay in placed.items() if number != last}
+
+
+# ------------------------------------------------------------------------------------------------ clocks
+
+CLOCKS: list[tuple[str, dict[str, Any], int]] = [
+    ("admissionDx", {"admitdxenteredoffset": 82, "admitdxpath": "a|b", "admitdxname": "b"}, 82),
+    ("diagnosis", {"diagnosisoffset": 60, "diagnosisstring": "x"}, 60),
+    ("diagnosis", {"diagnosisoffset": -600, "diagnosisstring": "x"}, -120),
+    ("pastHistory", {"pasthistoryoffset": 5, "pasthistoryenteredoffset": 30, "pasthistorypath": "p"}, 30),
+    ("pastHistory", {"pasthistoryoffset": 50, "pasthistoryenteredoffset": 30, "pasthistorypath": "p"}, 50),
+    ("pastHistory", {"pasthistoryoffset": 5, "pasthistoryenteredoffset": "", "pasthistorypath": "p"}, 5),
+    ("allergy", {"allergyoffset": 5, "allergyenteredoffset": 9, "allergyname": "penicillin"}, 9),
+    ("treatment", {"treatmentoffset": 77, "treatmentstring": "x"}, 77),
+    ("carePlanGeneral", {"cplitemoffset": 12, "cplgroup": "Activity"}, 12),
+    ("physicalExam", {"physicalexamoffset": 14, "physicalexampath": "p", "physicalexamtext": "100"}, 14),
+    ("note", {"noteoffset": 40, "noteenteredoffset": 55, "notepath": "p", "notetext": "t"}, 55),
+    ("medication", {"drugorderoffset": 10, "drugstartoffset": 100, "drugname": "a"}, 10),
+    ("admissionDrug", {"drugoffset": -9000, "drugenteredoffset": 33, "drugname": "a"}, 33),
+    ("infusionDrug", {"infusionoffset": 20, "drugname": "a (mcg/min)", "drugrate": "5"}, 20),
+    ("lab", {"labresultoffset": 30, "labresultrevisedoffset": 75, "labname": "BUN"}, 75),
+    ("lab", {"labresultoffset": 30, "labresultrevisedoffset": 10, "labname": "BUN"}, 30),
+    ("lab", {"labresultoffset": -500, "labresultrevisedoffset": -450, "labname": "BUN"}, -120),
+    ("lab", {"labresultoffset": 30, "labresultrevisedoffset": "", "labname": "BUN"}, 30 + 24 * 60),
+    ("customLab", {"labotheroffset": 30, "labothername": "x"}, 30 + 24 * 60),
+    ("vitalPeriodic", {"observationoffset": 35, "heartrate": 80}, 35),
+    ("vitalAperiodic", {"observationoffset": 36, "noninvasivemean": 80}, 36),
+    (
+        "nurseCharting",
+        {"nursingchartoffset": 3, "nursingchartentryoffset": 8, "nursingchartcelltypevallabel": "GCS"},
+        8,
+    ),
+    ("nurseAssessment", {"nurseassessoffset": 3, "nurseassessentryoffset": 9, "cellattributepath": "x"}, 9),
+    ("nurseCare", {"nursecareoffset": 3, "nursecareentryoffset": 9, "cellattributepath": "x"}, 9),
+    ("intakeOutput", {"intakeoutputoffset": 60, "intakeoutputentryoffset": 95, "cellpath": "x"}, 95),
+    ("respiratoryCharting", {"respchartoffset": 6, "respchartentryoffset": 7, "respchartvaluelabel": "PEEP"}, 7),
+    ("respiratoryCare", {"respcarestatusoffset": 6, "airwaytype": "Oral ETT"}, 6),
+    ("apacheApsVar", {"heartrate": 120}, 1440),
+    ("apachePatientResult", {"apacheversion": "IVa", "apachescore": 80}, 1440),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "minutes"), CLOCKS)
+def test_each_row_is_there_from_when_it_was_known(tmp_path: Path, name: str, row: dict[str, Any], minutes: int) -> None:
+    _known_from(eicu_store(tmp_path, {name: [row]}), name.lower(), _at(minutes))
+
+
+def test_every_table_has_a_clock_here() -> None:
+    assert {name.lower() for name, _, _ in CLOCKS} | {"person", "hospital_stay", "patient", "microlab"} == {
+        *SPEC.tables
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column", "moment"),
+    [
+        ("diagnosis", {"diagnosisoffset": 60, "diagnosisstring": "x"}, "activeupondischarge", UNIT_END),
+        ("treatment", {"treatmentoffset": 60, "treatmentstring": "x"}, "activeupondischarge", UNIT_END),
+        ("medication", {"drugorderoffset": 10, "drugname": "a", "drugstopoffset": 500}, "drugstoptime", _at(500)),
+        ("medication", {"drugorderoffset": 10, "drugname": "a"}, "drugordercancelled", HOSPITAL_END),
+        ("respiratoryCare", {"respcarestatusoffset": 6, "ventstartoffset": 9}, "ventstarttime", _at(9)),
+        ("respiratoryCare", {"respcarestatusoffset": 6, "ventendoffset": 900}, "ventendtime", _at(900)),
+        ("apachePatientResult", {"actualhospitallos": 4.9}, "actualhospitallos", HOSPITAL_END),
+        ("apachePatientResult", {"actualicumortality": "ALIVE"}, "actualicumortality", HOSPITAL_END),
+        ("lab", {"labresultoffset": -60, "labresultrevisedoffset": -50, "labname": "K"}, "patientunitstayid", UNIT),
+    ],
+)
+def test_each_late_cell_waits(tmp_path: Path, name: str, row: dict[str, Any], column: str, moment: datetime) -> None:
+    filled = {"activeupondischarge": "True", "drugordercancelled": "Yes", **row}
+    _known_from(eicu_store(tmp_path, {name: [filled]}), name.lower(), moment, column)
+
+
+def test_an_offset_of_zero_that_stands_for_nothing_is_no_time(tmp_path: Path) -> None:
+    drug = {"drugorderoffset": 10, "drugstartoffset": 0, "drugstopoffset": 0, "drugname": "a"}
+    store = eicu_store(tmp_path, {"medication": [drug], "respiratoryCare": [{"respcarestatusoffset": 0}]})
+    shown = _rows(store, "medication", HOSPITAL_END)[0]
+    assert (shown["drugstarttime"], shown["drugstoptime"]) == (UNIT, None)
+    _known_from(store, "respiratorycare", UNIT)
+
+
+def test_stays_show_their_end_when_they_have_ended(tmp_path: Path) -> None:
+    store = eicu_store(tmp_path, {})
+    _known_from(store, "hospital_stay", OPENED)
+    _known_from(store, "patient", UNIT)
+    for column in ("hospitaldischargetime", "hospitaldischargestatus", "hospitaldischargelocation"):
+        _known_from(store, "hospital_stay", HOSPITAL_END, column)
+    for column in ("unitdischargetime", "unitdischargestatus", "unitdischargelocation", "dischargeweight"):
+        _known_from(store, "patient", UNIT_END, column)
+    for column in ("apacheadmissiondx", "admissionweight"):
+        _known_from(store, "patient", _at(1440), column)
+    stay = _rows(store, "hospital_stay", OPENED)[0]
+    assert (stay["region"], stay["hospitaladmittime"]) == ("South", OPENED)
+    person = _rows(store, "person", OPENED)[0]
+    assert "uniquepid" not in person
+    assert (person["gender"], person["age"], store.chart(int(store.subjects[0]), datetime(2016, 1, 1)).age) == (
+        "Female",
+        64,
+        66,
+    )
+    assert next(store.scan("person", ["uniquepid"]))[1].to_pylist() == [{"uniquepid": "002-1"}]
+
+
+def test_an_earlier_row_of_a_later_unit_stay_waits_for_that_stay(tmp_path: Path) -> None:
+    labs = [
+        {"patientunitstayid": unit, "labresultoffset": -30, "labresultrevisedoffset": -20, "labname": f"K{unit}"}
+        for unit in (100, 101)
+    ]
+    store = eicu_store(tmp_path, {"patient": [PATIENT, LATER_UNIT], "lab": labs})
+    later = datetime(2014, 1, 4, 8)
+    assert [row["labname"] for row in _rows(store, "lab", later - SECOND)] == ["K100"]
+    assert [row["labname"] for row in _rows(store, "lab", later)] == ["K100", "K101"]
+    assert len(_rows(store, "hospital_stay", HOSPITAL_END)) == 1
+    assert len(_rows(store, "patient", later - SECOND)) == 1
+
+
+def test_a_culture_shows_only_that_it_was_taken_until_it_is_read(tmp_path: Path) -> None:
+    rows = [
+        {"culturetakenoffset": 30, "culturesite": "Blood", "organism": "E. coli", "antibiotic": drug}
+        for drug in ("a", "b")
+    ]
+    store = eicu_store(tmp_path, {"microLab": rows}, culture_lag=timedelta(days=2))
+    assert _rows(store, "microlab", _at(29)) == []
+    waiting = _rows(store, "microlab", _at(30))
+    assert [(row["culturesite"], row["organism"], row["antibiotic"]) for row in waiting] == [("Blood", None, None)]
+    read = _rows(store, "microlab", _at(30) + timedelta(days=2))
+    assert {row["antibiotic"] for row in read} == {"a", "b"}
+
+
+def test_values_codes_and_units_of_events(tmp_path: Path) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {
+        "lab": [
+            {"labresultoffset": 1, "labresultrevisedoffset": 2, "labname": "BUN", "labresult": "31.0"}
+            | {"labresulttext": "31", "labmeasurenamesystem": "mg/dL"}
+        ],
+        "physicalExam": [
+            {"physicalexamoffset": 1, "physicalexampath": "p/HR", "physicalexamvalue": "HR", "physicalexamtext": text}
+            for text in ("100", "regular")
+        ],
+    }
+    store = eicu_store(tmp_path, tables)
+    events = list(store.chart(int(store.subjects[0]), HOSPITAL_END).events())
+    shown = {(e.code, e.description, e.kind, e.numeric_value, e.text_value, e.unit) for e in events}
+    assert ("eicu-lab//BUN", "BUN", "lab", 31.0, "31", "mg/dL") in shown
+    assert ("eicu-examination//p/HR", "HR", "physical examination", 100.0, "100", None) in shown
+    assert ("eicu-examination//p/HR", "HR", "physical examination", None, "regular", None) in shown
+
+
+def test_people_over_89_are_90(tmp_path: Path) -> None:
+    store = eicu_store(tmp_path, {"patient": [{**PATIENT, "age": "> 89"}]})
+    assert store.chart(int(store.subjects[0]), OPENED).age == 90
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+def test_blank_lines_are_no_error_and_what_cannot_be_placed_is_counted(tmp_path: Path) -> None:
+    labs = [{"labresultoffset": 1, "labresultrevisedoffset": 2, "labname": "K", "newcolumn": "x"}]
+    labs += [{**labs[0], "patientunitstayid": 999}, {**labs[0], "labresultoffset": "soon"}]
+    patients = [PATIENT, {**PATIENT, "patientunitstayid": 102, "hospitaladmittime24": "late"}, PATIENT]
+    raw = write_eicu(tmp_path / "raw", {"patient": patients, "lab": labs})
+    for name in ("patient", "lab", "hospital"):
+        with (raw / f"{name}.csv").open("a") as lines:
+            lines.write("\n\n\n")
+    (raw / "apachePredVar.csv").write_text("patientunitstayid\n100\n")
+    report = ingest("eicu", raw, tmp_path / "store")
+    assert report.rows == {"person": 1, "hospital_stay": 1, "patient": 1, "lab": 1}
+    assert report.quarantined == {"raw_records": 3}
+    assert report.left_out == {"lab: rows of stays that patient does not have": 1, "lab: cells of column newcolumn": 2}
+    assert report.unknown_files == ("apachePredVar.csv",)
+    reasons = (tmp_path / "store" / "quarantine" / "raw_records.jsonl").read_text()
+    assert "is no time of day" in reasons
+    assert "stands there twice" in reasons
+    assert "'soon' is no int" in reasons
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"lab": [{"labresultoffset": 1, "labname": "K"}]}, "no patient.csv"),
+        ({"patient": [{**PATIENT, "uniquepid": ""}]}, "no row of it has a person"),
+        ({"patient": [{"uniquepid": "x"}]}, "'patient', no column patienthealthsystemstayid"),
+        ({"patient": [PATIENT], "lab": [{"labname": "K"}]}, "'lab', no column labresultoffset"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_is_one_line(tmp_path: Path, tables: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        ingest("eicu", write_eicu(tmp_path / "raw", tables), tmp_path / "store")
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------ the property
+
+
+def _cell(kind: str, draw: random.Random) -> object:
+    if draw.random() < 0.15:
+        return ""
+    return draw.choice(["a", "b"]) if kind == "text" else draw.randint(1, 3)
+
+
+def _offset(draw: random.Random) -> object:
+    return "" if draw.random() < 0.15 else draw.choice([-400, -120, -60, 0, 30, 1440, 2880, 4000, 7080, 9000])
+
+
+def _tables(seed: int, most: int) -> dict[str, list[dict[str, Any]]]:
+    draw = random.Random(seed)
+    next_stay = {**PATIENT, "patientunitstayid": 103, "patienthealthsystemstayid": 11}
+    tables: dict[str, list[dict[str, Any]]] = {"patient": [PATIENT, LATER_UNIT, next_stay]}
+    for name, table in SPEC.tables.items():
+        if name in ("person", "hospital_stay", "patient"):
+            continue
+        made = ("subject_id", "patienthealthsystemstayid", "recordopentime")
+        columns = {column: kind for column, kind in table.columns.items() if column not in made}
+        rows = []
+        for _ in range(draw.randint(1, most)):
+            cells = {
+                f"{column.removesuffix('time')}offset" if kind == "time" else column: (
+                    _offset(draw) if kind == "time" else _cell(kind, draw)
+                )
+                for column, kind in columns.items()
+                if not column.endswith("_number")
+            }
+            rows.append({**cells, "patientunitstayid": draw.choice([100, 101, 103])})
+        tables[name] = rows
+    return tables
+
+
+MOMENTS = [
+    datetime(2014, 1, 1, 7, 59, 59) + timedelta(hours=3 * step, seconds=extra) for step in range(64) for extra in (0, 1)
+]
+MOMENTS += [datetime(2014, 2, 6) + timedelta(hours=7 * step) for step in range(30)]
+
+
+@settings(
+    max_examples=10,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sets(st.sampled_from(MOMENTS), min_size=1, max_size=4))
+def test_a_chart_equals_that_of_a_store_without_the_future(seed: int, most: int, moments: set[datetime]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        store = eicu_store(Path(name), _tables(seed, most))
+        assert len(store.subjects) == 1
+        samples = [(int(store.subjects[0]), moment) for moment in moments]
+        report = audit_leaks(store, samples, raw_folder=Path(name) / "raw")
+    assert report.clean, report.as_text()
+    assert report.unmatched_rows == 0
+
+
+# ------------------------------------------------------------------------------------------------ the open sample
+
+
+def test_the_open_sample(shared_data: Path, tmp_path: Path) -> None:
+    sample = shared_data / "eicu-crd-demo-mini"
+    report = ingest("eicu", sample, tmp_path / "store")
+    for name in ("patient", "lab", "medication", "diagnosis", "treatment", "physicalExam", "admissionDx"):
+        with gzip.open(sample / f"{name}.csv.gz", "rt") as lines:
+            assert report.rows[name.lower()] == sum(1 for line in lines if line.strip()) - 1, name
+    assert (report.rows["patient"], report.rows["hospital_stay"], report.rows["person"]) == (174, 144, 100)
+    assert not report.quarantined
+    assert not report.never_visible
+    assert not report.left_out
+    assert not report.unknown_files
+    store = Store.open(tmp_path / "store")
+    draw = random.Random(4)
+    samples = []
+    for subject in store.subjects.tolist():
+        times = [time for time in store.rows(subject, "lab").column("_available").to_pylist() if time.year < 2100]
+        times += store.rows(subject, "patient").column("unitdischargetime").to_pylist()
+        samples.append((subject, draw.choice(times) - draw.choice([timedelta(0), SECOND])))
+    leaks = audit_leaks(store, samples, raw_folder=sample)
+    assert leaks.clean, leaks.as_text()
+    assert (leaks.rows, leaks.cells, leaks.differences, leaks.unmatched_rows) == (0, 0, 0, 0)
