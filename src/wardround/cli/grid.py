@@ -1,14 +1,23 @@
-"""``wardround grid``: every method on every task under every seed as one run, and its table with paired tests."""
+"""``wardround grid``: every method on every task under every seed as one run, its tables, paired tests and report.
+
+On tasks with classes the classical predictors are fitted beside the agents.
+"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 
 from wardround.agents import Paper, list_agents
 from wardround.benchmarks import Benchmark
-from wardround.cli.report import print_summary
+from wardround.cli.predict import add_predictor_options, predictor_settings
+from wardround.cli.progress import TerminalProgress
+from wardround.cli.report import print_summary, report_run
 from wardround.cli.run_options import add_run_options, open_run, play
-from wardround.runs import score_run, summarise_run
+from wardround.predictors import fit_predictors, missing_packages
+from wardround.records import Store
+from wardround.runs import RunFolder
 
 EXAMPLES = """
   wardround grid --benchmark bench --store store --out grid
@@ -16,6 +25,8 @@ EXAMPLES = """
   wardround grid --benchmark bench --store store --bank bank.sqlite --model openai/qwen3-30b \\
       --base-url http://127.0.0.1:8000/v1 --epochs 3 --out grid
   wardround grid --benchmark bench --store store --bank bank.sqlite --ablations --task diagnoses --out grid
+  wardround grid --benchmark bench-ehrshot --store store --ablations too --out grid-ehrshot
+      EHR-RAG's six methods, its ablations and both count baselines, with the few-shot figure in the report
   wardround grid --resume grid
 """
 
@@ -24,30 +35,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_run_options(parser, agents=())
     parser.set_defaults(agent=None)
-    parser.add_argument(
-        "--ablations", action="store_true", help="the rows of table 4 instead of the methods of table 2"
-    )
     parser.add_argument("--paper", choices=["retrosum", "ehr-rag"], help="whose tables; by default the benchmark's")
+    parser.add_argument(
+        "--ablations",
+        nargs="?",
+        const="only",
+        default="none",
+        choices=["none", "only", "too"],
+        help="the rows of table 4 instead of the methods of table 2 (only, where just --ablations is given), or too",
+    )
     parser.add_argument("--baseline", help="contender the others are compared with, e.g. 'resum · offline'")
+    parser.add_argument("--no-episodes", action="store_true", help="leave the pages with every turn out of the report")
+    add_predictor_options(parser)
+    parser.add_argument("--no-predictors", action="store_true", help="fit none, where the tasks have classes")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start or resume, play to the end, score, print."""
+    """Start or resume, play to the end, fit the predictors, score, print, write the report."""
     if arguments.agent is None:
         arguments.agent = _methods(_paper(arguments), ablations=arguments.ablations, bank=arguments.bank is not None)
     folder = open_run(arguments)
     counts = play(folder, arguments)
+    if not arguments.no_predictors:
+        _fit_predictors(folder, arguments)
     against = "resum" if "resum" in folder.settings.agents else "ehr-rag"
-    baseline = arguments.baseline or (f"{against} · {folder.settings.models[0]}" if arguments.ablations else None)
-    summary = summarise_run(score_run(folder), seed=folder.settings.seed, baseline=baseline)
+    only = f"{against} · {folder.settings.models[0]}" if arguments.ablations == "only" else None
+    summary, page = report_run(folder, baseline=arguments.baseline or only, episodes=not arguments.no_episodes)
     print_summary(folder, summary)
-    print(f"\nsee them with: wardround report {folder.path}")
+    print(f"\nreport: {page.resolve()}")
     return 0 if counts.done == counts.total else 1
 
 
-def _methods(paper: Paper, *, ablations: bool, bank: bool) -> list[str]:
-    """Return the methods of a table; without a bank those that need none, and say which are left out."""
-    rows = [method for method in list_agents(paper) if (4 if ablations else 2) in method.tables]
+def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
+    """Fit them on the tasks with classes; a missing extra costs the predictors, not the run, and is said."""
+    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    with_classes = [task.name for task in benchmark.tasks if task.classes]
+    names = tuple(name for name in with_classes if name in (folder.settings.tasks or with_classes))
+    if not names:
+        return
+    if missing_packages():
+        print(f"predictors left out: {', '.join(missing_packages())} missing; pip install 'wardround[predictors]'")
+        return
+    settings = replace(predictor_settings(arguments), tasks=names)
+    progress = TerminalProgress()
+    fit_predictors(Store.open(Path(folder.settings.store)), benchmark, folder.path, settings, report=progress)
+    progress.close()
+
+
+def _methods(paper: Paper, *, ablations: str, bank: bool) -> list[str]:
+    """Return the methods of the tables; without a bank those that need none, and say which are left out."""
+    tables = {"none": {2}, "only": {4}, "too": {2, 4}}[ablations]
+    rows = [method for method in list_agents(paper) if tables & set(method.tables)]
     left_out = [method.name for method in rows if method.memory and not bank]
     if left_out:
         print(f"left out for want of --bank (wardround evolve makes one): {', '.join(left_out)}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
+from wardround.cli.table import print_rows
 from wardround.predictors import MANIFEST, read_predictions
 from wardround.runs import (
+    Comparison,
     RunFolder,
     RunSummary,
     points_of,
@@ -50,26 +53,38 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.run / MANIFEST).is_file() and not (arguments.run / "manifest.json").is_file():
         return _report_predictors(arguments.run, as_json=arguments.json)
     folder = RunFolder.open(arguments.run)
-    progress = TerminalProgress()
-    results = score_run(folder, report=progress)
-    predictions = read_predictions(folder.path)
-    summary = summarise_run(results, seed=folder.settings.seed, baseline=arguments.baseline, predictions=predictions)
     others = [RunFolder.open(path) for path in arguments.beside]
-    for other in others:
-        must_match(folder, other)
-    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
-    points = points_of(runs)
-    episodes = not arguments.no_episodes
-    page = write_report(
-        folder, results, summary, points=points, predictions=predictions, episodes=episodes, report=progress
-    )
-    progress.close()
+    summary, page = report_run(folder, others, baseline=arguments.baseline, episodes=not arguments.no_episodes)
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print_summary(folder, summary)
     print(f"\nreport: {page.resolve()}")
     return 0
+
+
+def report_run(
+    folder: RunFolder, others: Sequence[RunFolder] = (), *, baseline: str | None = None, episodes: bool = True
+) -> tuple[RunSummary, Path]:
+    """Score a run, write its report; return its figures and the path of the page."""
+    for other in others:
+        must_match(folder, other)
+    progress = TerminalProgress()
+    results = score_run(folder, report=progress)
+    predictions = read_predictions(folder.path)
+    summary = summarise_run(results, seed=folder.settings.seed, baseline=baseline, predictions=predictions)
+    runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
+    page = write_report(
+        folder,
+        results,
+        summary,
+        points=points_of(runs),
+        predictions=predictions,
+        episodes=episodes,
+        report=progress,
+    )
+    progress.close()
+    return summary, page
 
 
 def _report_predictors(path: Path, *, as_json: bool) -> int:
@@ -98,9 +113,27 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     for best in summary.best:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
-    for row in summary.comparisons:
-        test, p = row.test, "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
-        low, high = test.difference.low, test.difference.high
-        interval = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
-        difference = f"{test.difference.estimate:+.3f}{interval} {row.metric}"
-        print(f"{row.contender} against {row.baseline}, {row.task}: {difference}, p (Holm) {p}")
+    _print_comparisons(summary.comparisons)
+
+
+def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Print a table per metric: a row per contender, a column per task, differences with their p-values."""
+    for metric in dict.fromkeys(row.metric for row in comparisons):
+        some = [row for row in comparisons if row.metric == metric]
+        tasks = list(dict.fromkeys(row.task for row in some))
+        cells = {(row.contender, row.task): _difference(row) for row in some}
+        print(f"\n{metric} less that of {some[0].baseline}, and p (Holm)")
+        print_rows(
+            ("", *tasks),
+            [
+                (name, *(cells.get((name, task), "") for task in tasks))
+                for name in dict.fromkeys(r.contender for r in some)
+            ],
+        )
+
+
+def _difference(row: Comparison) -> str:
+    low, high = row.test.difference.low, row.test.difference.high
+    interval = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
+    p = "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
+    return f"{row.test.difference.estimate:+.3f}{interval} {p}"

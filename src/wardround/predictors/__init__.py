@@ -3,6 +3,7 @@
 They need the extra [predictors]; importing this room does not.
 """
 
+from wardround.predictors.extras import missing_packages
 from wardround.predictors.features import CountTable, count_table
 from wardround.predictors.fit import fit_predictors, read_manifest
 from wardround.predictors.results import MANIFEST, PREDICTIONS, FitKey, FitRow, read_predictions
@@ -21,6 +22,7 @@ __all__ = [
     "PredictorSettings",
     "count_table",
     "fit_predictors",
+    "missing_packages",
     "read_manifest",
     "read_predictions",
 ]

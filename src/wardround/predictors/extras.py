@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 from typing import Any
 
 from wardround.core import UserError
@@ -21,6 +22,12 @@ def optional(module: str) -> Any:
         raise UserError(
             f"predictors need {error.name}, of the extra [predictors]: pip install 'wardround[predictors]'"
         ) from error
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Which packages of the extra [predictors] are not installed; nothing is imported."""
+    modules = {"scikit-learn": "sklearn", "lightgbm": "lightgbm"}
+    return tuple(package for package, module in modules.items() if importlib.util.find_spec(module) is None)
 
 
 def package_versions() -> dict[str, str]:

@@ -65,7 +65,7 @@ def sections(scores: Sequence[EpisodeScore], summary: RunSummary, points: Sequen
     yield _by_task(summary)
     yield _errors(groups)
     yield _turns(groups)
-    yield _tool_mix(groups)
+    yield from _tool_mix(groups)
     yield from _tables(scores)
     yield from _spending(groups)
     yield from _frontier(scores)
@@ -142,7 +142,7 @@ def _turn_bin(turns: int) -> int:
     return next((n for n, edge in enumerate(_TURN_EDGES) if turns <= edge), len(_TURN_EDGES))
 
 
-def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
+def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]:
     category = {tool.name: tool.category for tool in default_toolset(evidence=True).tools}
     rows = {}
     for label, group in groups.items():
@@ -153,17 +153,20 @@ def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
         total = counts.total() or 1
         rows[label] = {name: count / total for name, count in counts.items()}
     columns = sorted({name for shares in rows.values() for name in shares})
-    return Section(
-        title="Tools called",
-        text="Share of tool calls by category; unknown are tools that do not exist.",
-        chart=charts.heat(rows, columns, title="Tool calls by category"),
-    )
+    if columns:  # methods without tools call none
+        yield Section(
+            title="Tools called",
+            text="Share of tool calls by category; unknown are tools that do not exist.",
+            chart=charts.heat(rows, columns, title="Tool calls by category"),
+        )
 
 
 def _tables(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
     for name, group in _grouped(scores, contender).items():
         tasks = _grouped(group, _task)
         most = Counter(table for score in group for table in score.use.tables).most_common(_MOST_TABLES)
+        if not most:
+            continue
         rows = {
             table: {task: sum(table in s.use.tables for s in part) / len(part) for task, part in tasks.items()}
             for table, _ in most
