@@ -315,3 +315,21 @@ def test_experiences_that_say_nothing_are_refused(path: Path) -> None:
                 lesson(bank, **{"title": "t", "subject": 1, **wrong})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="finite"):
         key(float("nan"), 1.0)
+
+
+def test_what_evaluated_patients_had_a_hand_in_is_served_to_nobody(tmp_path: Path) -> None:
+    """Another benchmark may test on patients that this bank's own benchmark trained on."""
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        bank.add([lesson(bank, "one", 1)], key=key(1, 0))
+        bank.add([lesson(bank, "two", 2)], key=key(0.9, 0.1))
+        bank.add([lesson(bank, "revised", 3)], key=key(0.8, 0.2))
+        named = {one.title: one.id for one in bank.experiences()}
+        bank.revise(named["revised"], content="More", by=origin(bank, 1), reason="r")
+        state = bank.at(revision=bank.revision)
+    assert state.evaluate_on([patient(1), patient(9)]) == 2
+    found = state.search(key(1, 0), kind="actor", for_subject=patient(7), k=9)
+    assert titles(found) == ["two"]
+    assert found.withheld == {"same_subject": 0, "split": 0, "evaluated": 2}
+    recalled = state.recall(kind="actor", for_subject=patient(2), limit=9)
+    assert titles(recalled) == []
+    assert recalled.withheld == {"same_subject": 1, "split": 0, "evaluated": 2}

@@ -78,14 +78,17 @@ def test_a_text_that_names_a_patient_is_found(tmp_path: Path) -> None:
         assert contamination_check(bank, QUESTIONS, source=SOURCE).clean
 
 
-def test_a_search_that_served_its_own_patient_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check does not believe the search: break the guard and it must say so."""
+@pytest.mark.parametrize("name", ["recall", "search"])
+def test_a_search_that_served_its_own_patient_would_be_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check does not believe the search, with or without a key: break the guard and it must say so."""
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         bank.add([lesson(bank, "mine", 1)], key=key(1, 0))
         stranger = Subject(source="nowhere", subject_id=0)
-        honest = BankState.recall
+        honest = getattr(BankState, name)
         monkeypatch.setattr(
-            BankState, "recall", lambda self, **asked: honest(self, **{**asked, "for_subject": stranger})
+            BankState, name, lambda self, *key, **asked: honest(self, *key, **{**asked, "for_subject": stranger})
         )
         report = contamination_check(bank, QUESTIONS, source=SOURCE)
     assert [(one.kind, one.sample) for one in report.findings] == [("served", "sample-1")]

@@ -35,9 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bank is None:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
     path, arguments.bank = arguments.bank, None
+    reads = any(get_method(name).memory for name in arguments.agent)
+    if reads:  # from the very bank it fills, which may be a new one
+        Bank.open(path).close()
+    folder = open_run(arguments, bank=str(path) if reads else None, final_summary=True)
     with Bank.open(path) as bank:
-        reads = any(get_method(name).memory for name in arguments.agent)
-        folder = open_run(arguments, bank=str(path) if reads else None, final_summary=True)
         counts = play(folder, arguments)
         progress = TerminalProgress()
         found = evolve(
@@ -62,7 +64,7 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
     for problem, number in found.problems.most_common():
         print(f"{number:,} reflections gave nothing: {problem}")
     if found.failed:
-        print(f"{found.failed:,} reflections failed at the endpoint; the same call with --resume tries them again")
+        print(f"{found.failed:,} of these failed (at the endpoint, or for want of room); --resume tries them again")
     print(f"{len(bank):,} experiences in {path} (revision {bank.revision:,})")
 
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from wardround.memory.bank import Bank
 from wardround.memory.experience import KINDS, Subject
+from wardround.memory.key import Key
 from wardround.memory.state import SERVABLE_SPLITS
 
 FindingKind = Literal["split", "sample", "subject", "served", "names_subject"]
@@ -113,17 +116,29 @@ def _by_origin(
 def _by_searching(
     bank: Bank, subjects: dict[str, CheckedSample], origins: Sequence[tuple[str, str, str, str]], source: str
 ) -> tuple[list[Finding], int]:
-    """Ask for everything on behalf of every subject and look at what comes."""
+    """Ask for everything on behalf of every subject, by key and without, and look at what comes."""
     outside = {experience for experience, _, _, split in origins if split not in SERVABLE_SPLITS}
     own: dict[str, set[str]] = {}
     for experience, _, subject, _ in origins:
         own.setdefault(subject, set()).add(experience)
+    key = _any_key(bank)
+    everything = len(bank)
     found = []
     for hashed, sample in subjects.items():
         asked_by = Subject(source=source, subject_id=sample.subject_id)
         for kind in KINDS:
-            offered = bank.recall(kind=kind, for_subject=asked_by, limit=len(bank))
-            for match in offered.experiences:
-                if match.id in outside or match.id in own.get(hashed, ()):
-                    found.append(Finding(kind="served", experience=match.id, sample=sample.id))
+            offered = list(bank.recall(kind=kind, for_subject=asked_by, limit=everything).experiences)
+            if key is not None:
+                offered += bank.search(key, kind=kind, for_subject=asked_by, k=everything).experiences
+            for served in sorted({one.id for one in offered}):
+                if served in outside or served in own.get(hashed, ()):
+                    found.append(Finding(kind="served", experience=served, sample=sample.id))
     return found, len(subjects) * len(KINDS)
+
+
+def _any_key(bank: Bank) -> Key | None:
+    """A key of the bank's encoder: a search for as many as there are finds all, whatever is asked."""
+    dimensions = bank.at(revision=bank.revision).dimensions
+    if bank.encoder is None or not dimensions:
+        return None
+    return Key(encoder=bank.encoder, vector=np.full(dimensions, dimensions**-0.5, np.float32))

@@ -6,7 +6,7 @@ allowed split, and is withheld from every subject that had a hand in it. What wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ class Match:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
     """What a search gave. ``withheld`` counts the experiences of the asked kind and task that the guards kept back:
-    ``same_subject``, ``split``. ``revision`` is that of the bank when it was searched."""
+    ``same_subject``, ``split``, and ``evaluated`` where subjects are evaluated on. ``revision`` is that of the bank
+    when it was searched."""
 
     matches: tuple[Match, ...]
     withheld: Mapping[str, int]
@@ -75,6 +76,12 @@ class _Choice(NamedTuple):
     by_subject: dict[str, list[_Entry]]
     penalty: npt.NDArray[np.float32]
     wrong_split: int
+    evaluated: int
+
+    def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
+        return {"same_subject": own, "split": self.wrong_split} | (
+            {"evaluated": self.evaluated} if counts_evaluated else {}
+        )
 
 
 @dataclass(slots=True)
@@ -88,6 +95,21 @@ class BankState:
     _rows: dict[int, int] = field(default_factory=dict)
     _room: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
     _choices: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], _Choice] = field(default_factory=dict)
+    _evaluated: frozenset[str] = frozenset()
+
+    def evaluate_on(self, subjects: Iterable[Subject]) -> int:
+        """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
+
+        A bank's own ``train`` is that of the benchmark it was evolved on: another benchmark may test on its patients.
+        """
+        self._evaluated |= {subject.hashed(self.subject_key) for subject in subjects}
+        self._choices.clear()
+        return sum(entry.live and not entry.subjects.isdisjoint(self._evaluated) for entry in self._entries.values())
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers its keys have; 0 while it has none."""
+        return int(self._room.shape[1])
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
@@ -118,7 +140,7 @@ class BankState:
         """
         choice = self._choice(kind, task, None, allowed_splits)
         own = choice.by_subject.get(for_subject.hashed(self.subject_key), ())
-        withheld = {"same_subject": len(own), "split": choice.wrong_split}
+        withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
         if not choice.by_row or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
         self._check_key(key)
@@ -153,7 +175,7 @@ class BankState:
         matches = tuple(
             Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in entries[:limit]
         )
-        withheld = {"same_subject": len(own), "split": choice.wrong_split}
+        withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
     def put_key(self, number: int, vector: Vectors) -> None:
@@ -225,7 +247,7 @@ class BankState:
         entries: dict[str, _Entry] = {}
         by_row: dict[int, list[_Entry]] = {}
         by_subject: dict[str, list[_Entry]] = {}
-        wrong_split = 0
+        wrong_split = evaluated = 0
         for entry in self._entries.values():
             experience = entry.experience
             if not entry.live or experience.kind != kind:
@@ -235,6 +257,9 @@ class BankState:
             if not entry.splits <= splits:
                 wrong_split += 1
                 continue
+            if not entry.subjects.isdisjoint(self._evaluated):
+                evaluated += 1
+                continue
             entries[experience.id] = entry
             for subject in entry.subjects:
                 by_subject.setdefault(subject, []).append(entry)
@@ -242,7 +267,7 @@ class BankState:
                 by_row.setdefault(entry.row, []).append(entry)
         penalty = np.full(len(self._rows), -np.inf, np.float32)
         penalty[list(by_row)] = 0.0
-        return _Choice(entries, by_row, by_subject, penalty, wrong_split)
+        return _Choice(entries, by_row, by_subject, penalty, wrong_split, evaluated)
 
     def _check_key(self, key: Key) -> None:
         if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:

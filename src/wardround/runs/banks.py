@@ -6,31 +6,42 @@ So a run that is resumed later serves what it served at first, whatever was adde
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import Memory
+from wardround.benchmarks import Benchmark
 from wardround.core import UserError, content_hash
-from wardround.memory import Bank, BankState
+from wardround.memory import Bank, BankState, Subject
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import RunSettings
 
+TRAINING_SPLIT = "train"
+
 VECTORS = "vectors.sqlite"
 
 
 def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
-    """Return what the manifest says of the bank (revision, hash of what it serves), or None without one."""
+    """Return what the manifest says of the bank (revision, hash of what it serves), or None without one.
+
+    Raises UserError for an empty one, except where it is about to be filled: methods would play as if they had none.
+    """
     if settings.bank is None:
         return None
     with Bank.open(Path(settings.bank), writable=False) as bank:
         state = bank.at(revision=bank.revision)
+    if not len(state) and settings.split != TRAINING_SPLIT:
+        raise UserError(f"the bank {settings.bank!r} holds no experience; fill it with `wardround evolve`")
     return {
         "revision": state.revision,
         "sha256": state_hash(state),
         "experiences": len(state),
+        "kinds": dict(sorted(Counter(one.kind for one in state.experiences).items())),
+        "withheld_evaluated": _withhold_evaluated(state, settings),
         "encoder": state.encoder,
     }
 
@@ -50,7 +61,16 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         state = bank.at(revision=facts["revision"])
     if state_hash(state) != facts["sha256"]:
         raise UserError(f"the bank {settings.bank!r} is not the one this run was made with")
+    _withhold_evaluated(state, settings)
     return Memory(bank=state, encoder=open_run_encoder(settings, store, state.encoder))
+
+
+def _withhold_evaluated(state: BankState, settings: RunSettings) -> int:
+    """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
+    benchmark = Benchmark.open(Path(settings.benchmark))
+    source = Store.open(Path(settings.store)).spec.name
+    evaluated = {sample.subject_id for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
+    return state.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 
 
 def open_vectors(settings: RunSettings) -> VectorCache | None:

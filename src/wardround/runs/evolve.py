@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from wardround.agents.beside import read_text
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
@@ -38,13 +39,12 @@ from wardround.memory.extract import Extraction, Room
 from wardround.models import Model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder
-from wardround.runs.banks import open_run_encoder
+from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.worker import open_models
 from wardround.scoring import score_answer
 
-TRAINING_SPLIT = "train"
 _RULES_MODEL = "offline"
 """The model that cannot reflect: it has no language. Rules do it in its place."""
 
@@ -52,7 +52,7 @@ _RULES_MODEL = "offline"
 @dataclass(slots=True, kw_only=True)
 class Evolution:
     """What came of it. ``problems`` counts reflections that gave nothing usable, by what they said; ``failed`` are
-    those whose endpoint failed: the next call tries them again."""
+    those of them whose endpoint failed or had no room: the next call tries them again."""
 
     episodes: int = 0
     unfinished: int = 0
@@ -164,9 +164,13 @@ class _Reflecting:
                     await self._episode(works, samples[works[0].key.sample])
                 report(Progress(label="reflecting", done=total - len(waiting), total=total, unit="episodes"))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(drain())
+        tasks = [asyncio.create_task(drain()) for _ in range(concurrency)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         return self.result
 
     @property
@@ -225,8 +229,9 @@ class _Reflecting:
                 model = resumed(self.models[work.key.model], replies, note=recorder.note)
                 asker = ModelAsker(model=model, recorder=recorder, episode=work.name)
                 extractions = await self._extract(asker, work.kind, material, provenance)
-        except ProviderError as error:
+        except (ProviderError, UserError) as error:  # the latter: the context has no room for the reflection
             self.result.failed += 1
+            self.result.problems[str(error)] += 1
             recorder.finish({"error": str(error)})
             return
         experiences = [one for extraction in extractions for one in extraction.experiences]
@@ -265,8 +270,9 @@ def _usable(entry: EpisodeEntry) -> bool:
 
 
 def _last_summary(trajectory: Trajectory) -> str:
-    summaries = [turn.reply.content or "" for turn in trajectory.turns if turn.purpose == "summarise"]
-    return next((text for text in reversed(summaries) if text.strip()), "")
+    """The last summary that could be used (S_final of eq. 7), as its readers saw it."""
+    written = (read_text(one.reply, one.finish_reason) for one in trajectory.turns if one.purpose == "summarise")
+    return next((text for text in reversed([text for text, _ in written]) if text), "")
 
 
 def _tools_called(material: Material) -> list[str]:

@@ -24,8 +24,10 @@ from wardround.scoring import (
     per_sample,
     summarise,
 )
+from wardround.scoring.tables import ALL
 
 MACRO_F1 = "macro-F1"
+_PAPERS_BASELINE = "resum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +74,16 @@ def contender(score: EpisodeScore | SummaryRow) -> str:
 def summarise_run(
     scores: Sequence[EpisodeScore], *, seed: int, baseline: str | None = None, predictions: Sequence[FitRow] = ()
 ) -> RunSummary:
-    """Aggregate; the baseline of the paired tests is the first contender unless one is named.
+    """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
+    ReSum, which the RetroSum paper tests against, where it plays, else the first contender.
 
     ``predictions`` are the fits of predictors that lie in the run's folder.
     """
     groups = by_contender(scores)
-    if baseline is not None and baseline not in groups:
-        raise UserError(f"no contender {baseline!r}; there are {', '.join(groups)}")
-    first = baseline or next(iter(groups), "")
     comparisons = [
         row
         for name, group in groups.items()
-        if name != first
+        if (first := _baseline_of(group[0], groups, baseline)) not in (name, None)
         for row in compare(groups[first], group, names=(first, name), seed=seed)
     ]
     best = [row for name, group in groups.items() for row in _best_rows(name, group)]
@@ -94,6 +94,18 @@ def summarise_run(
         classes=classify(scores, seed=seed),
         predictors=predictor_rows(predictions),
     )
+
+
+def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]], baseline: str | None) -> str | None:
+    """Return whom a contender is compared with; None where the named agent has not played with its model."""
+    agents = {group[0].agent for group in groups.values()}
+    named = baseline or (_PAPERS_BASELINE if _PAPERS_BASELINE in agents else next(iter(groups)))
+    if named in agents:
+        same_model = f"{named} · {one.model}"
+        return same_model if same_model in groups else None
+    if named not in groups:
+        raise UserError(f"no contender {named!r}; there are {', '.join(groups)}")
+    return named
 
 
 def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
@@ -107,7 +119,7 @@ def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]
 def compare(
     first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, names: tuple[str, str], seed: int
 ) -> list[Comparison]:
-    """Compare two contenders task by task on the samples both have; epochs of a sample are averaged."""
+    """Compare two contenders task by task, and over all tasks, on the samples both have; epochs are averaged."""
     tests: dict[str, dict[str, PairedTest]] = {}
     subjects = {score.sample: score.subject_id for score in (*first, *second)}
     for task in sorted({score.task for score in first} & {score.task for score in second}):
@@ -118,11 +130,17 @@ def compare(
             tests.setdefault("accuracy" if single else "F1", {})[task] = paired_test_by_key(a, b, subjects, seed=seed)
             if get_task(task).classes:
                 tests.setdefault(MACRO_F1, {})[task] = _macro_test(task, *groups, seed=seed)
-    return [
+    found = [
         Comparison(contender=names[1], baseline=names[0], task=task, test=test, adjusted_p=adjusted, metric=metric)
         for metric, by_task in tests.items()
         for task, test, adjusted in _adjusted(by_task)
     ]
+    tasks = {row.task for row in found}
+    if len(tasks) > 1:  # one test, of what the table's row over all tasks shows: nothing to adjust for
+        a, b = (per_sample([score for score in group if score.task in tasks]) for group in (first, second))
+        whole = paired_test_by_key(a, b, subjects, seed=seed)
+        found.append(Comparison(contender=names[1], baseline=names[0], task=ALL, test=whole, adjusted_p=None))
+    return found
 
 
 def _adjusted(tests: Mapping[str, PairedTest]) -> list[tuple[str, PairedTest, float | None]]:

@@ -25,7 +25,8 @@ class SummaryRow:
     ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
     first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of turns,
     tokens, cost and seconds are per episode, None where not known of every episode. ``errors`` counts episodes;
-    ``failed`` ones ended in an endpoint's error and score 0.
+    ``failed`` ones ended in an endpoint's error and score 0. ``summaries`` were tried, ``failed_summaries`` of them
+    left the one before in place; ``experiences`` is the mean of those served, None where no bank was asked.
     """
 
     agent: str
@@ -48,6 +49,9 @@ class SummaryRow:
     errors: Mapping[ErrorClass, int]
     failed: int
     tool_calls: Mapping[str, int]
+    summaries: int = 0
+    failed_summaries: int = 0
+    experiences: float | None = None
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
@@ -116,6 +120,9 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         errors={name: sum(name in score.errors for score in scores) for name in ErrorClass},
         failed=sum(score.finish == "error" for score in scores),
         tool_calls=_tool_mix(scores),
+        summaries=sum(score.use.summaries for score in scores),
+        failed_summaries=sum(score.use.failed_summaries for score in scores),
+        experiences=_mean_known([score.use.experiences for score in scores]),
     )
 
 
@@ -214,6 +221,14 @@ _COLUMNS = (
         title="grounded",
         cell=lambda row: _optional(row.grounding.share, ".3f"),
         shown=_any_known(lambda r: r.grounding.share),
+    ),
+    _Column(
+        title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
+    ),
+    _Column(
+        title="summaries failed",
+        cell=lambda row: f"{row.failed_summaries} of {row.summaries}" if row.summaries else "",
+        shown=lambda rows: any(row.failed_summaries for row in rows),
     ),
     _Column(title="failed", cell=lambda row: str(row.failed), shown=lambda rows: any(row.failed for row in rows)),
     _Column(title="errors (episodes)", cell=_errors, left=True),
