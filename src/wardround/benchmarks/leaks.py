@@ -69,7 +69,7 @@ def _class_leaks(sample: Sample, chart: Chart) -> Iterator[Leak]:
     for hidden, columns in sample.facts.get("late_cells", {}).items():
         batch = chart.table(hidden.partition(":")[0]).batch
         places = [place for place, shown in enumerate(batch.column("row_id").to_pylist()) if shown == hidden]
-        for column in set(columns) & set(batch.schema.names):
+        for column in {part for name in columns for part in name.split("|")} & set(batch.schema.names):
             if any(batch.column(column)[place].as_py() is not None for place in places):
                 yield Leak(sample=sample.id, what=f"{column} of row {hidden} is on the chart")
 

@@ -142,9 +142,10 @@ def score_episode(
 def score_answer(answer: Iterable[str] | None, sample: Sample, label_set: LabelSet | None) -> SetScore:
     """Score an answer: as a set, or where one class is asked for as right or wrong."""
     task = get_task(sample.task)
-    if task.classes and not task.several:
-        return class_score(answer, sample.target[0], label_set or task.class_labels)
-    return set_scores(answer, sample.target, label_set)
+    if not task.classes:
+        return set_scores(answer, sample.target, label_set)
+    labels = label_set or task.class_labels
+    return set_scores(answer, sample.target, labels) if task.several else class_score(answer, sample.target[0], labels)
 
 
 def _not_expected(sample: Sample) -> frozenset[ErrorClass]:

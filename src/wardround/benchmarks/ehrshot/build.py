@@ -247,6 +247,7 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
         subject, asked = int(questions.subjects[place]), int(questions.predictions[place])
         row, event, stay = (int(column[place]) for column in (questions.rows, questions.events, questions.stays))
         table = questions.tables[int(questions.table_of[place])]
+        of_stay = row == stay and table == recipe.places.stays.table
         moment = from_microseconds(asked)
         seen[subject, asked] += 1
         again = f"-{seen[subject, asked]}" if seen[subject, asked] > 1 else ""
@@ -261,7 +262,7 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
                 stratum="any",
                 facts={
                     "event_time": None if event == NO_TIME else format_time(from_microseconds(event)),
-                    **_where_the_answer_is(recipe, task, [] if row < 0 else [ids.of(subject, table, row)]),
+                    **_answer_place(recipe.places, "" if row < 0 else ids.of(subject, table, row), of_stay),
                     **({"stay": ids.of(subject, recipe.places.stays.table, stay)} if stay >= 0 else {}),
                 },
             )
@@ -269,12 +270,12 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
     return made
 
 
-def _where_the_answer_is(recipe: _Recipe, task: Task, row_ids: list[str]) -> dict[str, Any]:
-    """Rows that no chart may show when the question is asked; where a stay is one row, the cells that tell its end."""
-    stays = recipe.places.stays
-    if task.name == "guo_los" and stays.start is not None:
-        return {"row_ids": [], "late_cells": {row_id: list(stays.ends) for row_id in row_ids}}
-    return {"row_ids": row_ids}
+def _answer_place(places: Places, row_id: str, is_of_stay: bool) -> dict[str, Any]:
+    """Say which row no chart may show when the question is asked, or, where that is the row of the stay itself, which
+    cells of it."""
+    if row_id and is_of_stay:
+        return {"row_ids": [], "late_cells": {row_id: list(places.stays.ends)}}
+    return {"row_ids": [row_id] if row_id else []}
 
 
 def _answer(task: Task) -> Callable[[int], tuple[str, ...]]:
