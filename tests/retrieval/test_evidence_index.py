@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,15 @@ from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.retrieval import CachedEncoder, EvidenceIndex, LexicalEncoder, RetrievalSettings, VectorCache, merge
+from wardround.retrieval import (
+    CachedEncoder,
+    EvidenceIndex,
+    LexicalEncoder,
+    RetrievalSettings,
+    VectorCache,
+    Vectors,
+    merge,
+)
 
 NOW = day(20_000)
 FIRST, EARLY, MIDDLE, RECENT, LAST = 0, 3_650, 10_950, 19_820, 20_000
@@ -309,3 +320,20 @@ def test_vectors_of_names_see_the_whole_chunk() -> None:
     # needle weighs 1, filler 1 + ln 99: the mean of (0.9, 0.4359) and 5.5951 times (0, 1)
     x, y = 0.9, 0.19**0.5 + 1 + math.log(99)
     assert best.score == pytest.approx(x / math.hypot(x, y), abs=1e-6)
+
+
+def test_charts_are_encoded_side_by_side() -> None:
+    """Two encoders that each wait for the other: one chart at a time would never get past them."""
+    both = Barrier(2, timeout=20)
+
+    class Meeting(LexicalEncoder):
+        def encode(self, texts: Sequence[str]) -> Vectors:
+            if len(texts) > 1:
+                both.wait()
+            return super().encode(texts)
+
+    rows = [Row(name=f"event {place}", time=day(place)) for place in range(300)]
+    indexes = [EvidenceIndex(history(rows), as_of=NOW, encoder=Meeting(64)) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda index: index.nearest("event 7"), indexes)
+    assert one == other

@@ -53,6 +53,7 @@ class EvidenceIndex:
         self._now = to_microseconds(as_of)
         self._count = int(np.searchsorted(columns.time, self._now, side="right"))
         self._lines = EventLines(columns, line_characters=self.settings.line_characters)
+        self._encoded_names: Vectors | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -203,9 +204,11 @@ class EvidenceIndex:
     def _indicators(self) -> Indicators:
         return Indicators(self.columns, np.arange(self._count), by=self.settings.indicator)
 
-    @cached_property
+    @property
     def _name_vectors(self) -> Vectors:
-        return self.encoder.encode(self._indicators.names)
+        if self._encoded_names is None:
+            self._encoded_names = self.encoder.encode(self._indicators.names)
+        return self._encoded_names
 
     @cached_property
     def _code_numbers(self) -> Places:
@@ -222,6 +225,7 @@ class _Chunks:
         self._index = index
         self._family = family
         self._places = places
+        self._encoded: Vectors | None = None
         self.bounds = chunk_bounds(len(places), size=settings.chunk_rows, overlap=settings.overlap)
 
     @property
@@ -235,13 +239,16 @@ class _Chunks:
         lines = self._index._lines.lines(self._places)
         return ["\n".join(lines[start:end]) for start, end in self.bounds]
 
-    @cached_property
+    @property
     def vectors(self) -> Vectors:
-        """A unit vector per chunk."""
-        index = self._index
-        if index.settings.embedded == "names":
-            return mean_name_vectors(index.columns, self.row_groups, index.encoder)
-        return index.encoder.encode(self.texts)
+        """A unit vector per chunk. No cached_property: Python 3.11's would let one chart at a time ask an endpoint."""
+        if self._encoded is None:
+            index = self._index
+            if index.settings.embedded == "names":
+                self._encoded = mean_name_vectors(index.columns, self.row_groups, index.encoder)
+            else:
+                self._encoded = index.encoder.encode(self.texts)
+        return self._encoded
 
     def similarity(self, query: Vectors) -> Scores:
         """The cosine of each chunk with a query's vector."""
