@@ -19,7 +19,7 @@ EXAMPLES = """
   wardround predict --benchmark bench --store store --out run --predictor count-lr --shots all --task lab_anemia
   wardround predict --benchmark bench --store store --out run --predictor clmbr-lr --representations clmbr.parquet
   wardround predict --benchmark bench --store store --out run-ehrshot --gbm-grid ehrshot --without-valued-events \\
-      --final-iterations 100
+      --final-iterations 100 --ties first
       as EHRSHOT's code does it
 
 The same command goes on where it was interrupted. With --out of a run of agents on the same benchmark,
@@ -58,6 +58,9 @@ def add_predictor_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--final-iterations", type=int, default=DEFAULTS.final_iterations, help="of the last fit (EHRSHOT: 100)"
     )
+    group.add_argument(
+        "--ties", default=DEFAULTS.ties, choices=["loss", "first"], help="points that rank alike: lowest loss, or first"
+    )
     group.add_argument("--resamples", type=int, default=DEFAULTS.resamples, help="of patients, for the intervals")
     group.add_argument("--threads", type=int, default=DEFAULTS.threads, help="threads of one fit")
 
@@ -74,6 +77,7 @@ def predictor_settings(arguments: argparse.Namespace) -> PredictorSettings:
         hierarchy="none" if arguments.no_hierarchy else "auto",
         valued_events=not arguments.without_valued_events,
         gbm_grid=arguments.gbm_grid,
+        ties=arguments.ties,
         final_iterations=arguments.final_iterations,
         resamples=arguments.resamples,
         threads=arguments.threads,

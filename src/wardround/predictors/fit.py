@@ -158,9 +158,12 @@ class _Bench:
     def _head(self, name: str) -> Head:
         settings = self._settings
         if name == "count-gbm":
-            return Boosting(grid=settings.gbm_grid, seed=settings.seed, threads=settings.threads)
+            return Boosting(grid=settings.gbm_grid, seed=settings.seed, threads=settings.threads, ties=settings.ties)
         return Logistic(
-            iterations=settings.iterations, final_iterations=settings.final_iterations, threads=settings.threads
+            iterations=settings.iterations,
+            final_iterations=settings.final_iterations,
+            threads=settings.threads,
+            ties=settings.ties,
         )
 
     def _shots(self, problem: Problem, key: FitKey, truth: Integers, part: str) -> Shots:

@@ -1,7 +1,9 @@
 """What is fitted on features: a penalised logistic regression and gradient boosting, each with its grid.
 
 A head sees training and dev rows only. The point of its grid that ranks the dev rows best is kept; where dev rows
-cannot rank (none, or one class only) it is the default point, and the fit says so.
+cannot rank (none, or one class only) it is the default point, and the fit says so. Points that rank alike, the rule
+with few dev rows, are told apart by the dev rows' log loss: EHRSHOT takes the first, C = 1e-8, whose probabilities are
+all alike, so that its accuracy and F1 are those of a coin. ``first`` does as EHRSHOT does.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.predictors.extras import optional
-from wardround.predictors.settings import C_GRID, GBM_GRIDS, Grid
+from wardround.predictors.settings import C_GRID, GBM_GRIDS, Grid, Ties
 from wardround.scoring.ranking import auroc
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _DEFAULT_C = 1.0
+_LEAST = 1e-15
 _Point = TypeVar("_Point")
 
 
@@ -56,6 +59,7 @@ class Logistic:
     final_iterations: int = 1_000
     threads: int = 1
     grid: Sequence[float] = C_GRID
+    ties: Ties = "loss"
 
     def __call__(self, train: Any, truth: Integers, dev: Any, dev_truth: Integers, test: Any, classes: int) -> Fit:
         """Fit, choose, answer."""
@@ -67,8 +71,8 @@ class Logistic:
         with _threads(self.threads):
             grid = self.grid if _can_rank(dev_truth) else ()
             models = {c: self._fit(train, truth, c, self.iterations) for c in grid}
-            tried = {c: _dev_auroc(model, dev, dev_truth, classes) for c, model in models.items()}
-            best, value = _best(tried, _DEFAULT_C)
+            tried = {c: _on_dev(model, dev, dev_truth, classes) for c, model in models.items()}
+            best, value = _best(tried, _DEFAULT_C, self.ties)
             model = models.get(best)
             if model is None or self.final_iterations != self.iterations:
                 model = self._fit(train, truth, best, self.final_iterations)
@@ -95,6 +99,7 @@ class Boosting:
     grid: str = "small"
     seed: int = 0
     threads: int = 1
+    ties: Ties = "loss"
 
     def __call__(self, train: Any, truth: Integers, dev: Any, dev_truth: Integers, test: Any, classes: int) -> Fit:
         """Fit, choose, answer."""
@@ -103,8 +108,8 @@ class Boosting:
         train, dev, test = _used_columns(train, dev, test)
         points = list(_points(GBM_GRIDS[self.grid])) if _can_rank(dev_truth) else []
         models = [self._fit(train, truth, point) for point in points]
-        values = {n: _dev_auroc(model, dev, dev_truth, classes) for n, model in enumerate(models)}
-        best, value = _best(values, 0)
+        values = {n: _on_dev(model, dev, dev_truth, classes) for n, model in enumerate(models)}
+        best, value = _best(values, 0, self.ties)
         default = {"max_depth": -1.0, "learning_rate": 0.1, "num_leaves": 25.0}
         model, chosen = (models[best], points[best]) if models else (self._fit(train, truth, default), default)
         return Fit(probabilities=_all_classes(model, test, classes), chosen=chosen, dev_auroc=value, points=len(points))
@@ -135,24 +140,26 @@ def _points(grid: Grid) -> Iterator[dict[str, float]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _best(tried: Mapping[_Point, float], default: _Point) -> tuple[_Point, float | None]:
-    """The first of the best: a tie goes to the stronger penalty, the shallower tree."""
+def _best(tried: Mapping[_Point, tuple[float, float]], default: _Point, ties: Ties) -> tuple[_Point, float | None]:
+    """The point of the best AUROC; among equals that of the lowest loss, or the first."""
     if not tried:
         return default, None
-    best = max(tried, key=lambda point: tried[point])
-    return best, tried[best]
+    best = max(tried, key=lambda point: (tried[point][0], -tried[point][1] if ties == "loss" else 0.0))
+    return best, tried[best][0]
 
 
 def _can_rank(dev_truth: Integers) -> bool:
     return len(np.unique(dev_truth)) > 1
 
 
-def _dev_auroc(model: Any, dev: Any, dev_truth: Integers, classes: int) -> float:
-    """AUROC of the dev rows; of more than two classes the mean, one against rest, over those that dev rows have."""
+def _on_dev(model: Any, dev: Any, dev_truth: Integers, classes: int) -> tuple[float, float]:
+    """AUROC and log loss of the dev rows; of more than two classes the mean AUROC, one against rest, over those there
+    are."""
     probabilities = _all_classes(model, dev, classes)
+    loss = -float(np.mean(np.log(np.maximum(probabilities[np.arange(len(dev_truth)), dev_truth], _LEAST))))
     if classes == 2:
-        return auroc(dev_truth == 1, probabilities[:, 1])
-    return float(np.mean([auroc(dev_truth == one, probabilities[:, one]) for one in np.unique(dev_truth)]))
+        return auroc(dev_truth == 1, probabilities[:, 1]), loss
+    return float(np.mean([auroc(dev_truth == one, probabilities[:, one]) for one in np.unique(dev_truth)])), loss
 
 
 def _all_classes(model: Any, rows: Any, classes: int) -> Floats:

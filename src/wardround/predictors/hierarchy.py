@@ -89,4 +89,6 @@ def ccs_category(code: str, groupers: Mapping[Literal["diagnoses", "procedures"]
 
 
 def _names(above: object) -> tuple[str, ...]:
-    return (above,) if isinstance(above, str) else tuple(str(one) for one in above) if isinstance(above, list) else ()
+    """Read a list of codes; a store keeps it as text, a code a line."""
+    names = above.split("\n") if isinstance(above, str) else above if isinstance(above, list) else []
+    return tuple(str(name) for name in names if name)

@@ -25,6 +25,7 @@ GBM_GRIDS: Mapping[str, Grid] = {
 """``ehrshot`` has 27 points; ``small`` has the 4 of them that differ most, for a first look and for slow machines."""
 
 Hierarchy = Literal["auto", "none"]
+Ties = Literal["loss", "first"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ class PredictorSettings:
     ``shots`` are samples per class, as text, ``all`` for the whole split. ``samples`` are the test samples to judge
     on, those that agents answered (None: all). ``hierarchy`` auto: every event counts for the ancestors of its code
     too, where the store has any. ``valued_events`` False leaves out events with a number or a text, as EHRSHOT's
-    counts do. ``final_iterations`` is the solver's limit in the last fit (EHRSHOT's was 100, not its 1,000).
+    counts do. ``ties``: which of the points that rank dev samples alike is kept. ``final_iterations`` is the solver's
+    limit in the last fit (EHRSHOT's was 100, not its 1,000).
     """
 
     names: tuple[str, ...] = ("count-lr", "count-gbm")
@@ -47,6 +49,7 @@ class PredictorSettings:
     hierarchy: Hierarchy = "auto"
     valued_events: bool = True
     gbm_grid: str = "small"
+    ties: Ties = "loss"
     iterations: int = 1_000
     final_iterations: int = 1_000
     resamples: int = 1_000

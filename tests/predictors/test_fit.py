@@ -1,0 +1,266 @@
+"""Fitting end to end on invented charts: what is learnt, what may not be, and a kill in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from predictors.invented import NOON, SUBJECTS, invented_store, questions, split_of
+from wardround.core import Progress, UserError
+from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
+from wardround.predictors import fit as fit_module
+from wardround.records import Store
+
+pytest.importorskip("sklearn")
+pytest.importorskip("lightgbm")
+
+QUICK = PredictorSettings(names=("count-lr",), shots=("1", "4", "all"), replicates=2, resamples=50)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return invented_store(tmp_path_factory.mktemp("invented"))
+
+
+def without_time(rows: Sequence[FitRow]) -> list[FitRow]:
+    return [replace(row, seconds=0.0) for row in rows]
+
+
+def row_of(rows: Sequence[FitRow], **wanted: Any) -> FitRow:
+    found = [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_what_can_be_learnt_is_learnt_by_both_predictors(store: Store, tmp_path: Path) -> None:
+    settings = replace(QUICK, names=("count-lr", "count-gbm"), shots=("2", "all"))
+    rows = fit_predictors(store, questions(store), tmp_path, settings)
+    keys = [(r.predictor, r.task, r.view, r.k, r.replicate) for r in rows]
+    views = [("guo_los", "classes"), ("lab_anemia", "classes"), ("lab_anemia", "binary")]
+    assert keys == [
+        (name, task, view, k, n)
+        for task, view in views
+        for name in settings.names
+        for k, n in (("2", 0), ("2", 1), ("all", 0))
+    ]
+    for name in settings.names:
+        row = row_of(rows, predictor=name, task="guo_los", k="all")
+        assert row.scores.auroc is not None
+        assert row.scores.auroc.estimate > 0.9
+        assert row.metrics.macro_f1.estimate > 0.8
+        assert len(row.samples) == len(row.probabilities) == row.metrics.n == 20
+    whole = row_of(rows, predictor="count-lr", task="lab_anemia", view="classes", k="all")
+    assert set(whole.metrics.class_f1) == {"0", "1", "2", "3"}
+    assert whole.scores.macro_auroc is not None
+    assert np.allclose(np.sum(whole.probabilities, axis=1), 1)
+    binary = row_of(rows, predictor="count-lr", task="lab_anemia", view="binary", k="all")
+    los = row_of(rows, predictor="count-lr", task="guo_los", k="all")
+    assert binary.probabilities == los.probabilities  # the same question in other words
+    few = row_of(rows, predictor="count-lr", task="lab_anemia", view="classes", k="2", replicate=0)
+    assert few.train["per_class"] == few.dev["per_class"] == {"0": 2, "1": 2, "2": 2, "3": 2}
+    assert few.samples == ()
+    assert read_predictions(tmp_path) == rows
+
+
+def test_nothing_of_the_test_split_reaches_a_fit(store: Store, tmp_path: Path) -> None:
+    """With the answers of the test split turned round, every model and every probability is what it was."""
+    honest = fit_predictors(store, questions(store), tmp_path / "a", QUICK)
+    turned = fit_predictors(store, questions(store, flip="test"), tmp_path / "b", QUICK)
+    for one, other in zip(honest, turned, strict=True):
+        assert (one.chosen, one.dev_auroc, one.train, one.dev, one.features, one.iterations) == (
+            (other.chosen, other.dev_auroc, other.train, other.dev, other.features, other.iterations)
+        )
+        assert one.probabilities == other.probabilities
+    assert [one.metrics for one in honest] != [other.metrics for other in turned]
+    learnt = fit_predictors(store, questions(store, flip="train"), tmp_path / "c", QUICK)
+    assert [one.probabilities for one in honest] != [one.probabilities for one in learnt]  # the test can fail
+
+
+def test_the_future_does_not_count(store: Store, tmp_path: Path) -> None:
+    rows = fit_predictors(store, questions(store, tasks=("guo_los",)), tmp_path, replace(QUICK, shots=("all",)))
+    counts = next((tmp_path / "features").glob("*.npz"))
+    with np.load(counts) as held:
+        codes = json.loads(bytes(held["codes"]))
+    assert "NOTE//AT_NOON" in codes
+    assert "FUTURE//TELLS" not in codes
+    assert rows[0].features == 1 + len(set(codes) - {"ONLY//IN_TEST"})
+
+
+def test_the_same_settings_give_the_same_rows_and_another_seed_others(store: Store, tmp_path: Path) -> None:
+    bench = questions(store, tasks=("guo_los",))
+    settings = replace(QUICK, names=("count-lr", "count-gbm"), shots=("2",))
+    first, again = (without_time(fit_predictors(store, bench, tmp_path / name, settings)) for name in "ab")
+    assert first == again
+    other = without_time(fit_predictors(store, bench, tmp_path / "c", replace(settings, seed=1)))
+    assert [row.metrics for row in other] != [row.metrics for row in first]
+
+
+def test_an_interrupted_call_goes_on_and_repeats_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = questions(store)
+    whole = without_time(fit_predictors(store, bench, tmp_path / "whole", QUICK))
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(progress: Progress) -> None:
+        if progress.label == "fitting predictors" and progress.done == 4:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        fit_predictors(store, bench, tmp_path / "cut", QUICK, report=interrupt)
+    assert len(read_predictions(tmp_path / "cut")) == 4
+    with (tmp_path / "cut" / "predictions.jsonl").open("a") as file:
+        file.write('{"schema": 1, "predictor": "count-l')  # a kill in the middle of a line
+    fitted: list[Any] = []
+    real = fit_module._Bench.fit
+
+    def counted(self: Any, problem: Any, key: Any) -> FitRow:
+        fitted.append(key)
+        return real(self, problem, key)
+
+    monkeypatch.setattr(fit_module._Bench, "fit", counted)
+    monkeypatch.setattr(fit_module, "count_table", lambda *_, **__: pytest.fail("charts counted again"))
+    rows = fit_predictors(store, bench, tmp_path / "cut", QUICK)
+    assert without_time(rows) == whole
+    assert len(fitted) == len(whole) - 4
+    fit_predictors(store, bench, tmp_path / "cut", QUICK)
+    assert len(fitted) == len(whole) - 4
+
+
+def test_a_killed_process_leaves_rows_that_are_kept(store: Store, tmp_path: Path) -> None:
+    bench = questions(store)
+    folder = bench.save(tmp_path / "bench").folder
+    out = tmp_path / "out"
+    words = ["predict", "--benchmark", str(folder), "--store", str(store.path), "--out", str(out)]
+    words += ["--predictor", "count-lr", "--shots", "1", "2", "4", "8", "all", "--replicates", "4", "--resamples", "50"]
+    command = [sys.executable, "-m", "wardround", *words]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    rows = out / "predictions.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and (not rows.is_file() or rows.stat().st_size < 4_000):
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    kept = rows.read_bytes().rpartition(b"\n")[0]
+    assert 0 < kept.count(b"\n") + 1 < 51
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert rows.read_bytes().startswith(kept + b"\n")
+    finished = read_predictions(out)
+    assert len(finished) == len({row.key for row in finished}) == 3 * (4 * 4 + 1)
+
+
+def test_other_settings_in_the_same_folder_are_refused(store: Store, tmp_path: Path) -> None:
+    bench = questions(store, tasks=("guo_los",))
+    fit_predictors(store, bench, tmp_path, QUICK)
+    with pytest.raises(UserError, match="other seed"):
+        fit_predictors(store, bench, tmp_path, replace(QUICK, seed=3))
+    fit_predictors(store, bench, tmp_path, replace(QUICK, threads=2))  # decides nothing
+
+
+def test_only_the_samples_that_agents_answered_are_judged(store: Store, tmp_path: Path) -> None:
+    bench = questions(store, tasks=("guo_los",))
+    some = tuple(sample.id for sample in bench.samples("guo_los", "test"))[:7]
+    rows = fit_predictors(store, bench, tmp_path / "some", replace(QUICK, shots=("all",), samples=some))
+    whole = fit_predictors(store, bench, tmp_path / "all", replace(QUICK, shots=("all",)))
+    assert rows[0].samples == some
+    assert (
+        dict(zip(rows[0].samples, rows[0].probabilities, strict=True)).items()
+        <= dict(zip(whole[0].samples, whole[0].probabilities, strict=True)).items()
+    )
+
+
+def write_vectors(path: Path, subjects: Sequence[int], value: float = 0.0) -> Path:
+    rows = [
+        {
+            "subject_id": one,
+            "prediction_time": NOON,
+            "vector": [float(one % 7), float(one // 3 % 6 in (1, 3, 5)), value],
+        }
+        for one in subjects
+    ]
+    schema = pa.schema(
+        [("subject_id", pa.int64()), ("prediction_time", pa.timestamp("us")), ("vector", pa.list_(pa.float32()))]
+    )
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    return path
+
+
+def test_supplied_vectors_take_the_same_head(store: Store, tmp_path: Path) -> None:
+    bench = questions(store, tasks=("guo_los",))
+    path = write_vectors(tmp_path / "clmbr.parquet", range(1, SUBJECTS + 1))
+    settings = replace(QUICK, names=("clmbr-lr",), shots=("all",), representations=str(path))
+    row = fit_predictors(store, bench, tmp_path / "out", settings)[0]
+    assert row.features == 3
+    assert row.scores.auroc is not None
+    assert row.scores.auroc.estimate > 0.9  # the second number is the answer
+    table = pq.read_table(path)
+    arrays = {name: table.column(name).to_numpy() for name in ("subject_id", "prediction_time")}
+    np.savez(tmp_path / "clmbr.npz", vector=np.array(table.column("vector").to_pylist()), **arrays)
+    again = replace(settings, representations=str(tmp_path / "clmbr.npz"))
+    assert fit_predictors(store, bench, tmp_path / "npz", again)[0].probabilities == row.probabilities
+
+
+def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, tmp_path: Path) -> None:
+    bench = questions(store, tasks=("guo_los",))
+    some = [one for one in range(1, SUBJECTS + 1) if split_of(one) != "dev"]
+    settings = replace(QUICK, names=("clmbr-lr",), representations=str(write_vectors(tmp_path / "few.parquet", some)))
+    with pytest.raises(UserError, match="no vector for 20 of 60 samples"):
+        fit_predictors(store, bench, tmp_path / "out", settings)
+    twice = write_vectors(tmp_path / "twice.parquet", [*range(1, SUBJECTS + 1), 1])
+    with pytest.raises(UserError, match="came before"):
+        fit_predictors(store, bench, tmp_path / "out", replace(settings, representations=str(twice)))
+    hole = write_vectors(tmp_path / "hole.parquet", range(1, SUBJECTS + 1), float("nan"))
+    with pytest.raises(UserError, match="60 vectors hold a value that is none"):
+        fit_predictors(store, bench, tmp_path / "out", replace(settings, representations=str(hole)))
+
+
+def test_wrong_settings_say_what_is_right() -> None:
+    with pytest.raises(UserError, match="count-gbm"):
+        PredictorSettings(names=("forest",))
+    with pytest.raises(UserError, match="--representations"):
+        PredictorSettings(names=("clmbr-lr",))
+    with pytest.raises(UserError, match="'0'"):
+        PredictorSettings(shots=("0",))
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wardround.predictors.extras import optional
+
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(UserError, match=r"wardround\[predictors\]"):
+        optional("lightgbm")
+
+
+def test_importing_the_room_imports_no_extra() -> None:
+    code = "import sys, wardround.predictors as p; print(sorted({'sklearn', 'lightgbm', 'scipy'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_public_names_are_exact() -> None:
+    from types import ModuleType
+
+    import wardround.predictors
+
+    public = {
+        name
+        for name, value in vars(wardround.predictors).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public == set(wardround.predictors.__all__)
