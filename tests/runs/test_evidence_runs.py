@@ -154,4 +154,4 @@ def test_the_grid_plays_the_paper_that_its_benchmark_is_for(
         assert main(["grid", *common, *chosen, "--out", str(out)]) == 0
         expected = {method.name for method in list_agents("ehr-rag") if table in method.tables}
         assert set(RunFolder.open(out).settings.agents) == expected
-        assert f"against {first} · offline" in capsys.readouterr().out
+        assert f"less that of {first} · offline" in capsys.readouterr().out
