@@ -46,9 +46,18 @@ class _Past:
         return self.resources.get(("Encounter", named), {})
 
     def _end_of_encounter(self, body: Resource) -> datetime | None:
-        period = part(self._encounter_of(body), "period")
-        start, end = moment(period, "start"), moment(period, "end")
+        found = self._encounter_of(body)
+        end, start = self._over(found), moment(part(found, "period"), "start")
         return None if end is None else max(end, start or end)
+
+    def _over(self, encounter: Resource) -> datetime | None:
+        """Return when it was known that a stay had ended: one that ended in death not before the death."""
+        end = moment(part(encounter, "period"), "end")
+        ways = {code for _, code in concept(part(part(encounter, "hospitalization"), "dischargeDisposition")).codes}
+        death = next(
+            (moment(each, "deceasedDateTime") for (kind, _), each in self.resources.items() if kind == "Patient"), None
+        )
+        return max(end, death) if end and death and "exp" in ways else end
 
     def _patient(self, body: Resource) -> Resource:
         return self._without(body, ["deceasedDateTime"], moment(body, "deceasedDateTime"))
@@ -61,7 +70,7 @@ class _Past:
 
     def _encounter(self, body: Resource) -> Resource | None:
         period = body["period"]
-        start, end = moment(period, "start"), moment(period, "end")
+        start, end = moment(period, "start"), self._over(body)
         if not self._passed(start or end):
             return None
         places = []

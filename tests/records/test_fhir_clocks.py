@@ -68,6 +68,18 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     assert (listed["diagnosis"], listed["rank"], listed["condition_id"]) == ("Lymphoma", 1, None)
 
 
+def test_a_stay_that_ends_in_death_has_not_ended_before_it(tmp_path: Path) -> None:
+    coded = resource("Condition", "c1", code=code("1"), category=category("encounter-diagnosis"), **IN_STAY)
+    store, _ = made(tmp_path, [patient(deceasedDateTime="2150-01-05T22:00:00Z"), STAY, coded])
+    (before,) = seen(store, "encounters", "2150-01-05T21:59:59")
+    (after,) = seen(store, "encounters", "2150-01-05T22:00:00")
+    assert before["end_time"] is before["discharge_disposition"] is None
+    assert (after["end_time"], after["discharge_disposition"]) == (datetime(2150, 1, 5, 10), "Died")
+    assert "ended_by" not in after
+    assert seen(store, "conditions", "2150-01-05T21:59:59") == []
+    assert len(seen(store, "conditions", "2150-01-05T22:00:00")) == 1
+
+
 def test_a_stay_that_has_not_ended_never_says_how_it_ended(tmp_path: Path) -> None:
     going_on = encounter(
         "e1", "2150-01-01", status="in-progress", hospitalization={"dischargeDisposition": {"text": "?"}}

@@ -84,7 +84,7 @@ class Hospital:
             {"location": {"display": self._word()}, "period": self._period()} for _ in range(self._draw.randint(0, 3))
         ]
         period = {"start": self._time()} | self._some(end=self._time)
-        stay = self._some(dischargeDisposition=self._code, admitSource=self._code)
+        stay = self._some(dischargeDisposition=lambda: code(self._draw.choice(["home", "exp"])), admitSource=self._code)
         diagnoses = [{"condition": self._of("Condition")} for _ in range(self._draw.randint(0, 2))]
         late = self._some(reasonCode=self._codes, serviceType=self._code, length=lambda: {"value": 3, "code": "h"})
         shown = {"status": "finished", "period": period, "location": places, "hospitalization": stay}

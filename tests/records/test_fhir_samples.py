@@ -173,7 +173,9 @@ def test_diagnoses_and_coded_procedures_are_the_same_and_known_at_discharge(
 ) -> None:
     _, store, _ = mimic
     stays = {row["encounter_id"]: row["identifier"] for _, row in _rows(store, "encounters")}
-    ends = {row["hadm_id"]: _time(row["dischtime"]) for row in _csv(mimic_demo, "hosp/admissions")}
+    admissions = _csv(mimic_demo, "hosp/admissions")
+    ends = {row["hadm_id"]: _time(row["dischtime"]) for row in admissions}
+    deaths = {row["hadm_id"]: _time(row["deathtime"]) for row in admissions if row["deathtime"]}
     for table, name in (("conditions", "hosp/diagnoses_icd"), ("procedures", "hosp/procedures_icd")):
         coded = [
             (subject, stays[row["encounter_id"]], row)
@@ -186,7 +188,9 @@ def test_diagnoses_and_coded_procedures_are_the_same_and_known_at_discharge(
         )
         assert Counter((s, stay, row["code"], row["icd_version"]) for s, stay, row in coded) == theirs
         assert all(row["_available"] >= ends[stay] for _, stay, row in coded)
-        assert table == "procedures" or all(row["_available"] == ends[stay] for _, stay, row in coded)
+        assert all(row["_available"] >= deaths.get(stay, ends[stay]) for _, stay, row in coded)
+        alive = [(stay, row) for _, stay, row in coded if stay not in deaths]
+        assert table == "procedures" or all(row["_available"] == ends[stay] for stay, row in alive)
 
 
 def test_infusions_and_bedside_procedures_are_the_same(mimic: Made, mimic_demo: Path, numbers: dict[str, int]) -> None:

@@ -33,6 +33,8 @@ _CLASSES = {
     "VR": "virtual",
 }
 """What the codes of HL7's v3-ActCode stand for, where the record does not say."""
+_DEATHS = frozenset({"exp", "expired", "died", "dead", "dead/expired", "death", "20", "40", "41", "42"})
+"""Ways of leaving that are death, as HL7, UB-04 and MIMIC write them."""
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
@@ -86,12 +88,13 @@ def encounter(reading: Reading) -> Rows:
     period, stay = part(body, "period"), part(body, "hospitalization")
     history = [moment(part(item, "period"), "start") for item in parts(body, "classHistory")]
     kind = coding(part(body, "class"))
-    start, end = moment(period, "start"), moment(period, "end")
+    left = concept(part(stay, "dischargeDisposition"))
+    ways = {word.lower() for word in (left.label, *(code for _, code in left.codes)) if word}
     row = about | {
         "encounter_id": reading.key,
         "identifier": _identifier(body),
-        "start_time": start,
-        "end_time": end,
+        "start_time": moment(period, "start"),
+        "end_time": moment(period, "end"),
         "class_since": max((each for each in history if each), default=None),
         "code_system": kind.system,
         "class_code": kind.code,
@@ -101,7 +104,8 @@ def encounter(reading: Reading) -> Rows:
         "service_type": label(body, "serviceType"),
         "reason": labels(body, "reasonCode"),
         "admit_source": label(stay, "admitSource"),
-        "discharge_disposition": label(stay, "dischargeDisposition"),
+        "discharge_disposition": left.label,
+        "ended_by": "death" if ways & _DEATHS else None,
         "length_hours": _hours(part(body, "length")),
         "status": text(body, "status"),
         "provider": reading.organization(part(body, "serviceProvider")),
