@@ -17,7 +17,7 @@ from wardround.cli.report import print_summary, report_run
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.predictors import fit_predictors, missing_packages
 from wardround.records import Store
-from wardround.runs import RunFolder
+from wardround.runs import EpisodeKey, RunFolder, WorkQueue
 
 EXAMPLES = """
   wardround grid --benchmark bench --store store --out grid
@@ -76,7 +76,10 @@ def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     if missing_packages():
         print(f"predictors left out: {', '.join(missing_packages())} missing; pip install 'wardround[predictors]'")
         return
-    settings = replace(predictor_settings(arguments), tasks=names)
+    queue = WorkQueue(folder.queue)
+    samples = tuple(sorted({EpisodeKey.parse(key).sample for key in queue.listed()}))  # those that agents are asked
+    queue.close()
+    settings = replace(predictor_settings(arguments), tasks=names, split=folder.settings.split, samples=samples)
     progress = TerminalProgress()
     fit_predictors(Store.open(Path(folder.settings.store)), benchmark, folder.path, settings, report=progress)
     progress.close()
