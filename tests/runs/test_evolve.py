@@ -20,7 +20,8 @@ from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import KINDS, Bank, Subject, contamination_check
 from wardround.records import Store
-from wardround.runs import RunFolder, RunSettings, evolve, execute, start
+from wardround.runs import RunFolder, RunSettings, evolve, execute, score_run, start
+from wardround.scoring import summarise
 
 TASKS = ("diagnoses", "transfers")
 
@@ -227,7 +228,7 @@ def test_the_grid_plays_every_method_without_an_error_of_ours(
         printed = capsys.readouterr().out
         names = [method.name for method in list_agents("retrosum") if (2, 4)[number] in method.tables]
         assert all(f"\n{name} " in printed for name in names)
-        assert re.search(r"F1 less that of resum · offline, and p \(Holm\)\n +diagnoses ", printed)
+        assert re.search(r"F1 less that of resum · offline, and p \(Holm;.*\)\n +diagnoses ", printed)
         with LogReader(out / "logs") as reader:
             played = {entry.facts["agent"] for entry in reader.episodes()}
             assert played == set(names)
@@ -337,3 +338,47 @@ def test_the_last_usable_summary_reaches_the_reflection(settings: RunSettings, t
             evolve(folder, bank, kinds=("summariser",))
     [prompt] = asked
     assert "## Last summary\nKept: G1\n" in prompt
+
+
+def test_the_grid_compares_with_resum_over_all_tasks_too_and_shows_failed_summaries(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def speaker(body: Any) -> Answer:
+        if "tools" not in body:
+            return text("")
+        acted = any(message["role"] == "tool" for message in body["messages"])
+        return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
+
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    agents = ["--agent", "react", "resum", "retrosum", "--task", *TASKS]
+    with FakeServer(speaker) as server:
+        served = ["--model", "openai/test-model", "--base-url", server.url, "--window", "1"]
+        assert main(["grid", *common, *agents, *served, "--out", str(tmp_path / "grid")]) == 0
+    printed = capsys.readouterr().out
+    assert "summaries failed" in printed
+    rows = summarise(score_run(RunFolder.open(tmp_path / "grid")))
+    assert [row.failed_summaries for row in rows] == [0, 0, 0, 1, 1, 2, 1, 1, 2]
+    assert [row.summaries for row in rows] == [0, 0, 0, 1, 1, 2, 1, 1, 2]
+    table = printed[printed.index("F1 less that of resum · openai/test-model, and p (Holm; ") :].splitlines()
+    assert table[1].split() == [*TASKS, "all"]
+    assert table[3].split() == ["retrosum", "·", "openai/test-model", "+0.000", "–", "+0.000", "–", "+0.000", "1.0000"]
+    page = (tmp_path / "grid" / "report" / "index.html").read_text()
+    assert page.count('<td class="number">1 of 1</td>') == 4
+    assert page.count('<td class="number">2 of 2</td>') == 2
+    assert "A summary that failed left the one before in place." in page
+
+
+def test_a_baseline_nobody_is_called_is_refused_before_anything_is_played(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    out = tmp_path / "grid"
+    words = ["grid", *common, "--agent", "react", "retrosum", "--task", "transfers", "--out", str(out)]
+    assert main([*words, "--baseline", "nope"]) == 2
+    said = capsys.readouterr()
+    assert "no contender 'nope'; there are react · offline, retrosum · offline." in said.err
+    assert not list((out / "logs").iterdir())
+    assert main(["grid", "--resume", str(out), "--baseline", "retrosum"]) == 0
+    said = capsys.readouterr()
+    assert "F1 less that of retrosum · offline" in said.out
+    assert "left out" not in said.out, "what plays was settled when the run was made"

@@ -15,6 +15,7 @@ from wardround.cli.predict import add_predictor_options, predictor_settings
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.report import print_summary, report_run
 from wardround.cli.run_options import add_run_options, open_run, play
+from wardround.core import UserError
 from wardround.predictors import fit_predictors, missing_packages
 from wardround.records import Store
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=["none", "only", "too"],
         help="the rows of table 4 instead of the methods of table 2 (only, where just --ablations is given), or too",
     )
-    parser.add_argument("--baseline", help="contender the others are compared with, e.g. 'resum · offline'")
+    parser.add_argument("--baseline", help="agent (or 'agent · model') the others are compared with; default: resum")
     parser.add_argument("--no-episodes", action="store_true", help="leave the pages with every turn out of the report")
     add_predictor_options(parser)
     parser.add_argument("--no-predictors", action="store_true", help="fit none, where the tasks have classes")
@@ -52,18 +53,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start or resume, play to the end, fit the predictors, score, print, write the report."""
-    if arguments.agent is None:
+    if arguments.agent is None and arguments.resume:
+        arguments.agent = []  # who plays was settled when the run was made
+    elif arguments.agent is None:
         arguments.agent = _methods(_paper(arguments), ablations=arguments.ablations, bank=arguments.bank is not None)
     folder = open_run(arguments)
+    baseline = _baseline(arguments, folder)
     counts = play(folder, arguments)
     if not arguments.no_predictors:
         _fit_predictors(folder, arguments)
-    against = "resum" if "resum" in folder.settings.agents else "ehr-rag"
-    only = f"{against} · {folder.settings.models[0]}" if arguments.ablations == "only" else None
-    summary, page = report_run(folder, baseline=arguments.baseline or only, episodes=not arguments.no_episodes)
+    summary, page = report_run(folder, baseline=baseline, episodes=not arguments.no_episodes)
     print_summary(folder, summary)
     print(f"\nreport: {page.resolve()}")
     return 0 if counts.done == counts.total else 1
+
+
+def _baseline(arguments: argparse.Namespace, folder: RunFolder) -> str | None:
+    """Return whom the others are compared with; a name that nobody has is refused before anything is paid for."""
+    agents = folder.settings.agents
+    if arguments.baseline is None:
+        return "ehr-rag" if arguments.ablations == "only" and "ehr-rag" in agents else None
+    names = [f"{agent} · {model}" for agent in agents for model in folder.settings.models]
+    if arguments.baseline not in (*agents, *names):
+        raise UserError(
+            f"no contender {arguments.baseline!r}; there are {', '.join(names)}. "
+            f"The run is made; go on with: wardround grid --resume {folder.path} --baseline NAME"
+        )
+    return str(arguments.baseline)
 
 
 def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from wardround.runs import (
     write_report,
 )
 from wardround.scoring import render_classes, render_table
+from wardround.scoring.tables import ALL
 
 EXAMPLES = """
   wardround report run
@@ -118,11 +119,11 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
 
 def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
     """Print a table per metric: a row per contender, a column per task, differences with their p-values."""
-    for metric in dict.fromkeys(row.metric for row in comparisons):
-        some = [row for row in comparisons if row.metric == metric]
+    for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in comparisons):
+        some = [row for row in comparisons if (row.metric, row.baseline) == (metric, baseline)]
         tasks = list(dict.fromkeys(row.task for row in some))
         cells = {(row.contender, row.task): _difference(row) for row in some}
-        print(f"\n{metric} less that of {some[0].baseline}, and p (Holm)")
+        print(f"\n{metric} less that of {baseline}, and p (Holm; of all tasks, one test, as it is)")
         print_rows(
             ("", *tasks),
             [
@@ -133,7 +134,8 @@ def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
 
 
 def _difference(row: Comparison) -> str:
-    low, high = row.test.difference.low, row.test.difference.high
-    interval = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
-    p = "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}"
-    return f"{row.test.difference.estimate:+.3f}{interval} {p}"
+    """A difference with its p-value; intervals over fewer patients than tell anything are left out, as in the table."""
+    found = row.test.difference
+    interval = f" ({found.low:+.3f} to {found.high:+.3f})" if found.is_telling else ""
+    p = row.test.p_value if row.task == ALL else row.adjusted_p
+    return f"{found.estimate:+.3f}{interval} {'–' if p is None else f'{p:.4f}'}"
