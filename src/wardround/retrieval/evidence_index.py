@@ -15,19 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import estimate_tokens, from_microseconds, to_microseconds
+from wardround.core import estimate_tokens, to_microseconds
 from wardround.records import EventColumns
-from wardround.retrieval.chunk_vectors import mean_name_vectors
+from wardround.retrieval.chunks import Chunks, chunk_times, first_time, passage_of
 from wardround.retrieval.encoder import Encoder, Vectors
 from wardround.retrieval.event_lines import EventLines
-from wardround.retrieval.evidence_settings import ChunkTime, RetrievalSettings
+from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.indicators import Indicators
-from wardround.retrieval.passages import Passage, Trajectory, chunk_bounds
-from wardround.retrieval.time_relevance import Scores, Times, combined_score, stretched, time_relevance
+from wardround.retrieval.passages import Passage, Trajectory
+from wardround.retrieval.time_relevance import Scores, combined_score, stretched, time_relevance
 
 Places = npt.NDArray[np.int64]
-
-_BIRTHS = frozenset({"meds_birth", "snomed/3950001", "snomed//3950001"})
 
 
 class EvidenceIndex:
@@ -35,7 +33,8 @@ class EvidenceIndex:
 
     Chunks are cut from the beginning, so a full chunk's text and vector stay what they are as the history grows; a row
     that becomes known late, with an earlier time, moves the bounds after it. Rows without a place in time come first
-    and are rows like others. Rows after ``as_of`` are never touched (a chart's own has none).
+    and are rows like others. Give it the columns of the chart of that moment: rows after ``as_of`` are never touched,
+    but what became known late can only be told by the chart.
     """
 
     def __init__(
@@ -85,9 +84,9 @@ class EvidenceIndex:
     def uniform(self, k: int | None = None, seed: int = 0) -> tuple[Passage, ...]:
         """Uniform RAG: ``k`` chunks of all events drawn at random without return, in time order."""
         chunks = self._all_chunks
-        wanted = min(self.settings.top_passages if k is None else max(k, 0), len(chunks.bounds))
-        drawn = np.random.default_rng(seed).permutation(len(chunks.bounds))[:wanted]
-        return tuple(chunks.passage(place, 0.0) for place in sorted(drawn.tolist()))
+        wanted = min(self.settings.top_passages if k is None else max(k, 0), len(chunks))
+        drawn = np.random.default_rng(seed).permutation(len(chunks))[:wanted]
+        return tuple(chunks.passage(place) for place in sorted(drawn.tolist()))
 
     def recent_events(self, n: int | None = None) -> Passage:
         """Direct generation: the ``n`` latest events. Rows without a time count as the earliest."""
@@ -143,7 +142,7 @@ class EvidenceIndex:
         """Return events, by place in the columns, as one passage."""
         rows = np.asarray(places, np.int64)
         name = f"rows:{rows[0]}-{rows[-1] + 1}/{len(rows)}" if len(rows) else "rows:none"
-        return self._passage(name, rows, score)
+        return passage_of(self.columns, self._lines, name, rows, score)
 
     def row_ids(self, rows: Sequence[int]) -> tuple[str, ...]:
         """Return the row ids of events by place."""
@@ -161,25 +160,24 @@ class EvidenceIndex:
         vector: Vectors = self.encoder.encode([query])[0]
         return vector
 
-    def _passage(self, name: str, rows: Places, score: float) -> Passage:
-        timed = rows[~self.columns.is_static[rows]] if len(rows) else rows
-        return Passage(
-            id=name,
-            lines=tuple(self._lines.lines(rows)),
-            rows=tuple(rows.tolist()),
-            start=from_microseconds(int(self.columns.time[timed[0]])) if len(timed) else None,
-            end=from_microseconds(int(self.columns.time[timed[-1]])) if len(timed) else None,
-            score=score,
-        )
+    @cached_property
+    def _all_chunks(self) -> Chunks:
+        return self._chunks("all", np.arange(self._count))
 
     @cached_property
-    def _all_chunks(self) -> _Chunks:
-        return _Chunks(self, "all", np.arange(self._count))
-
-    @cached_property
-    def _text_chunks(self) -> _Chunks:
+    def _text_chunks(self) -> Chunks:
         numeric = np.isfinite(self.columns.numeric_value[: self._count])
-        return _Chunks(self, "text", np.flatnonzero(~numeric))
+        return self._chunks("text", np.flatnonzero(~numeric))
+
+    def _chunks(self, family: str, places: Places) -> Chunks:
+        return Chunks(
+            family,
+            places,
+            columns=self.columns,
+            lines=self._lines,
+            encoder=self.encoder,
+            settings=self.settings,
+        )
 
     @cached_property
     def _text_relevance(self) -> Scores:
@@ -190,7 +188,7 @@ class EvidenceIndex:
         )
         first = first_time(self.columns, self._count, births=self.settings.births)
         if first is None:
-            return np.zeros(len(chunks.bounds))
+            return np.zeros(len(chunks))
         scores = time_relevance(
             times,
             now=self._now,
@@ -217,90 +215,6 @@ class EvidenceIndex:
         return np.asarray([numbers.setdefault(code, len(numbers)) for code in self.columns.codes], np.int64)
 
 
-class _Chunks:
-    """The chunks of some rows of a chart, their texts and vectors."""
-
-    def __init__(self, index: EvidenceIndex, family: str, places: Places) -> None:
-        settings = index.settings
-        self._index = index
-        self._family = family
-        self._places = places
-        self._encoded: Vectors | None = None
-        self.bounds = chunk_bounds(len(places), size=settings.chunk_rows, overlap=settings.overlap)
-
-    @property
-    def row_groups(self) -> list[Places]:
-        """The rows of each chunk, by place."""
-        return [self._places[start:end] for start, end in self.bounds]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """What the encoder reads of each chunk."""
-        lines = self._index._lines.lines(self._places)
-        return ["\n".join(lines[start:end]) for start, end in self.bounds]
-
-    @property
-    def vectors(self) -> Vectors:
-        """A unit vector per chunk. No cached_property: Python 3.11's would let one chart at a time ask an endpoint."""
-        if self._encoded is None:
-            index = self._index
-            if index.settings.embedded == "names":
-                self._encoded = mean_name_vectors(index.columns, self.row_groups, index.encoder)
-            else:
-                self._encoded = index.encoder.encode(self.texts)
-        return self._encoded
-
-    def similarity(self, query: Vectors) -> Scores:
-        """The cosine of each chunk with a query's vector."""
-        if not self.bounds:
-            return np.zeros(0)
-        return (self.vectors @ query).astype(np.float64)
-
-    def passage(self, place: int, score: float) -> Passage:
-        """Return a chunk as a passage."""
-        start, end = self.bounds[place]
-        return self._index._passage(f"{self._family}:{start}-{end}", self._places[start:end], score)
-
-
 def ranked(score: Scores, tie: Places | None = None) -> Places:
     """Return places by score, best first. Ties go to the higher ``tie``, by default the later place: what is newer."""
     return np.lexsort((-(np.arange(len(score)) if tie is None else tie), -score))
-
-
-def first_time(columns: EventColumns, count: int, *, births: bool) -> int | None:
-    """Return the earliest time of the first ``count`` rows, in microseconds; None where no row has one.
-
-    The paper takes the earliest timestamp of the record and means disease onset and first admission. Sources whose
-    record begins with a birth (MEDS) would put the whole early arm of eq. 2 into childhood, so births do not count
-    unless ``births`` says so, or nothing else is there.
-    """
-    timed = np.flatnonzero(~columns.is_static[:count])
-    if not len(timed):
-        return None
-    if not births:
-        birth = np.array([code.casefold() in _BIRTHS for code in columns.codes], dtype=bool)
-        others = timed[~birth[columns.concept[timed]]]
-        timed = others if len(others) else timed
-    return int(columns.time[timed[0]])
-
-
-def chunk_times(
-    time: Times, static: npt.NDArray[np.bool_], groups: Sequence[Places], kind: ChunkTime
-) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """Return (chunks, 2) times that stand for chunks in eq. 2, and which chunks have any; the better of two counts.
-
-    The paper gives a chunk one timestamp and does not say which. ``middle`` (default) is that of its middle row: where
-    a chunk bridges years it stands with most of its rows. ``first`` and ``last`` are its ends; ``nearest`` takes the
-    better of both ends, which is the best of all its rows, since eq. 2 is lowest in between.
-    """
-    times = np.zeros((len(groups), 2), np.int64)
-    dated = np.zeros(len(groups), dtype=bool)
-    for place, group in enumerate(groups):
-        timed = group[~static[group]]
-        if not len(timed):
-            continue
-        dated[place] = True
-        middle = timed[(len(timed) - 1) // 2]
-        ends = {"middle": (middle, middle), "first": (timed[0],) * 2, "last": (timed[-1],) * 2}
-        times[place] = time[list(ends.get(kind, (timed[0], timed[-1])))]
-    return times, dated

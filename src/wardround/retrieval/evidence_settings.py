@@ -19,10 +19,10 @@ class RetrievalSettings:
 
     What the paper leaves open is decided here, and argued where it is used:
     ``likeness``: eq. 3 takes the cosine as it is, or stretched over the pool to 0..1 (``time_relevance.stretched``);
-    ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``evidence_index.chunk_times``);
+    ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``chunks.chunk_times``);
     ``indicator``: numeric events are one indicator if they share name and unit, or code and unit (``indicators.py``);
     ``embedded``: a chunk's vector is that of its lines, or the mean of its event names' vectors (``chunk_vectors.py``);
-    ``births``: whether a birth may be the earliest time of a record (``evidence_index.first_time``);
+    ``births``: whether a birth may be the earliest time of a record (``chunks.first_time``);
     ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
     """
 
