@@ -32,7 +32,7 @@ NOT_ROWS = ("MEDS_BIRTH", "MEDS_DEATH", "GENDER//", "patients")
 @pytest.fixture(scope="module")
 def exported(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("meds") / "known"
-    export_meds(synthetic_store, folder, settings=ExportSettings(subjects_per_file=50))
+    export_meds(synthetic_store, folder, settings=ExportSettings(subjects_per_file=50, rows_at_once=40_000))
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from wardround.core import UserError, content_hash
 from wardround.records.clocks import ClockSettings
@@ -20,6 +24,7 @@ from wardround.records.spec import SourceSpec
 _MOST_SHARDS = 4_096
 _SHARE = 8
 """A shard's raw rows take this part of the memory; finishing holds about three copies of the largest table."""
+_CELL_BYTES = 12
 _EXPANSION: Mapping[str, float] = {".gz": 8.0, ".parquet": 6.0}
 
 
@@ -80,8 +85,18 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
         return settings.shards
     total = 0.0
     for path in files.raw or [path for paths in files.tables.values() for path in paths]:
-        total += path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
+        total += _size_in_memory(path)
     return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / _SHARE)))
+
+
+def _size_in_memory(path: Path) -> float:
+    """Guess how much memory a file's rows take. Parquet may hold repeated values in next to nothing: its rows count."""
+    guess = path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
+    if path.suffix == ".parquet":
+        with contextlib.suppress(OSError, pa.ArrowInvalid):  # a damaged file is an error when it is read
+            facts = pq.read_metadata(path)
+            guess = max(guess, facts.num_rows * facts.num_columns * _CELL_BYTES)
+    return guess
 
 
 def prepare(plan: Plan) -> bool:

@@ -1,4 +1,4 @@
-"""The events of one shard of a store as a MEDS table: every row's revisions, births, deaths and what never changes."""
+"""What some subjects have as MEDS events: every row's revisions, births, deaths and what never changes."""
 
 from __future__ import annotations
 
@@ -71,16 +71,41 @@ class EventRows:
     row_id: Any
 
 
-def shard_events(store: Store, shard: int, mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:
-    """Return everything that one shard's subjects have, table by table."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """Stored rows of one table, subjects in order."""
+
+    layout: TableLayout
+    subject: Integers
+    stored: pa.RecordBatch
+
+
+def stored_pieces(store: Store, shard: int, rows: int) -> Iterator[list[StoredTable]]:
+    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects."""
+    found = [part for name in store.table_names if (part := store.shard_rows(shard, name)) is not None]
+    if not found:
+        return
+    subjects, counts = np.unique(np.concatenate([subject for _, subject, _ in found]), return_counts=True)
+    number = (np.cumsum(counts) - 1) // rows
+    heads = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
+    for first, end in zip(heads.tolist(), [*heads[1:].tolist(), len(subjects)], strict=True):
+        least, most = subjects[first], subjects[end - 1]
+        piece = []
+        for layout, subject, stored in found:
+            start, stop = int(np.searchsorted(subject, least)), int(np.searchsorted(subject, most, side="right"))
+            if stop > start:
+                own = subject[start:stop]
+                piece.append(StoredTable(layout=layout, subject=own, stored=stored.slice(start, stop - start)))
+        yield piece
+
+
+def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:
+    """Return everything that some subjects have, table by table."""
     parts: list[EventRows] = []
     births: list[tuple[Integers, list[date | None], Any]] = []
     deaths: list[EventRows] = []
-    for name in store.table_names:
-        found = store.shard_rows(shard, name)
-        if found is None:
-            continue
-        layout, subject, stored = found
+    for table in tables:
+        layout, subject, stored = table.layout, table.subject, table.stored
         counts.never_visible += int(np.count_nonzero(first_known(stored) == NEVER_TIME))
         made = (last_revisions if mode == "event" else revisions)(layout, stored, subject)
         parts += _of_table(layout, made, mode, book)
@@ -275,6 +300,8 @@ def _births(
 
 def _first_times(subject: Integers, parts: list[EventRows]) -> Times:
     """Return each subject's first event time, ``ALWAYS_TIME`` where there is none."""
+    if not parts:
+        return np.full(len(subject), ALWAYS_TIME)
     subjects = np.concatenate([part.subject for part in parts])
     times = np.concatenate([part.time for part in parts])
     subjects, times = subjects[times != NO_TIME], times[times != NO_TIME]
@@ -291,4 +318,4 @@ def _null_static(times: Times) -> Times:
     return np.where(times <= ALWAYS_TIME, NO_TIME, times)
 
 
-__all__ = ["BIRTH", "DEATH", "CodeBook", "EventCounts", "EventRows", "TimeMode", "shard_events"]
+__all__ = ["BIRTH", "DEATH", "CodeBook", "EventCounts", "EventRows", "TimeMode", "events_of", "stored_pieces"]

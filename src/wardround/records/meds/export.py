@@ -1,4 +1,4 @@
-"""Writing a store as a MEDS 0.4 data set, shard by shard: memory is bounded by a shard, not by the store."""
+"""Writing a store as a MEDS 0.4 data set, some subjects at a time: memory is bounded by a shard of the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.arrow_types import valid
-from wardround.records.meds.events import CodeBook, EventCounts, EventRows, TimeMode, shard_events
+from wardround.records.meds.events import CodeBook, EventCounts, EventRows, TimeMode, events_of, stored_pieces
 from wardround.records.meds.write import DATA_SCHEMA, MEDS_VERSION, SUBJECTS_PER_FILE, DataFiles, write_metadata
 from wardround.records.rules import Times
 from wardround.records.store import Store
@@ -28,10 +28,11 @@ _STANDARD = 5
 class ExportSettings:
     """``time``: what the standard's time column holds, the time at which a row became ``known`` or that of the
     ``event``. Whoever reads the latter must look at ``available_at`` too, or sees the future. ``splits``: subject to
-    split, instead of the store's own."""
+    split, instead of the store's own. ``rows_at_once`` bounds the work, not the result."""
 
     time: TimeMode = "known"
     subjects_per_file: int = SUBJECTS_PER_FILE
+    rows_at_once: int = 1 << 17
     splits: Mapping[int, str] | None = None
 
 
@@ -65,8 +66,10 @@ def export_meds(
     subjects: list[npt.NDArray[np.int64]] = []
     for shard in range(store.shard_count):
         report(Progress(label="export", done=shard, total=store.shard_count, unit="shards"))
-        parts = shard_events(store, shard, settings.time, book, counts)
-        if parts:
+        for piece in stored_pieces(store, shard, settings.rows_at_once):
+            parts = [part for part in events_of(piece, settings.time, book, counts) if len(part.subject)]
+            if not parts:
+                continue
             table = _in_order(parts)
             subjects.append(np.unique(table.column("subject_id").to_numpy()))
             for split, rows in _by_split(table, splits):
