@@ -53,148 +53,13 @@ class _Choice:
     other_words: str
 
 
-RARE_DIAGNOSES = (
-    _Choice("D860", "Sarcoidosis of lung", "history of sarcoidosis of the lung", "granulomatous pulmonary disorder"),
-    _Choice("E859", "Amyloidosis, unspecified", "known amyloidosis", "misfolded protein deposits in organs"),
-    _Choice("G35", "Multiple sclerosis", "was multiple sclerosis diagnosed", "demyelinating disease of the brain"),
-    _Choice("E271", "Primary adrenocortical insufficiency", "adrenocortical insufficiency", "Addison's disease"),
-    _Choice("K900", "Celiac disease", "celiac disease in the history", "gluten enteropathy with malabsorption"),
-    _Choice(
-        "C8370", "Burkitt lymphoma, unspecified site", "previous Burkitt lymphoma", "aggressive blood cancer before"
-    ),
-    _Choice("M315", "Giant cell arteritis with polymyalgia rheumatica", "giant cell arteritis", "temporal vasculitis"),
-    _Choice("Q612", "Polycystic kidney, adult type", "polycystic kidney", "hereditary renal cysts"),
-    _Choice(
-        "B20",
-        "Human immunodeficiency virus [HIV] disease",
-        "human immunodeficiency virus",
-        "retroviral infection, AIDS",
-    ),
-    _Choice("E8301", "Wilson's disease", "Wilson's disease", "hepatolenticular degeneration, copper overload"),
-)
-ONSETS = (
-    _Choice(
-        "I050", "Rheumatic mitral stenosis", "rheumatic mitral stenosis", "narrowed heart valve after childhood fever"
-    ),
-    _Choice(
-        "K5090",
-        "Crohn's disease, unspecified, without complications",
-        "Crohn's disease",
-        "inflamed bowel, regional ileitis",
-    ),
-    _Choice(
-        "M069", "Rheumatoid arthritis, unspecified", "rheumatoid arthritis", "chronic inflammation of several joints"
-    ),
-    _Choice("L400", "Psoriasis vulgaris", "psoriasis vulgaris", "long-standing scaly skin plaques"),
-    _Choice(
-        "E0500",
-        "Thyrotoxicosis with diffuse goiter without thyrotoxic crisis",
-        "thyrotoxicosis",
-        "Graves, overactive gland",
-    ),
-    _Choice(
-        "G7000", "Myasthenia gravis without (acute) exacerbation", "myasthenia gravis", "fatigable muscle weakness"
-    ),
-    _Choice(
-        "M329",
-        "Systemic lupus erythematosus, unspecified",
-        "systemic lupus erythematosus",
-        "SLE, autoimmune, first seen",
-    ),
-    _Choice("D570", "Hb-SS disease with crisis", "Hb-SS disease", "sickle cell anemia, painful episodes"),
-    _Choice(
-        "E840", "Cystic fibrosis with pulmonary manifestations", "cystic fibrosis", "CFTR mutation, mucoviscidosis"
-    ),
-    _Choice(
-        "G4733", "Obstructive sleep apnea (adult) (pediatric)", "obstructive sleep apnea", "OSA needing CPAP at night"
-    ),
-)
-PROCEDURES = (
-    _Choice(
-        "02RF38Z",
-        "Replacement of Aortic Valve with Zooplastic Tissue, Percutaneous Approach",
-        "replacement of aortic valve",
-        "TAVI by catheter",
-    ),
-    _Choice("0UT90ZZ", "Resection of Uterus, Open Approach", "resection of uterus", "hysterectomy"),
-    _Choice(
-        "08RJ3JZ",
-        "Replacement of Right Lens with Synthetic Substitute, Percutaneous Approach",
-        "replacement of right lens",
-        "cataract surgery",
-    ),
-    _Choice(
-        "0JH606Z",
-        "Insertion of Pacemaker, Dual Chamber into Chest Subcutaneous Tissue and Fascia, Open Approach",
-        "insertion of pacemaker",
-        "implanted device for slow heart rhythm",
-    ),
-    _Choice(
-        "0TY00Z0",
-        "Transplantation of Right Kidney, Allogeneic, Open Approach",
-        "transplantation of kidney",
-        "donor organ for renal failure",
-    ),
-    _Choice(
-        "03CG0ZZ",
-        "Extirpation of Matter from Intracranial Artery, Open Approach",
-        "extirpation from intracranial artery",
-        "stroke thrombectomy",
-    ),
-    _Choice(
-        "0Y6H0Z1",
-        "Detachment at Right Lower Leg, High, Open Approach",
-        "detachment of lower leg",
-        "below-knee amputation",
-    ),
-    _Choice(
-        "0GTK0ZZ",
-        "Resection of Thyroid Gland, Open Approach",
-        "resection of thyroid gland",
-        "goitre operation, total strumectomy",
-    ),
-    _Choice(
-        "0W3P8ZZ",
-        "Control Bleeding in Gastrointestinal Tract, Via Natural or Artificial Opening Endoscopic",
-        "control bleeding in gastrointestinal tract",
-        "clipped ulcer at scope",
-    ),
-    _Choice(
-        "07DR3ZX",
-        "Extraction of Iliac Bone Marrow, Percutaneous Approach, Diagnostic",
-        "extraction of bone marrow",
-        "trephine for cytopenia workup",
-    ),
-)
-LABS = (
-    _Choice("59001", "D-Dimer", "D-Dimer", "clot breakdown product"),
-    _Choice("59002", "Cortisol", "cortisol", "adrenal stress steroid"),
-    _Choice("59003", "CA-125", "CA-125", "ovarian tumour marker"),
-    _Choice("59004", "Alpha-Fetoprotein", "alpha-fetoprotein", "liver tumour marker, AFP"),
-    _Choice("59005", "Parathyroid Hormone", "parathyroid hormone", "PTH in secondary bone disease"),
-    _Choice("59006", "Digoxin", "digoxin", "cardiac glycoside toxicity"),
-    _Choice("59007", "Copper", "copper", "trace metal in serum"),
-    _Choice("59008", "Protein/Creatinine Ratio", "protein/creatinine ratio", "proteinuria, UPCR"),
-    _Choice("59009", "Procalcitonin", "procalcitonin", "bacterial sepsis marker, PCT"),
-    _Choice("59010", "Immunoglobulin G", "immunoglobulin G", "humoral defence, IgG level"),
-)
-DRUGS = (
-    _Choice("Methotrexate Sodium", "Methotrexate Sodium", "methotrexate", "weekly antifolate immunosuppressant"),
-    _Choice("Lithium Carbonate", "Lithium Carbonate", "lithium", "mood stabiliser for bipolar illness"),
-    _Choice("CloZAPine", "CloZAPine", "clozapine", "drug for treatment-resistant psychosis"),
-    _Choice("Tamoxifen Citrate", "Tamoxifen Citrate", "tamoxifen", "endocrine therapy of breast cancer"),
-    _Choice("Isoniazid", "Isoniazid", "isoniazid", "therapy of latent tuberculosis, INH"),
-    _Choice("InFLIXimab", "InFLIXimab", "infliximab", "anti-TNF biologic"),
-    _Choice("Mycophenolate Mofetil", "Mycophenolate Mofetil", "mycophenolate", "MMF against graft rejection"),
-    _Choice(
-        "Buprenorphine-Naloxone (8mg-2mg)",
-        "Buprenorphine-Naloxone (8mg-2mg)",
-        "buprenorphine",
-        "opioid dependence, Suboxone",
-    ),
-    _Choice("Riluzole", "Riluzole", "riluzole", "ALS medicine"),
-    _Choice("Pyridostigmine Bromide", "Pyridostigmine Bromide", "pyridostigmine", "cholinesterase inhibitor, Mestinon"),
-)
+def _pools() -> dict[str, list[_Choice]]:
+    """What may be planted, by kind, from ``planted_needles.tsv``."""
+    pools: dict[str, list[_Choice]] = {kind: [] for kind in KINDS}
+    for line in Path(__file__).with_name("planted_needles.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        kind, *cells = line.split("\t")
+        pools[kind].append(_Choice(*cells))
+    return pools
 
 
 def make_histories(raw: Path, folder: Path, *, events: int, seed: int) -> tuple[Needle, ...]:
@@ -203,7 +68,8 @@ def make_histories(raw: Path, folder: Path, *, events: int, seed: int) -> tuple[
     tables = {str(file.relative_to(raw)): _read(file) for file in sorted(raw.rglob("*.csv.gz"))}
     histories = _pack(tables, events, dice)
     moved = {name: _join_lives(table, histories, patients="patients" in name) for name, table in tables.items()}
-    needles = [needle for owner in histories for needle in _plant(moved, owner[0][0], dice)]
+    pools = _pools()
+    needles = [needle for owner in histories for needle in _plant(moved, owner[0][0], pools, dice)]
     for name, table in moved.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -293,7 +159,9 @@ def _moved(column: Any, seconds: pa.Array) -> Any:
     return column
 
 
-def _plant(tables: Tables, subject: int, dice: np.random.Generator) -> list[Needle]:
+def _plant(
+    tables: Tables, subject: int, pools: Mapping[str, Sequence[_Choice]], dice: np.random.Generator
+) -> list[Needle]:
     """Plant two needles of each kind in one history."""
     admissions = tables["hosp/admissions.csv.gz"]
     columns = _columns(admissions, "subject_id", "hadm_id", "admittime", "dischtime")
@@ -306,9 +174,7 @@ def _plant(tables: Tables, subject: int, dice: np.random.Generator) -> list[Need
         years_ago = stays[int(dice.integers(1, max(2, int(0.6 * last))))]
         middle = stays[int(dice.integers(max(1, int(0.35 * last)), max(2, int(0.65 * last) + 1)))]
         tested = [stays[place] for place in sorted(dice.integers(last // 3, last + 1, size=3).tolist())]
-        chosen = [
-            pool[_drawn(dice, pool, subject, number)] for pool in (RARE_DIAGNOSES, ONSETS, PROCEDURES, LABS, DRUGS)
-        ]
+        chosen = [pool[_drawn(dice, pool, subject, number)] for pool in pools.values()]
         rare, onset, procedure, lab, drug = chosen
         _diagnosis(tables, subject, years_ago, rare, 60 + number)
         _diagnosis(tables, subject, stays[0], onset, 70 + number)
