@@ -44,6 +44,8 @@ def _known_from(store: Store, table: str, moment: str, column: str | None = None
     [
         ({"measurement_datetime": "2150-01-03 07:30:00"}, "2150-01-03 07:30:00"),
         ({"measurement_datetime": "2150-01-03 00:00:00"}, "2150-01-03 23:59:59"),
+        ({"measurement_datetime": "2150-01-03T00:00:00"}, "2150-01-03 23:59:59"),
+        ({"measurement_datetime": "2150-01-03T07:30:00"}, "2150-01-03 07:30:00"),
         ({"measurement_datetime": "2150-01-03"}, "2150-01-03 23:59:59"),
         ({"measurement_datetime": ""}, "2150-01-03 23:59:59"),
         ({"measurement_datetime": "2150-01-03 00:00:01"}, "2150-01-03 00:00:01"),
@@ -261,6 +263,36 @@ def test_a_source_without_its_vocabulary_still_reads(tmp_path: Path) -> None:
     assert "concept" in report.missing_tables
     events = list(Store.open(tmp_path / "store").chart(1, datetime(2150, 2, 1)).events())
     assert [event.code for event in events] == ["person", "source//K"]
+
+
+def test_a_vocabulary_as_it_is_shipped_is_tab_separated_and_its_quotes_mean_nothing(tmp_path: Path) -> None:
+    row = {"measurement_concept_id": 3023103, "measurement_date": "2150-01-03"}
+    other = {"measurement_concept_id": 4, "measurement_date": "2150-01-03", "measurement_source_value": "four"}
+    raw = write_omop(tmp_path / "raw", {"person": [PERSON], "measurement": [row, other]}, concepts=False)
+    header = "concept_id\tconcept_name\tdomain_id\tvocabulary_id\tconcept_class_id\tconcept_code\tvalid_start_date"
+    lines = [
+        header,
+        '3023103\tPotassium, 5" tube\tMeasurement\tLOINC\tLab Test\t2823-3\t19700101',
+        "broken\tName\tMeasurement\tLOINC\tLab Test\t1-1\t19700101",
+        "4\tshort",
+        '8507\t"MALE\tGender\tGender\tGender\tM\t19700101',
+    ]
+    (raw / "CONCEPT.csv").write_text("\r\n".join(lines) + "\r\n")
+    (raw / "CONCEPT_ANCESTOR.csv").write_text("ancestor_concept_id\tdescendant_concept_id\n1\t3023103\n")
+    ingest("omop", raw, tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    concepts = store.dictionary("concept").select(["concept_id", "concept_name", "concept_code"]).to_pylist()
+    assert [tuple(concept.values()) for concept in concepts] == [
+        (3023103, 'Potassium, 5" tube', "2823-3"),
+        (8507, '"MALE', "M"),
+    ]
+    assert store.dictionary("concept_ancestor").to_pylist() == [
+        {"ancestor_concept_id": 1, "descendant_concept_id": 3023103}
+    ]
+    assert len((tmp_path / "store" / "quarantine" / "concept.jsonl").read_text().splitlines()) == 2
+    events = {event.code for event in store.chart(1, datetime(2150, 2, 1)).events()}
+    assert {"LOINC//2823-3", "source//four"} <= events
+    assert audit_leaks(store, [(1, datetime(2150, 1, 5))], raw_folder=raw).clean
 
 
 @pytest.mark.parametrize("column", ["measurement_date", "person_id", "measurement_concept_id"])

@@ -1,9 +1,12 @@
-"""A CSV file as blocks of whole records: bounded memory, exact line numbers, quoted line breaks kept together."""
+"""A CSV file as blocks of whole records: bounded memory, exact line numbers, quoted line breaks kept together.
+
+A file whose header has tabs and no comma is tab-separated, as vocabularies are shipped: quotes mean nothing in it.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ class Block:
     buffer: bytes
     size: int
     first_line: int
+    separator: str = ","
 
     @property
     def data(self) -> memoryview:
@@ -43,7 +47,7 @@ class CsvFile:
         head = self._header()
         self.columns = tuple(name.strip().lower() for name in head)
 
-    def _header(self) -> list[str]:
+    def _header(self) -> Sequence[str]:
         data = b""
         while b"\n" not in data:
             more = self._read(1 << 16)
@@ -54,7 +58,8 @@ class CsvFile:
         text = line.decode("utf-8-sig", "replace").strip()
         if not text:
             raise RecordError(f"{self.path}: the file is empty, expected a header line")
-        return next(csv.reader([text]))
+        self.separator, names = split_header(text)
+        return names
 
     def blocks(self) -> Iterator[Block]:
         """Yield the records in order, about ``BLOCK_BYTES`` at a time; once only."""
@@ -65,13 +70,13 @@ class CsvFile:
             data = pending + more if pending else more
             if not more:
                 if data:
-                    yield Block(buffer=data, size=len(data), first_line=line)
+                    yield Block(buffer=data, size=len(data), first_line=line, separator=self.separator)
                 return
-            cut = _record_end(data)
+            cut = _record_end(data) if self.separator == "," else data.rfind(b"\n") + 1
             if cut == 0 and len(data) > _WIDEST_RECORD:
                 cut = data.rfind(b"\n") + 1
             if cut:
-                yield Block(buffer=data, size=cut, first_line=line)
+                yield Block(buffer=data, size=cut, first_line=line, separator=self.separator)
                 line += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=cut) == _LINE_BREAK))
             pending = data[cut:]
 
@@ -87,6 +92,13 @@ class CsvFile:
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
+
+
+def split_header(line: str) -> tuple[str, list[str]]:
+    """Return what separates the cells of a file, and its column names."""
+    if "\t" in line and "," not in line:
+        return "\t", line.split("\t")
+    return ",", next(csv.reader([line]), [])
 
 
 def _open(path: Path) -> Any:

@@ -48,10 +48,10 @@ def read_cells(
     without a value in a ``needed`` column is broken."""
     types = {name: pa.timestamp("us") if kind == "date" else ARROW_TYPES[kind] for name, kind in columns.items()}
     try:
-        table = _parse(block.data, names, types)
+        table = _parse(block, names, types)
     except pa.ArrowInvalid:
         try:
-            table = _parse_float_ids(block.data, names, types)
+            table = _parse_float_ids(block, names, types)
         except pa.ArrowInvalid:
             return _read_slowly(block, names, columns, needed, file)
     if _may_hold_bare_dates(table, block, columns) or any(table.column(name).null_count for name in needed):
@@ -59,23 +59,26 @@ def read_cells(
     return Cells(table=_days(table, columns))
 
 
-def _parse(data: memoryview, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+    data, is_quoted = block.data, block.separator == ","
     if bytes(data[:_BLANK]).isspace() and bytes(data).isspace():
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     return pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=list(names)),
-        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=block.separator, quote_char='"' if is_quoted else False, newlines_in_values=is_quoted
+        ),
         convert_options=pa_csv.ConvertOptions(
             column_types=dict(types), include_columns=list(types), null_values=[""], strings_can_be_null=True
         ),
     )
 
 
-def _parse_float_ids(data: memoryview, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+def _parse_float_ids(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
     """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do."""
     loose = {name: pa.float64() if kind == pa.int64() else kind for name, kind in types.items()}
-    return _parse(data, names, loose).cast(pa.schema(list(types.items())))
+    return _parse(block, names, loose).cast(pa.schema(list(types.items())))
 
 
 def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
@@ -93,7 +96,10 @@ def _may_hold_bare_dates(table: pa.Table, block: Block, columns: Mapping[str, Co
             for chunk in table.column(name).chunks:
                 times = microseconds(chunk)
                 midnights += int(np.count_nonzero(times // DAY_MICROSECONDS * DAY_MICROSECONDS == times))
-    return midnights > 0 and midnights > block.buffer.count(b" 00:00:00", 0, block.size)
+    if midnights == 0:
+        return False
+    written = sum(block.buffer.count(mark, 0, block.size) for mark in (b" 00:00:00", b"T00:00:00"))
+    return midnights > written
 
 
 def _read_slowly(
@@ -147,6 +153,10 @@ def _records(block: Block) -> Iterator[tuple[int, str, list[str], str | None]]:
     limit = csv.field_size_limit(max(len(block.data), 1 << 17))
     try:
         index = 0
+        while block.separator != "," and index < len(lines):
+            if lines[index].strip():
+                yield block.first_line + index, lines[index], lines[index].removesuffix("\r").split("\t"), None
+            index += 1
         while index < len(lines):
             end, cells, problem = _record(lines, index)
             raw = "\n".join(lines[index:end])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from wardround.records.csv_blocks import split_header
 from wardround.records.flatten import flattened
 from wardround.records.spec import DictionarySpec, SourceSpec, TableSpec
 from wardround.records.store import Store
@@ -115,12 +115,17 @@ def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
                 yield header, pa.table(dict(zip(header, texts, strict=True)))
         return
     with (gzip.open if path.name.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        names = next(csv.reader(lines), [])
+        separator, names = split_header(next(lines, "").rstrip("\r\n"))
     header = tuple(name.strip().lower() for name in names)
     yield header, pa.table({name: pa.array([], pa.string()) for name in header})
     options = {
         "read_options": pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(header), skip_rows=1),
-        "parse_options": pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+        "parse_options": pa_csv.ParseOptions(
+            delimiter=separator,
+            quote_char='"' if separator == "," else False,
+            newlines_in_values=separator == ",",
+            invalid_row_handler=lambda row: "skip",
+        ),
         "convert_options": pa_csv.ConvertOptions(
             column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False, check_utf8=False
         ),
