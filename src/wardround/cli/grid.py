@@ -97,7 +97,10 @@ def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     queue.close()
     settings = replace(predictor_settings(arguments), tasks=names, split=folder.settings.split, samples=samples)
     progress = TerminalProgress()
-    fit_predictors(Store.open(Path(folder.settings.store)), benchmark, folder.path, settings, report=progress)
+    try:
+        fit_predictors(Store.open(Path(folder.settings.store)), benchmark, folder.path, settings, report=progress)
+    except UserError as error:  # the episodes are played, and their report does not need predictors
+        print(f"predictors left out: {error}")
     progress.close()
 
 

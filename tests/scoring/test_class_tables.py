@@ -1,0 +1,54 @@
+"""Rows of tasks with classes, from hand-made episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scoring.test_tables import scored
+from wardround.scoring import EpisodeScore, SetScore, classify, render_classes
+
+
+def answered(subject: int, truth: str, answer: str | None, *, agent: str = "rag", epoch: int = 0) -> EpisodeScore:
+    right = float(answer == truth)
+    return replace(
+        scored(subject, right, task="guo_los", epoch=epoch),
+        agent=agent,
+        stratum="any",
+        answer=None if answer is None else (answer,),
+        target=(truth,),
+        score=SetScore(precision=right, recall=right, f1=right, hits=int(right), answered=1, wanted=1),
+    )
+
+
+def test_a_row_by_hand() -> None:
+    scores = [answered(1, "0", "0"), answered(2, "0", "1"), answered(3, "1", "7 days or more"), answered(4, "1", None)]
+    (row,) = classify(scores, resamples=20)
+    assert (row.agent, row.model, row.task, row.episodes) == ("rag", "offline", "guo_los", 4)
+    assert row.metrics.accuracy.estimate == 0.5
+    assert row.metrics.class_f1["0"].estimate == pytest.approx(2 / 3)
+    assert row.metrics.class_f1["1"].estimate == pytest.approx(2 * 1 / (2 + 2))  # a class may be named by its meaning
+    assert row.metrics.missing == 1
+    assert row.scores is None  # agents give no probabilities
+    text = render_classes([row])
+    assert "F1 7 days or more" in text
+    assert "few patients" in text
+    assert "AUROC" not in text
+
+
+def test_tasks_without_classes_make_no_rows() -> None:
+    assert classify([scored(1, 0.5)]) == ()
+
+
+def test_repeated_epochs_are_answers_and_the_same_patients() -> None:
+    once = [answered(n, str(n % 2), "0") for n in range(8)]
+    twice = [answered(n, str(n % 2), "0", epoch=epoch) for n in range(8) for epoch in (0, 1)]
+    (one,), (two,) = classify(once, resamples=200), classify(twice, resamples=200)
+    assert two.episodes == 16
+    assert two.metrics.subjects == 8
+    assert two.metrics.macro_f1.estimate == one.metrics.macro_f1.estimate
+    assert (two.metrics.macro_f1.low, two.metrics.macro_f1.high) == (
+        one.metrics.macro_f1.low,
+        one.metrics.macro_f1.high,
+    )
