@@ -74,14 +74,14 @@ def _describer(path: Path) -> Describe:
     """Read a dictionary and return what it says of a code."""
     names = set(_columns(path))
     if {"itemid", "label"} <= names:
-        return _Items({item: label for item, label in _rows(path, ("itemid", "label"))}).describe
+        return _Items(_mapping(path, "itemid", "label")).describe
     if {"icd_code", "icd_version", "long_title"} <= names:
         return _Titles(path).describe
     if {"vocabulary_id", "concept_code", "concept_name"} <= names:
         rows = _rows(path, ("vocabulary_id", "concept_code", "concept_name"))
         return {f"{vocabulary}/{code}": name for vocabulary, code, name in rows}.get
     if {"code", "description"} <= names:
-        return {code: text for code, text in _rows(path, ("code", "description"))}.get
+        return _mapping(path, "code", "description").get
     raise UserError(
         f"{path}: no dictionary of codes; expected columns code, description; itemid, label; icd_code, icd_version, "
         f"long_title; or vocabulary_id, concept_code, concept_name; found {', '.join(sorted(names))}"
@@ -123,6 +123,10 @@ class _Titles:
         if parts[0] != self._prefix or len(parts) < 4 or parts[1] != "ICD":
             return None
         return self._titles.get((parts[3].strip(), parts[2]))
+
+
+def _mapping(path: Path, key: str, value: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in _rows(path, (key, value))}
 
 
 def _columns(path: Path) -> list[str]:
