@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
     parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
     parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
+    parser.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint, on this machine")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     store = Store.open(arguments.store)
     toolset = default_toolset(evidence=arguments.evidence_tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
-    encoder = open_encoder(arguments.encoder) if arguments.evidence_tool else None
+    encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
     spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
 
     def session(subject: int, moment: str) -> Session:
