@@ -241,6 +241,7 @@ def test_evidence_fits_every_budget_and_what_was_left_out_is_counted(name: str, 
         tokens = sum(count_message(counter, message) for message in request.messages)
         assert tokens + count_schemas(counter, request.tools) <= room
     assert played.outcome.answer == ("1",)
+    assert not [note for _, note in played.recorder.notes if "failed" in note or "failed" in str(note.get("stop"))]
     [pinned] = [note for note in played.recorder.of("evidence") if note["role"] == "actor"]
     assert pinned["tokens"] <= pinned["limit"]
     found = pinned["events"] + pinned["events_left_out"]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.agents.beside import Beside, prompt_text
+from wardround.agents.beside import Beside, Written, prompt_text
 from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence, Fitted, best_first, fit
 from wardround.agents.tokens import count_message
-from wardround.core import Question, UserError, derive_seed
+from wardround.core import Message, Question, UserError, derive_seed
 from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings
 
 
@@ -29,7 +29,7 @@ class Way:
 
 
 class Desk:
-    """One episode at work on its chart: index, question, the room for evidence, and whoever is asked beside the actor.
+    """One episode at work on its chart: index, question, the room for evidence, and a reader beside the actor.
 
     ``share`` is the part of the free room that all evidence together may take.
     """
@@ -41,22 +41,17 @@ class Desk:
         self.share = share
         self.question = question_of(episode)
         self.seed = derive_seed("retrieval", episode.id if episode.settings.seed is None else episode.settings.seed)
-        self._beside: Beside | None = None
+        self._system = prompt_text("searcher_system")
+        self._beside = Beside(episode, role="searcher", system=self._system)
 
     @classmethod
     async def open(cls, episode: Episode, *, share: float) -> Desk:
         """Open the environment's index of the episode's chart; reading the chart's events may block."""
+        question_of(episode)
         index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
         if index is None:
             raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
         return cls(episode, index, share=share)
-
-    @property
-    def beside(self) -> Beside:
-        """Who writes queries, chooses indicators and argues: given the question, no tools, no history."""
-        if self._beside is None:
-            self._beside = Beside(self.episode, role="searcher", system=prompt_text("searcher_system"))
-        return self._beside
 
     async def search(self, way: Way, query: str, **detail: Any) -> Evidence:
         """Retrieve passages for a query and note what came."""
@@ -67,25 +62,46 @@ class Desk:
         self.note("retrieval", way=way.name, **asked, passages=ids, events=evidence.events, **detail)
         return evidence
 
+    async def ask(self, instruction: str, *, purpose: str, evidence: Evidence | None = None, **detail: Any) -> Written:
+        """Ask beside the actor: given the question, some evidence fitted into the room there is, and an instruction.
+
+        It has no tools and no history; the call is recorded under ``purpose``.
+        """
+        said = []
+        if evidence is not None:
+            fitted = self._fit(evidence, self._room_beside(instruction))
+            said.append(self._beside.say(fitted.text or prompt_text("no_evidence")))
+            self.note("evidence", role=purpose, **detail, **fitted.facts)
+        limit = self.episode.limits.reply_tokens
+        written = await self._beside.ask(instruction, purpose=purpose, limit_tokens=limit)
+        self._beside.take_out(said)
+        return written
+
     def room(self) -> int:
-        """Return the counted tokens that are free beside the prompt and what is pinned."""
+        """Return the counted tokens that are free beside the actor's prompt and what is pinned."""
         episode = self.episode
         pinned = [message for block in episode.history.visible() for message in block.messages]
-        taken = sum(count_message(episode.counter, message) for message in (*episode.history.prompt, *pinned))
-        return max(0, episode.room() - taken)
+        return max(0, episode.room() - self._tokens(*episode.history.prompt, *pinned))
 
-    def fitted(self, evidence: Evidence, *, share: float | None = None) -> Fitted:
-        """Fit evidence into its share of the room."""
-        limit = int(self.room() * (self.share if share is None else share))
+    def pin(self, evidence: Evidence, *, then: str = "") -> None:
+        """Put evidence before the actor, and a text after it; note what of the evidence is shown."""
+        last = Message(role="user", content=then)
+        fitted = self._fit(evidence, self.room() - (self._tokens(last) if then else 0))
+        for text in filter(None, (fitted.text, then)):
+            self.episode.pin(text)
+        self.note("evidence", role="actor", **fitted.facts)
+
+    def _fit(self, evidence: Evidence, most: int) -> Fitted:
+        limit = max(0, min(int(self.room() * self.share), most))
         return fit(evidence, self.episode.counter, limit, tools=bool(self.episode.schemas))
 
-    def pin(self, evidence: Evidence, **detail: Any) -> Fitted:
-        """Put evidence before the actor and note what of it is shown."""
-        fitted = self.fitted(evidence)
-        if fitted.text:
-            self.episode.pin(fitted.text)
-        self.note("evidence", role="actor", **fitted.facts, **detail)
-        return fitted
+    def _room_beside(self, instruction: str) -> int:
+        """Return the tokens that evidence may take of a request beside the actor."""
+        own = (Message(role="system", content=self._system), Message(role="user", content=instruction))
+        return self.episode.room(()) - self._tokens(*own, *self.episode.history.prompt[1:])
+
+    def _tokens(self, *messages: Message) -> int:
+        return sum(count_message(self.episode.counter, message) for message in messages)
 
     def note(self, kind: str, **detail: Any) -> None:
         """Note something in the episode."""
@@ -93,6 +109,7 @@ class Desk:
 
 
 def question_of(episode: Episode) -> Question:
+    """Return the question in parts; UserError where the task has none."""
     if episode.question is None:
         raise UserError(f"agent {episode.agent.name!r} searches with the task's queries, and this task has none")
     return episode.question

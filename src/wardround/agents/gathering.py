@@ -56,8 +56,7 @@ class Gathering(Hooks):
             found = await self._path(desk, side.query, side.path, numbers)
             arguments.append(await argue(desk, side, found.joined(numbers)))
             fused = fused.joined(found)
-        desk.pin(fused.joined(numbers))
-        desk.episode.pin(decision_text(desk.question, *arguments))
+        desk.pin(fused.joined(numbers), then=decision_text(desk.question, *arguments))
 
     async def _path(self, desk: Desk, query: str, path: str, numbers: Evidence) -> Evidence:
         rounds = desk.settings.rounds if self._recipe.rounds is None else self._recipe.rounds

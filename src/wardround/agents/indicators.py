@@ -31,9 +31,7 @@ async def _chosen(desk: Desk, coarse: Sequence[str]) -> tuple[tuple[str, ...], d
     most = desk.settings.fine
     if len(coarse) <= most:
         return tuple(coarse), {"by": "all there are"}
-    instruction = prompt_text("rerank", names=coarse, most=most)
-    limit = desk.episode.limits.reply_tokens
-    written = await desk.beside.ask(instruction, purpose="rerank", limit_tokens=limit)
+    written = await desk.ask(prompt_text("rerank", names=coarse, most=most), purpose="rerank")
     if written.problem is not None:
         return tuple(coarse[:most]), {"by": "likeness", "failed": written.problem}
     named = parse_answer(written.text) or ()

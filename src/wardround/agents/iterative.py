@@ -45,12 +45,8 @@ async def iterate(desk: Desk, query: str, *, way: Way, rounds: int, path: str, b
 
 
 async def _refine(desk: Desk, found: Evidence, *, path: str, beside: Evidence) -> Refined:
-    fitted = desk.fitted(found.joined(beside))
-    desk.note("evidence", role="searcher", path=path, **fitted.facts)
-    said = desk.beside.say(fitted.text or prompt_text("no_evidence"))
     instruction = prompt_text("refine", path=path, queries=found.queries, most=MOST_WORDS, enough=ENOUGH)
-    written = await desk.beside.ask(instruction, purpose="refine", limit_tokens=desk.episode.limits.reply_tokens)
-    desk.beside.take_out([said])
+    written = await desk.ask(instruction, purpose="refine", evidence=found.joined(beside), path=path)
     if written.problem is not None:
         return Refined(stop=f"failed: {written.problem}")
     return read_query(written.text, found.queries)

@@ -52,13 +52,8 @@ def sides(question: Question) -> tuple[Side, Side]:
 
 async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
-    fitted = desk.fitted(evidence)
-    desk.note("evidence", role=side.purpose, **fitted.facts)
-    said = desk.beside.say(fitted.text or prompt_text("no_evidence"))
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for")
-    limit = desk.episode.limits.reply_tokens
-    written = await desk.beside.ask(instruction, purpose=side.purpose, limit_tokens=limit)
-    desk.beside.take_out([said])
+    written = await desk.ask(instruction, purpose=side.purpose, evidence=evidence)
     shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=_cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
     desk.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)

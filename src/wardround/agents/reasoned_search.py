@@ -37,17 +37,11 @@ class ReasonedSearch(Hooks):
             if refined.stop is not None:
                 break
             found = found.joined(await desk.search(NEAREST_FEW, refined.query, round=number))
-        desk.pin(found)
-        if thoughts:
-            text = prompt_text("searched", thoughts=thoughts)
-            limit = int(desk.room() * _THOUGHTS_SHARE / (1 - _SHARE))
-            episode.pin(cut_text(text, episode.counter, limit, notice=_cut_notice))
+        text = prompt_text("searched", thoughts=thoughts) if thoughts else ""
+        limit = int(desk.room() * _THOUGHTS_SHARE)
+        desk.pin(found, then=cut_text(text, episode.counter, limit, notice=_cut_notice))
 
     async def _next(self, desk: Desk, found: Evidence, thoughts: list[str], number: int) -> tuple[Refined, str]:
-        fitted = desk.fitted(found)
-        shown = [desk.beside.say(fitted.text)] if fitted.text else []
-        if found.passages:
-            desk.note("evidence", role="searcher", **fitted.facts)
         instruction = prompt_text(
             "search",
             step=number,
@@ -57,8 +51,8 @@ class ReasonedSearch(Hooks):
             most=MOST_WORDS,
             enough=ENOUGH,
         )
-        written = await desk.beside.ask(instruction, purpose="search", limit_tokens=desk.episode.limits.reply_tokens)
-        desk.beside.take_out(shown)
+        shown = found if found.passages else None
+        written = await desk.ask(instruction, purpose="search", evidence=shown)
         if written.problem is not None:
             refined, thought = Refined(stop=f"failed: {written.problem}"), ""
         else:
