@@ -18,7 +18,7 @@ from wardround.records.subject_keys import SubjectKeys
 
 QUARANTINE = "raw_records"
 """What the quarantine of records that became no row is called."""
-_ROWS = 16_384
+_ROWS = 4_096
 _TEXT_BYTES = 8 << 20
 _RAW_LIMIT = 2_000
 
