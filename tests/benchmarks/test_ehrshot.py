@@ -24,6 +24,8 @@ from wardround.benchmarks import (
     split_of,
 )
 from wardround.benchmarks.ehrshot import known_sources, load_places
+from wardround.benchmarks.ehrshot.labelling import Labeller
+from wardround.benchmarks.ehrshot.record import FirstEvents, Record
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.core import UserError, format_time
 from wardround.records import Store, ingest
@@ -365,10 +367,9 @@ def test_a_run_on_tasks_with_classes_is_played_scored_and_reported(
 
 
 def test_drawing_from_nothing_gives_nothing(bench: Benchmark, mimic_store: Store) -> None:
-    from wardround.benchmarks.ehrshot.labelling import Labeller
-    from wardround.benchmarks.ehrshot.record import Record
-
-    labeller = Labeller(store=mimic_store, places=load_places("mimiciv"), record=Record(), policy="known_at")
+    places, record = load_places("mimiciv"), Record()
+    begins = FirstEvents(store=mimic_store, places=places, record=record)
+    labeller = Labeller(places=places, record=record, begins=begins, policy="known_at")
     nothing = labeller.questions("guo_los")
     assert len(nothing) == 0
     assert draw(nothing, {}, task="guo_los", seed=0, per_task=5, per_subject=1).tolist() == []

@@ -21,7 +21,7 @@ from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places, load_places
-from wardround.benchmarks.ehrshot.record import Record, read_record
+from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
 from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.facts import CLOCKS, source_facts
@@ -92,7 +92,8 @@ def build_ehrshot(
         splits=_splits(store, seed, fractions),
         matchers=matchers,
     )
-    labeller = Labeller(store=store, places=places, record=record, policy=policy)
+    begins = FirstEvents(store=store, places=places, record=record)
+    labeller = Labeller(places=places, record=record, begins=begins, policy=policy)
     reports = read_labels(chexpert_labels) if chexpert_labels is not None else None
     built: dict[str, tuple[list[Sample], dict[str, Any]]] = {}
     for task in wanted:
@@ -102,8 +103,8 @@ def build_ehrshot(
         if reason:
             built[task.name] = ([], {"title": task.title, "unavailable": reason})
             continue
-        if reports is not None and task.name == "chexpert":
-            questions = report_questions(store, places, reports, record)
+        if reports is not None and places.reports is not None and task.name == "chexpert":
+            questions = report_questions(store, places.reports, reports, begins)
         else:
             questions = labeller.questions(task.name)
         built[task.name] = _build_task(recipe, task, questions, record.units.get(task.name, Counter()))

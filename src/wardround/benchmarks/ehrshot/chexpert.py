@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from wardround.benchmarks.ehrshot.labelling import Questions
-from wardround.benchmarks.ehrshot.places import Places
-from wardround.benchmarks.ehrshot.record import Record, event_times, first_event
+from wardround.benchmarks.ehrshot.places import ReportPlace
+from wardround.benchmarks.ehrshot.record import FirstEvents, event_times
 from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME
 from wardround.benchmarks.label_events import texts
 from wardround.benchmarks.task import CHEXPERT_LABELS
@@ -53,23 +53,20 @@ def read_labels(path: Path) -> ReportLabels:
     return ReportLabels(bits=bits, uncertain=uncertain)
 
 
-def report_questions(store: Store, places: Places, labels: ReportLabels, record: Record) -> Questions:
+def report_questions(store: Store, place: ReportPlace, labels: ReportLabels, begins: FirstEvents) -> Questions:
     """Ask 24 hours before every report that has labels, unless the record begins later."""
-    assert places.reports is not None
     dropped: Counter[str] = Counter({"uncertain_cells_taken_as_no": labels.uncertain})
     found: list[tuple[int, int, int, int, int]] = []
     named: set[str] = set()
-    for subject, batch in store.scan(places.reports.table):
+    for subject, batch in store.scan(place.table):
         times = event_times(batch).tolist()
-        ids = texts(batch.column(places.reports.id))
-        known = min((time for time in times if time != NO_TIME), default=NO_TIME)
+        ids = texts(batch.column(place.id))
         for row, (time, report) in enumerate(zip(times, ids, strict=True)):
             if report not in labels.bits:
                 dropped["report_without_labels"] += 1
                 continue
             named.add(report)
-            begin = first_event(store, places, subject, record.begins.get(subject, known), time - DAY)
-            if time == NO_TIME or begin > time - DAY:
+            if time == NO_TIME or begins.before(subject, time - DAY) >= time - DAY:
                 dropped["record_begins_later" if time != NO_TIME else "report_without_time"] += 1
                 continue
             found.append((subject, time - DAY, labels.bits[report], time, row))
@@ -82,7 +79,7 @@ def report_questions(store: Store, places: Places, labels: ReportLabels, record:
         events=events,
         stays=np.full(len(subjects), -1, np.int64),
         rows=rows,
-        tables=(places.reports.table,),
+        tables=(place.table,),
         table_of=np.zeros(len(subjects), np.int64),
         dropped=dropped,
     )

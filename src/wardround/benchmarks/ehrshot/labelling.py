@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from wardround.benchmarks.ehrshot.places import Places
-from wardround.benchmarks.ehrshot.record import Record, first_event
+from wardround.benchmarks.ehrshot.record import FirstEvents, Record
 from wardround.benchmarks.ehrshot.results import ask_before_results
 from wardround.benchmarks.ehrshot.rules import (
     DAY,
@@ -24,7 +24,7 @@ from wardround.benchmarks.ehrshot.rules import (
     new_diagnoses,
     readmissions,
 )
-from wardround.records import Policy, Store
+from wardround.records import Policy
 
 _HORIZON = {"guo_readmission": READMISSION_DAYS}
 
@@ -53,9 +53,9 @@ class Questions:
 class Labeller:
     """Asks every question of a task on a record. Under ``published`` the dead are asked about too, as in EHRSHOT."""
 
-    store: Store
     places: Places
     record: Record
+    begins: FirstEvents
     policy: Policy
 
     def questions(self, task: str) -> Questions:
@@ -101,9 +101,10 @@ class Labeller:
                 yield subject, mark[1], new_diagnoses(stays, mark[0], mark[2], death, dropped)
 
     def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
+        begins = self.begins
         for subject, parts in sorted(self.record.results.get(task, {}).items()):
             earliest = min(int(part.times.min()) for part in parts)
-            begin = first_event(self.store, self.places, subject, self.record.begins[subject], earliest)
+            begin = begins.before(subject, earliest)
             for part in parts:
                 yield subject, part.table, ask_before_results(part, begin, dropped)
 
@@ -118,7 +119,3 @@ class Labeller:
 
 def _joined(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-Answer = Callable[[int], tuple[str, ...]]
-"""Turns a value of ``Questions`` into a target."""

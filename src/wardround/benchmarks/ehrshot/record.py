@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,7 @@ Mark = tuple[int, str, int]
 @dataclass(slots=True, kw_only=True)
 class Record:
     """Everything labels are made of, by subject. ``begins`` and ``ends`` are the first and last event of the tables
-    that were read; ``results`` and ``first_diagnoses`` are by task, then subject."""
+    that were read (``tables``); ``results`` and ``first_diagnoses`` are by task, then subject."""
 
     stays: dict[int, Spans] = field(default_factory=dict)
     icu_stays: dict[int, Spans] = field(default_factory=dict)
@@ -38,6 +38,7 @@ class Record:
     first_diagnoses: dict[str, dict[int, Mark]] = field(default_factory=dict)
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     units: dict[str, Counter[str]] = field(default_factory=dict)
+    tables: frozenset[str] = frozenset()
 
     def death(self, subject_id: int) -> int:
         """When a subject died, NO_TIME where nobody says."""
@@ -59,6 +60,7 @@ def read_record(
     if spans and places.stays.table not in tables:
         raise UserError(f"the store has no table {places.stays.table!r}, which says when people were in hospital")
     total = len(store.subjects)
+    reader.record.tables = frozenset(tables)
     for table in tables:
         for done, (subject_id, batch) in enumerate(store.scan(table)):
             reader.take(table, subject_id, CodedRows(batch=batch))
@@ -168,23 +170,34 @@ def read_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
     return _row_spans(place, times, rows) if place.start is not None else _paired_spans(place, times, rows)
 
 
-def first_event(store: Store, places: Places, subject_id: int, known: int, before: int) -> int:
-    """Return the time of a subject's first event, if it is before a moment; else that moment.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstEvents:
+    """When each subject's record begins. Tables that were not read for labels are read for the few subjects of whom
+    nothing is known from before the moment in question."""
 
-    ``known`` is the first event of the tables already read; the others are looked at only where it is not earlier.
-    """
-    first = known
-    for table in store.table_names:
-        if first < before:
-            return first
-        if store.spec.tables[table].is_static:
-            continue
-        rows = CodedRows(batch=store.rows(subject_id, table))
-        times = event_times(rows.batch)
-        times = times[(times != NO_TIME) & counts_as_event(places, rows)]
-        if len(times):
-            first = min(first, int(times.min()))
-    return first
+    store: Store
+    places: Places
+    record: Record
+    _found: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+
+    def before(self, subject_id: int, moment: int) -> int:
+        """Return the time of a subject's first event, or of any event before the moment."""
+        known = self.record.begins.get(subject_id, NEVER_TIME)
+        if known < moment:
+            return known
+        if subject_id not in self._found:
+            self._found[subject_id] = min([known, *self._elsewhere(subject_id)])
+        return self._found[subject_id]
+
+    def _elsewhere(self, subject_id: int) -> Iterator[int]:
+        for table in self.store.table_names:
+            if table in self.record.tables or self.store.spec.tables[table].is_static:
+                continue
+            rows = CodedRows(batch=self.store.rows(subject_id, table))
+            times = event_times(rows.batch)
+            times = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
+            if len(times):
+                yield int(times.min())
 
 
 def _row_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:

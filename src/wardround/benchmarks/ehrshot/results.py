@@ -46,7 +46,8 @@ def read_results(
     A text that says normal or adequate is class 0 without a number; a number counts only with a unit that the concept
     has a factor for. ``units`` counts every unit met; ``dropped`` says what was left out and why.
     """
-    part = batch.take(pa.array(rows))
+    named = [name for name in (place.value, place.text, place.unit) if name and name in batch.schema.names]
+    part = batch.select(named).take(pa.array(rows)) if named else pa.RecordBatch.from_pydict({"": pa.nulls(len(rows))})
     values = _numbers(part, place)
     words = [text.strip().casefold() if text else "" for text in _cells(part, place.text)]
     written = [unit or coded for unit, coded in zip(_cells(part, place.unit), coded_units, strict=True)]
