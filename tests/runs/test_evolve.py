@@ -382,3 +382,21 @@ def test_a_baseline_nobody_is_called_is_refused_before_anything_is_played(
     said = capsys.readouterr()
     assert "F1 less that of retrosum · offline" in said.out
     assert "left out" not in said.out, "what plays was settled when the run was made"
+
+
+def test_settings_that_nobody_is_likely_to_want_are_noted(
+    settings: RunSettings, bank_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    actor_only = tmp_path / "actor.sqlite"
+    with Bank.open(bank_path, writable=False) as full, Bank.open(actor_only) as bank:
+        assert {one.kind for one in full.experiences()} >= {"actor", "summariser"}
+        some = replace(full.experiences()[0], kind="actor", id="")
+        bank.add([some], key=None)
+    evolved = ["--agent", "retrosum-evolved", "react", "--task", "transfers", "--bank", str(actor_only)]
+    assert main(["run", *common, *evolved, "--context-tokens", "8000", "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().err
+    assert "of 8,000 context tokens the reply (4,096) and the tools (" in said
+    assert "the bank holds no summariser experiences, so retrosum-evolved is served none of these" in said
+    assert main(["run", *common, "--task", "transfers", "--out", str(tmp_path / "other")]) == 0
+    assert "note:" not in capsys.readouterr().err

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wardround.agents.episode import Asked, Episode
 from wardround.agents.history import Block, History
@@ -38,7 +38,6 @@ class Beside:
         self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
         self._context = episode.agent.context(episode.counter)
         self._transcript = Transcript(episode.counter)
-        self._settings = episode.settings
 
     def show(self, blocks: Iterable[Block]) -> None:
         """Give it turns and reminders to read, after what it has read already."""
@@ -63,10 +62,13 @@ class Beside:
         self.take_out(block.number for block in self._history.visible())
 
     async def ask(self, instruction: str, *, purpose: str, limit_tokens: int) -> Written:
-        """Ask for a text of at most ``limit_tokens``; the call is recorded under ``purpose``."""
+        """Ask for a text, cut to ``limit_tokens``; the call is recorded under ``purpose``.
+
+        The reply may be as long as any: a thinking model would spend a smaller limit before it writes.
+        """
         said = self.say(instruction)
         try:
-            asked = await self._ask(limit_tokens)
+            asked = await self._ask()
         except (LimitReached, ProviderError) as error:
             return Written(problem=str(error))
         finally:
@@ -74,13 +76,10 @@ class Beside:
         self._episode.record(asked, purpose)
         return self._read(asked, limit_tokens)
 
-    async def _ask(self, limit_tokens: int) -> Asked:
+    async def _ask(self) -> Asked:
         episode = self._episode
         messages, tokens = self._rendered()
-        longest = max(1, min(limit_tokens, episode.limits.reply_tokens))
-        if self._settings.max_output_tokens != longest:
-            self._settings = replace(episode.settings, max_output_tokens=longest)
-        return await episode.ask(messages, schemas=(), settings=self._settings, counted=tokens)
+        return await episode.ask(messages, schemas=(), counted=tokens)
 
     def _rendered(self) -> tuple[tuple[Message, ...], int]:
         """Return what it reads as text, within the room there is; headings may take more than what they replace."""

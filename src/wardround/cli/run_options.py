@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,8 +14,9 @@ from wardround.agents import list_agents
 from wardround.benchmarks import STRATA
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
-from wardround.core import UserError
+from wardround.core import UserError, estimate_tokens
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
+from wardround.tools import default_toolset
 
 DEFAULTS = RunSettings(benchmark="", store="")
 
@@ -113,7 +115,35 @@ def open_run(arguments: argparse.Namespace, **changes: Any) -> RunFolder:
     missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
     if missing:
         raise UserError(f"a new run needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
-    return start(arguments.out, replace(_settings(arguments), **changes))
+    folder = start(arguments.out, replace(_settings(arguments), **changes))
+    for line in _warnings(folder):
+        print(f"wardround: note: {line}", file=sys.stderr)
+    return folder
+
+
+def _warnings(folder: RunFolder) -> list[str]:
+    """What these settings allow and nobody is likely to want."""
+    settings, lines = folder.settings, []
+    tools = sum(estimate_tokens(schema.wire.decode()) for schema in default_toolset().schemas)
+    room = settings.context_tokens - settings.reply_tokens - tools
+    if room < settings.context_tokens // 4:
+        lines.append(
+            f"of {settings.context_tokens:,} context tokens the reply ({settings.reply_tokens:,}) and the tools "
+            f"({tools:,}) leave {max(room, 0):,} for what was read; a smaller --reply-tokens leaves more"
+        )
+    kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
+    for name in settings.agents if settings.bank else ():
+        missing = [kind for kind in _memory(name) if not kinds.get(kind)]
+        if missing:
+            lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
+    withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)
+    if withheld:
+        lines.append(f"{withheld:,} experiences are kept back: this benchmark evaluates on patients who taught them")
+    return lines
+
+
+def _memory(name: str) -> tuple[str, ...]:
+    return next((method.memory for method in list_agents() if method.name == name.partition("+")[0]), ())
 
 
 def _refuse_new_settings(arguments: argparse.Namespace, settled: RunSettings) -> None:
