@@ -98,7 +98,7 @@ def build_ehrshot(
     built: dict[str, tuple[list[Sample], dict[str, Any]]] = {}
     for task in wanted:
         reason = _unavailable(recipe, task, record, reports)
-        if reason and not (allow_missing or task.name == "chexpert"):
+        if reason and not (allow_missing or task.name == "chexpert" or places.refuses(task.name)):
             raise UserError(f"{reason}; leave the task out with --task, or build the rest with --allow-missing")
         if reason:
             built[task.name] = ([], {"title": task.title, "unavailable": reason})
@@ -174,6 +174,8 @@ def _splits(store: Store, seed: int, fractions: Fractions) -> dict[int, Split]:
 def _unavailable(recipe: _Recipe, task: Task, record: Record, reports: ReportLabels | None) -> str | None:
     """Say why a task cannot be built here, None if it can."""
     source = recipe.store.spec.name
+    if recipe.places.refuses(task.name):
+        return f"{task.name}: {recipe.places.refuses(task.name)}"
     if task.name == "chexpert":
         if reports is None:
             return "chexpert: no labels; EHRSHOT hands them out apart, give them with --chexpert-labels FILE"

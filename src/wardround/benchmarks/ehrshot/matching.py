@@ -92,7 +92,8 @@ class CodeMatcher:
         """Every (system, code, unit) that a code can be read as; the first form that fits is the only one."""
         code = key[0]
         if self.place.system is not None:
-            yield self.place.system, code, None
+            for each in code.split(self.place.separator) if self.place.separator else (code,):
+                yield self.place.system, each, None
         elif self.place.system_column is not None:
             if key[1] in self.place.systems:
                 yield self.place.systems[key[1]], code, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -67,7 +68,8 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
-    """Coded rows: of one ``system``, of the system that a column tells, or in one of several ``forms``."""
+    """Coded rows: of one ``system``, of the system that a column tells, or in one of several ``forms``. A cell may hold
+    several codes with a ``separator`` between them."""
 
     table: str
     code: str
@@ -75,6 +77,7 @@ class CodePlace:
     system_column: str | None = None
     systems: Mapping[str, str] = field(default_factory=dict)
     forms: tuple[Form, ...] = ()
+    separator: str | None = None
     value: str | None = None
     text: str | None = None
     unit: str | None = None
@@ -91,7 +94,8 @@ class ReportPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """One source. ``not_the_record`` are patterns of codes that are no event of the record (a birth)."""
+    """One source. ``not_the_record`` are patterns of codes that are no event of the record (a birth); ``unavailable``
+    says, by pattern, of which tasks the source can never tell the labels and why."""
 
     source: str
     stays: SpanPlace
@@ -102,6 +106,11 @@ class Places:
     reports: ReportPlace | None
     not_the_record: tuple[str, ...]
     hierarchy: Mapping[str, str]
+    unavailable: Mapping[str, str]
+
+    def refuses(self, task: str) -> str | None:
+        """Say why this source can never tell the labels of a task, None if it can."""
+        return next((why for pattern, why in self.unavailable.items() if fnmatchcase(task, pattern)), None)
 
 
 @cache
@@ -121,6 +130,7 @@ def load_places(source: str) -> Places:
         reports=_made(ReportPlace, body["reports"]) if "reports" in body else None,
         not_the_record=tuple(body.get("not_the_record", {}).get("codes", ())),
         hierarchy=body.get("hierarchy", {}),
+        unavailable=body.get("unavailable", {}),
     )
 
 
