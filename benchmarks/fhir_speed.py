@@ -24,8 +24,6 @@ from typing import Any
 from wardround.core import Progress
 from wardround.records import ingest
 
-RESOURCES_EACH = 78
-
 
 def person(number: int) -> Iterator[dict[str, Any]]:
     """Yield the resources of one invented person: a stay, problems, orders, doses and results."""
@@ -84,14 +82,13 @@ def measure(raw: Path, store: Path) -> dict[str, float]:
     def note(progress: Progress) -> None:
         cpu = resource.getrusage(resource.RUSAGE_SELF).ru_utime
         if progress.label.startswith("flatten"):
-            marks["records"] = max(marks.get("records", 0), progress.done)
             marks["flat"] = cpu
 
     before = resource.getrusage(resource.RUSAGE_SELF)
     report = ingest("fhir", raw, store, report=note)
     after = resource.getrusage(resource.RUSAGE_SELF)
     return {
-        "resources": marks["records"],
+        "resources": json.loads((store / "manifest.json").read_text(encoding="utf-8"))["flattened"]["records"],
         "rows": sum(report.rows.values()),
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "flat": marks["flat"] - before.ru_utime,

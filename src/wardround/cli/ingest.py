@@ -15,13 +15,15 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
+  wardround ingest fhir bulk-export --store store-fhir
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", help=f"what kind of records: {', '.join(list_sources())}, or a folder of spec files")
-    parser.add_argument("folder", type=Path, nargs="+", help="one or more folders of .csv, .csv.gz or .parquet files")
+    kinds = ".csv, .parquet, of FHIR .ndjson and .json; .gz too"
+    parser.add_argument("folder", type=Path, nargs="+", help=f"one or more folders of the source's files: {kinds}")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"

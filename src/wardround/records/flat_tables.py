@@ -21,6 +21,7 @@ QUARANTINE = "raw_records"
 _ROWS = 4_096
 _TEXT_BYTES = 8 << 20
 _RAW_LIMIT = 2_000
+_REPORT_EVERY = 500
 
 
 class FlatTables:
@@ -34,6 +35,8 @@ class FlatTables:
         self.quarantined = 0
         self.records = 0
         self._report = report
+        self._reported = 0
+        self._reading: Path | None = None
         self._quarantine = quarantine
         shapes: dict[str, TableSpec | DictionarySpec] = {**spec.tables, **spec.dictionaries}
         self._tables = {name: _FlatTable(name, shape.columns, folder, shape.path) for name, shape in shapes.items()}
@@ -56,9 +59,11 @@ class FlatTables:
         self.left_out[what] += count
 
     def read(self, file: Path, count: int = 1) -> None:
-        """Count records read, for the progress display."""
+        """Count records read; every so often the progress display hears of it."""
         self.records += count
-        self._report(Progress(label=f"flatten {file.name}", done=self.records, unit="records"))
+        if file is not self._reading or self.records >= self._reported + _REPORT_EVERY:
+            self._reading, self._reported = file, self.records
+            self._report(Progress(label=f"flatten {file.name}", done=self.records, unit="records"))
 
     def close(self) -> None:
         """Write what is held; without it the files are not complete."""
