@@ -263,6 +263,17 @@ def test_values_codes_and_units_of_events(tmp_path: Path) -> None:
     assert ("eicu-examination//p/HR", "HR", "physical examination", None, "regular", None) in shown
 
 
+def test_the_published_clock_is_that_of_the_event_and_shows_no_end(tmp_path: Path) -> None:
+    lab = {"labresultoffset": 30, "labresultrevisedoffset": 75, "labname": "BUN"}
+    store = eicu_store(tmp_path, {"lab": [lab]})
+    subject = int(store.subjects[0])
+    shown = [store.chart(subject, _at(minute), policy="published").table("lab").num_rows for minute in (29, 30)]
+    assert shown == [0, 1]
+    late = store.chart(subject, datetime(2020, 1, 1), policy="published")
+    for table, column in (("patient", "unitdischargestatus"), ("hospital_stay", "hospitaldischargestatus")):
+        assert column not in late.table(table).columns
+
+
 def test_people_over_89_are_90(tmp_path: Path) -> None:
     store = eicu_store(tmp_path, {"patient": [{**PATIENT, "age": "> 89"}]})
     assert store.chart(int(store.subjects[0]), OPENED).age == 90

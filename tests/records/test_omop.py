@@ -254,6 +254,9 @@ def test_the_published_clock_is_the_start_of_each_event(tmp_path: Path) -> None:
         at = store.chart(1, datetime(2150, 1, 3, 23, 59, 59), policy="published")
         before = store.chart(1, datetime(2150, 1, 3, 23, 59, 58), policy="published")
         assert (before.table(table).num_rows, at.table(table).num_rows) == (0, 1)
+    ended = store.chart(1, datetime(2160, 1, 1), policy="published")
+    assert not {"visit_end_date", "visit_end_datetime", "discharged_to"} & {*ended.table("visit_occurrence").columns}
+    assert "condition_end_date" not in ended.table("condition_occurrence").columns
 
 
 def test_a_source_without_its_vocabulary_still_reads(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
   wardround ingest fhir bulk-export --store store-fhir
+  wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
+  wardround ingest eicu eicu-crd-2.0 --store store-eicu
 """
 
 
