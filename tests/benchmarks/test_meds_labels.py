@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wardround.benchmarks import Benchmark, Sample
-from wardround.benchmarks.meds_labels import binary_questions, write_meds_labels
+from wardround.benchmarks.meds_labels import binary_questions, meds_splits, write_meds_labels
 from wardround.benchmarks.task import get_task
 from wardround.core import UserError
 
@@ -85,3 +85,8 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     with pytest.raises(UserError, match="not empty"):
         write_meds_labels(benchmark(), tmp_path)
+
+
+def test_splits_have_the_names_of_the_standard() -> None:
+    samples = [one for one in benchmark().all_samples if one.task == "guo_los"]
+    assert meds_splits(Benchmark(manifest={}, all_samples=tuple(samples))) == {1: "train", 2: "train", 3: "held_out"}

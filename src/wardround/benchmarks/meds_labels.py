@@ -50,6 +50,11 @@ def folder_name(text: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-.+" else "_" for letter in text).strip("_.") or "_"
 
 
+def meds_splits(benchmark: Benchmark) -> dict[int, str]:
+    """Return the split of every subject that a benchmark asks about, by the names of MEDS."""
+    return {sample.subject_id: MEDS_SPLITS[sample.split] for sample in benchmark.all_samples}
+
+
 def write_meds_labels(benchmark: Benchmark, folder: Path) -> dict[str, int]:
     """Write the labels of every task into a new folder; return rows by folder. UserError: it holds something."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
-from wardround.benchmarks.meds_labels import write_meds_labels
+from wardround.benchmarks.meds_labels import meds_splits, write_meds_labels
 from wardround.cli.progress import TerminalProgress
 from wardround.records import Store
 from wardround.records.meds import ExportReport, ExportSettings, export_meds
@@ -23,6 +23,8 @@ DATA_EXAMPLES = """
       time says when a row was known: whoever reads "time <= prediction_time" sees what a chart shows, and no more
   wardround export meds --store store --out meds-plain --time event
       time says when it happened, available_at when it was known
+  wardround export meds --store store --out meds --benchmark bench
+      data/train, data/tuning and data/held_out as the benchmark has its subjects, data/no_split for all others
 """
 LABEL_EXAMPLES = """
   wardround export meds-labels --benchmark bench --out labels
@@ -48,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="known",
         help="what the column time holds: when a row was known, or when it happened (then available_at says the other)",
     )
+    data.add_argument("--benchmark", type=Path, help="take the splits from this benchmark, not from the store")
     labels = actions.add_parser(
         "meds-labels", help="write a benchmark's targets as MEDS labels", examples=LABEL_EXAMPLES
     )
@@ -75,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _data(arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
     store = Store.open(arguments.store)
-    report = export_meds(store, arguments.out, settings=ExportSettings(time=arguments.time), report=progress)
+    splits = None if arguments.benchmark is None else meds_splits(Benchmark.open(arguments.benchmark))
+    settings = ExportSettings(time=arguments.time, splits=splits)
+    report = export_meds(store, arguments.out, settings=settings, report=progress)
     progress.close()
     _print(report)
     for assumption in store.manifest.get("assumptions", ()):

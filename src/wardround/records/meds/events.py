@@ -122,9 +122,10 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
 
 def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
     for rows in made:
-        if layout.spec.is_static and layout.spec.code is None:
+        if layout.spec.is_static:
             yield from _attributes(layout, rows, book)
-            continue
+            if layout.spec.code is None:
+                continue
         columns = _in_order(layout, rows)
         weights = np.bincount(columns.concept, minlength=len(columns.codes))
         for place, code in enumerate(columns.codes):
@@ -164,9 +165,9 @@ def _note_groups(system: str, columns: EventColumns, labels: Any, book: CodeBook
 
 
 def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterator[EventRows]:
-    """Say what a table without times and codes tells of a person as codes: ``GENDER//F``. Late cells stay out."""
+    """Say what a table without times tells of a person beside its code as codes: ``GENDER//F``. Late cells stay out."""
     spec = layout.spec
-    keys = {spec.subject, spec.encounter, *spec.key, *spec.late}
+    keys = {spec.subject, spec.encounter, *spec.key, *spec.late, spec.code, spec.label, spec.text, spec.unit}
     wanted = [name for name in spec.default_columns if name in layout.columns] or list(layout.columns)
     for name in wanted:
         if layout.columns[name] != "text" or name in keys or int(rows.number.max(initial=0)):
