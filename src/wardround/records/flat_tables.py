@@ -20,6 +20,8 @@ QUARANTINE = "raw_records"
 """What the quarantine of records that became no row is called."""
 _ROWS = 4_096
 _TEXT_BYTES = 8 << 20
+_LONG = 500
+"""Shorter texts are bounded by the number of rows."""
 _RAW_LIMIT = 2_000
 _REPORT_EVERY = 500
 
@@ -83,7 +85,6 @@ class _FlatTable:
         self._name = name
         self._schema = pa.schema([(column, ARROW_TYPES[kind]) for column, kind in columns.items()])
         self._names = frozenset(columns)
-        self._texts = [column for column, kind in columns.items() if kind == "text"]
         self._path = folder / f"{path}.parquet"
         self._held: list[Mapping[str, Any]] = []
         self._held_bytes = 0
@@ -94,7 +95,9 @@ class _FlatTable:
         if not row.keys() <= self._names:
             raise RecordError(f"{self._name}: the spec has no column {', '.join(sorted(row.keys() - self._names))}")
         self._held.append(row)
-        self._held_bytes += sum(len(value) for value in row.values() if type(value) is str)
+        for value in row.values():
+            if type(value) is str and len(value) > _LONG:
+                self._held_bytes += len(value)
         if len(self._held) >= _ROWS or self._held_bytes >= _TEXT_BYTES:
             self._flush()
 
