@@ -219,6 +219,9 @@ def test_what_is_about_nobody_or_never_so_is_counted(tmp_path: Path) -> None:
             resource("Condition", "c1", verificationStatus=refuted),
             resource("AllergyIntolerance", "a1", verificationStatus=refuted),
             resource("CarePlan", "p1"),
+            resource("Condition", "c2", about="Patient/eve", recordedDate="2150"),
+            encounter("e1", "2150-01-01", status="cancelled"),
+            encounter("e2", "2150-01-01", location=[{"status": "planned", "location": {"display": "Ward"}}]),
             resource("Organization", "g1", name="A hospital"),
             resource("MedicationRequest", "m1", medicationReference=reference("Medication/none")),
         ],
@@ -231,6 +234,9 @@ def test_what_is_about_nobody_or_never_so_is_counted(tmp_path: Path) -> None:
         "Condition refuted or entered in error": 1,
         "AllergyIntolerance refuted or entered in error": 1,
         "CarePlan": 1,
+        "subjects without a Patient in the export": 1,
+        "Encounter cancelled": 1,
+        "location of an Encounter planned": 1,
         "name of a medication whose Medication is not in the export": 1,
     }
     assert report.never_visible == {"medication_requests": 1}
@@ -338,7 +344,7 @@ def test_medications_are_named_by_reference_contained_or_inline(tmp_path: Path) 
         "forbidden": {"medicationCodeableConcept": code("7", "Aspirin", rxnorm), "doNotPerform": True},
     }
     requests = [resource("MedicationRequest", key, authoredOn="2150-01-01", **body) for key, body in told.items()]
-    store, report = made(tmp_path, [*requests, mix, saline, bare])
+    store, report = made(tmp_path, [patient(), *requests, mix, saline, bare])
     found = {
         row["request_id"]: (row["code_system"], row["code"], row["medication"])
         for row in rows(store, "medication_requests")

@@ -48,6 +48,9 @@ def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
                 _take(found, names, flat)
         if not used:
             flat.unused_files.append(file)
+    unknown = len(flat.subjects) - len(people_seen)
+    if unknown > 0:
+        flat.leave_out("subjects without a Patient in the export", unknown)
 
 
 def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:

@@ -35,6 +35,8 @@ _CLASSES = {
 """What the codes of HL7's v3-ActCode stand for, where the record does not say."""
 _DEATHS = frozenset({"exp", "expired", "died", "dead", "dead/expired", "death", "20", "40", "41", "42"})
 """Ways of leaving that are death, as HL7, UB-04 and MIMIC write them."""
+_NEVER_BEGAN = ("planned", "cancelled")
+"""Encounters of which only a plan is on record: their times are not of anything that happened."""
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
@@ -81,9 +83,12 @@ def _us_core(body: Json, name: str) -> str | None:
 
 
 def encounter(reading: Reading) -> Rows:
-    """One row, one per location, and one per diagnosis."""
+    """One row, one per location, and one per diagnosis; none for what was only planned."""
     body, about = reading.resource, reading.about()
     if about is None:
+        return
+    if body.get("status") in _NEVER_BEGAN:
+        reading.flat.leave_out(f"Encounter {body['status']}")
         return
     period, stay = part(body, "period"), part(body, "hospitalization")
     history = [moment(part(item, "period"), "start") for item in parts(body, "classHistory")]
@@ -113,6 +118,9 @@ def encounter(reading: Reading) -> Rows:
     }
     yield "encounters", row
     for item in parts(body, "location"):
+        if item.get("status") in ("planned", "reserved"):
+            reading.flat.leave_out(f"location of an Encounter {item['status']}")
+            continue
         yield "encounter_locations", about | {"encounter_id": reading.key} | _location(reading, item)
     for rank, item in enumerate(parts(body, "diagnosis"), 1):
         yield (
