@@ -29,9 +29,7 @@ spans = st.tuples(st.integers(0, 99), st.integers(1, 30)).map(lambda span: (span
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(spans, max_size=6), st.integers(0, 4), st.integers(0, 2500), st.lists(st.text(max_size=90), max_size=4)
-)
+@given(st.lists(spans, max_size=6), st.integers(0, 4), st.integers(0, 2500), st.lists(st.text(max_size=90), max_size=4))
 def test_fitted_evidence_keeps_the_limit_and_accounts_for_everything(
     chosen: list[tuple[int, int]], indicators: int, limit: int, queries: list[str]
 ) -> None:

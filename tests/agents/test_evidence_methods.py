@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evidence_doubles import ASKED, Played, Script, events, findings, job, last, shown
+from evidence_doubles import ASKED, Played, Script, WordEncoder, events, findings, job, last, shown
 from questions import ANEMIA, OPEN
 
 from retrieval.histories import Row, day
@@ -213,6 +213,17 @@ def test_when_the_last_call_fails_the_episode_says_so() -> None:
     assert unread.notes("answer", "unreadable", "labels") == [("It is hard to say.", ("0", "1"))]
 
 
+def test_when_the_encoder_s_endpoint_fails_the_episode_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(self: object, texts: object) -> None:
+        raise ProviderError("embeddings are down", status=502)
+
+    monkeypatch.setattr(WordEncoder, "encode", down)
+    for name in ("rag", "react+ether"):
+        outcome = Played(name, findings()).outcome
+        assert (outcome.finish, outcome.answer) == ("error", None)
+        assert "embeddings are down" in (outcome.error or "")
+
+
 def test_a_call_of_a_tool_is_refused_where_none_is_offered() -> None:
     played = Played("rag", findings(), Script(act=[call("get_rows", table_name="x"), say("Answer: 0")]))
     assert played.outcome.answer == ("0",)
@@ -318,6 +329,8 @@ def test_the_sides_of_a_question_with_more_than_two_labels() -> None:
     played = Played("ehr-rag", findings(), Script(act=say("Answer: 2")), question=ANEMIA)
     assert played.outcome.answer == ("2",)
     assert "choose 0" in last(played.requests[-1])
+    arguing = [last(request) for request in played.requests if job(request) == "argue"]
+    assert ["for which of these labels" in text for text in arguing] == [True, False]
 
 
 def test_a_chart_without_events_is_answered_too() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from questions import ANEMIA, FINDINGS, OPEN, READMISSION, STAY
 
 from wardround.agents import LoopSettings, Prompt, get_agent
 from wardround.agents.labels import read_answer, settle
+from wardround.core import Question
 
 
 @pytest.mark.parametrize(
@@ -85,3 +88,19 @@ def test_the_system_prompt_of_acting_agents_speaks_of_labels_where_there_are_lab
     assert file.render(turns=3, question=None) == names
     assert Prompt(user="x").question is None
     assert LoopSettings().reminders == 1
+
+
+@given(st.text(max_size=300), st.sampled_from([READMISSION, STAY, ANEMIA, FINDINGS]))
+def test_whatever_a_reply_says_only_labels_that_there_are_come_of_it(text: str, asked: Question) -> None:
+    read = read_answer(text, asked)
+    assert read is None or (read and set(read) <= set(asked.label_values))
+    assert read is None or asked.several or len(read) == 1
+
+
+@given(st.sampled_from([READMISSION, STAY, ANEMIA, FINDINGS]), st.data(), st.text(max_size=100))
+def test_a_label_in_its_form_is_read_whatever_stands_before_it(asked: Question, data: st.DataObject, text: str) -> None:
+    value = data.draw(st.sampled_from(asked.label_values))
+    name = asked.label_names[asked.label_values.index(value)]
+    before = text.replace("<think", "")
+    for form in (f"Answer: {value}", f"**Answer:** {value} ({name})", f"Answer: {name}"):
+        assert read_answer(f"{before}\n{form}", asked) == (value,)

@@ -21,12 +21,13 @@ _ARGUMENT_SHARE = 0.12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two cases. ``label`` says for which label it stands, in words."""
+    """One of the two cases. ``label`` says for which label it stands, in words; ``choice``: for one of several."""
 
     purpose: str
     query: str
     label: str
     path: str
+    choice: bool = False
 
 
 def sides(question: Question) -> tuple[Side, Side]:
@@ -40,6 +41,7 @@ def sides(question: Question) -> tuple[Side, Side]:
             query=question.factual_query,
             label=positive[0] if len(positive) == 1 else "one of " + ", ".join(positive),
             path="for the outcome",
+            choice=len(positive) > 1,
         ),
         Side(
             purpose="argue_against",
@@ -52,7 +54,7 @@ def sides(question: Question) -> tuple[Side, Side]:
 
 async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
-    instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for")
+    instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
     written = await desk.ask(instruction, purpose=side.purpose, evidence=evidence)
     shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=_cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
