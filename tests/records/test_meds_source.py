@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.records import IngestReport, IngestSettings, Store, audit_leaks, ingest
@@ -233,6 +236,48 @@ def test_the_audit_finds_nothing_and_finds_what_is_planted(tmp_path: Path) -> No
     assert audit_leaks(store, samples, raw_folder=folder).clean
     report = audit_leaks(store, samples, raw_folder=folder, policy="published")
     assert report.rows > 0, "labs at the time they were taken"
+
+
+HOURS = st.integers(0, 96).map(lambda hours: datetime(2150, 3, 1) + timedelta(hours=hours))
+CODES = [
+    "LAB//1//mg",
+    "LAB//RESULT//1//mg",
+    "MEDS_DEATH",
+    "MEDS_BIRTH",
+    "HCPCS//x",
+    "BMI (kg/m2)",
+    "DRUG//2",
+    "GENDER//F",
+]
+DRAWN_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"subject_id": st.integers(1, 3), "time": st.none() | HOURS, "code": st.sampled_from(CODES)},
+        optional={
+            "numeric_value": st.none() | st.floats(-9, 9, width=32) | st.just(float("nan")),
+            "text_value": st.sampled_from([None, "", "a", 'with "quotes", commas', "two\nlines"]),
+            "available_at": st.none() | HOURS,
+            "event_time": st.none() | HOURS,
+        },
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(st.lists(DRAWN_ROWS, min_size=1, max_size=3), st.sets(HOURS, min_size=1, max_size=3))
+def test_a_chart_equals_that_of_a_data_set_without_the_future(files: list[Rows], moments: set[datetime]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = write(Path(name), {f"part/{number}": rows for number, rows in enumerate(files)})
+        store, _ = store_of(folder)
+        samples = [(subject, moment) for subject in store.subjects.tolist() for moment in moments]
+        report = audit_leaks(store, samples, raw_folder=folder)
+    assert (report.rows, report.cells, report.differences, report.unmatched_rows) == (0, 0, 0, 0), report.as_text()
 
 
 def test_bad_input_gives_one_line_that_says_what_to_do(tmp_path: Path) -> None:
