@@ -101,6 +101,7 @@ def test_the_manifest_says_how_charts_were_searched(
     assert (synthetic_store_path / VECTORS).exists()
     assert main(["run", "--resume", str(out)]) == 0
     assert main(["run", "--resume", str(out), "--retrieval-alpha", "0.9"]) == 2
+    assert main(["run", "--resume", str(out), "--evidence", "ether"]) == 2
 
 
 def test_a_run_written_before_there_was_retrieval_still_reads(

@@ -151,6 +151,7 @@ def _refuse_new_settings(arguments: argparse.Namespace, settled: RunSettings) ->
     asked = _settings(arguments)
     names = [field.name for field in fields(RunSettings) if field.name not in ("benchmark", "store", "agents", "split")]
     new = [name for name in names if getattr(asked, name) not in (getattr(DEFAULTS, name), getattr(settled, name))]
+    new += ["evidence"] * (arguments.evidence != ["none"]) + ["evidence_tool"] * arguments.evidence_tool
     if new:
         listed = ", ".join("--" + name.replace("_", "-") for name in new)
         raise UserError(f"a run goes on with its own settings; leave out {listed}, or start a new run with --out")
