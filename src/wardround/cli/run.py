@@ -14,6 +14,9 @@ EXAMPLES = """
       you are the model: for each folder/<n>.request.json write folder/<n>.reply.json, {"content": "..."} or
       {"tool_calls": [{"name": "...", "arguments": {}}]}
   wardround run --benchmark bench --store store --agent react retrosum retrosum-evolved --bank bank.sqlite --out run
+  wardround run --benchmark bench-ehrshot --store store --agent direct rag ehr-rag ehr-rag-no-der --out run
+  wardround run --benchmark bench-ehrshot --store store --agent react retrosum --evidence none ether --out run
+      react, react+ether, retrosum and retrosum+ether: evidence before the first turn; --agent retrosum+ether is one
   wardround run --resume run
   wardround run --resume run --retry-errors
 """
