@@ -133,7 +133,7 @@ def _yes_no(no: str, yes: str) -> tuple[AnswerClass, ...]:
     return (("0", no), ("1", yes))
 
 
-_NEW_DIAGNOSIS = _yes_no("no such diagnosis within the year", "first diagnosis within the year")
+_NEW_DIAGNOSIS = _yes_no("no diagnosis", "diagnosis")
 EHRSHOT_TASKS: dict[str, Task] = {
     task.name: task
     for task in (

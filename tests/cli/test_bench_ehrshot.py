@@ -1,0 +1,56 @@
+"""``wardround bench build ehrshot`` and what reads its benchmark, through the real command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.benchmarks import Benchmark
+from wardround.cli import main
+
+
+def test_build_show_and_audit(synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, out = str(synthetic_store_path), str(tmp_path / "bench")
+    tasks = ["guo_los", "lab_anemia", "chexpert"]
+    build = ["bench", "build", "ehrshot", "--store", store, "--out", out, "--task", *tasks]
+    assert main([*build, "--per-task", "5", "--per-subject", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["bench", "show", out]) == 0
+    assert capsys.readouterr().out in shown
+    benchmark = Benchmark.open(tmp_path / "bench")
+    assert "ehrshot, clock policy known_at, 30 samples" in shown
+    assert len(benchmark.all_samples) == 30
+    assert "less than 7 days" in shown
+    assert "chexpert is unavailable: no labels; EHRSHOT hands them out apart" in shown
+    assert "not_drawn" in shown
+    assert main(["audit", "leaks", "--store", store, "--benchmark", out, "--task", "guo_los"]) == 0
+    assert "0 rows and 0 cells from the future" in capsys.readouterr().out
+
+
+def test_what_has_no_code_is_refused_and_then_named(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = ["bench", "build", "ehrshot", "--store", str(synthetic_store_path), "--out", str(tmp_path / "bench")]
+    assert main([*build, "--task", "new_lupus", "guo_los"]) == 2
+    refusal = capsys.readouterr().err.strip().splitlines()
+    assert "no code of 'systemic lupus erythematosus' in source 'mimiciv'" in refusal[-1]
+    assert "--allow-missing" in refusal[-1]
+    assert main([*build, "--task", "new_lupus", "guo_los", "--allow-missing"]) == 0
+    assert "new_lupus is unavailable: no code of" in capsys.readouterr().out
+
+
+def test_options_of_one_family_are_not_taken_for_the_other(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "build", "agentehr", "--store", str(synthetic_store_path), "--out", str(tmp_path / "bench")]
+    assert main([*words, "--per-subject", "2"]) == 2
+    assert "--per-subject is for ehrshot" in capsys.readouterr().err
+
+
+def test_the_fifteen_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "benchmarks"]) == 0
+    listed = capsys.readouterr().out
+    assert "guo_readmission" in listed
+    assert main(["list", "tasks"]) == 0
+    assert "classes 0 1 2 3" in capsys.readouterr().out
