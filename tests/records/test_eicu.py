@@ -218,6 +218,29 @@ def test_stays_show_their_end_when_they_have_ended(tmp_path: Path) -> None:
     assert next(store.scan("person", ["uniquepid"]))[1].to_pylist() == [{"uniquepid": "002-1"}]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "moment"),
+    [(("Alive", "Alive"), None), (("Alive", "Expired"), HOSPITAL_END), (("Expired", "Expired"), UNIT_END)],
+)
+def test_who_died_is_known_at_the_end_of_the_stay_in_which_it_happened(
+    tmp_path: Path, statuses: tuple[str, str], moment: datetime | None
+) -> None:
+    facts = dict(zip(("unitdischargestatus", "hospitaldischargestatus"), statuses, strict=True))
+    store = eicu_store(tmp_path, {"patient": [{**PATIENT, **facts}]})
+    if moment is None:
+        assert _rows(store, "hospital_stay", datetime(2030, 1, 1))[0]["deathtime"] is None
+    else:
+        _known_from(store, "hospital_stay", moment, "deathtime")
+        assert _rows(store, "hospital_stay", moment)[0]["deathtime"] == moment
+
+
+def test_a_drug_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
+    drugs = [{"drugorderoffset": minute, "drughiclseqno": "2812.0"} for minute in (1, 2)]
+    store = eicu_store(tmp_path, {"medication": [{**drugs[0], "drugname": "WARFARIN"}, drugs[1]]})
+    events = [event for event in store.chart(int(store.subjects[0]), UNIT_END).events() if event.table == "medication"]
+    assert [event.code for event in events] == ["eicu-drug//WARFARIN", "eicu-drug//drughiclseqno 2812"]
+
+
 def test_an_earlier_row_of_a_later_unit_stay_waits_for_that_stay(tmp_path: Path) -> None:
     labs = [
         {"patientunitstayid": unit, "labresultoffset": -30, "labresultrevisedoffset": -20, "labname": f"K{unit}"}
@@ -346,7 +369,7 @@ def _tables(seed: int, most: int) -> dict[str, list[dict[str, Any]]]:
                     _offset(draw) if kind == "time" else _cell(kind, draw)
                 )
                 for column, kind in columns.items()
-                if not column.endswith("_number")
+                if not column.endswith(("_number", "_text"))
             }
             rows.append({**cells, "patientunitstayid": draw.choice([100, 101, 103])})
         tables[name] = rows

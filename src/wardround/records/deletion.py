@@ -134,7 +134,9 @@ class _StoredRows:
         }
         rules = {name for _, rule in table.rules() for name in rule_columns(rule)}
         identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
-        self._unused = [name for name in table.withhold if name in self._places and name not in rules | identity]
+        shown = {part for parts in table.first_of.values() for part in parts}
+        used = rules | identity | shown
+        self._unused = [name for name in table.withhold if name in self._places and name not in used]
         self._read = {name: table.columns[name] for name in self._columns if name in rules | identity}
         self._clocks: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
         wanted = [name for name in batch.schema.names if name.startswith("_") or name in self._read]

@@ -1,12 +1,13 @@
 """eICU's raw files as the tables of its spec: offsets become times, each row gets its subject and its hospital stay.
 
 A column of type time in the spec, ``labresulttime``, is made of the raw ``labresultoffset``; ``x_number`` is the raw
-``x`` where that is a number. Three tables are made of ``patient``: ``person``, ``hospital_stay`` and ``patient``.
+``x`` where that is a number, ``x_text`` the number ``x`` with its name. Of ``patient`` three tables are made: ``person``,
+``hospital_stay`` and ``patient``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
@@ -31,7 +32,7 @@ OPENED = "recordopentime"
 admission for a later one, because an earlier row of it says that it will come."""
 MADE_OF_PATIENT = ("person", "hospital_stay", "patient")
 _MINUTE = 60_000_000
-_NUMBER = "_number"
+_NUMBER, _TEXT = "_number", "_text"
 _NO_TIME_AT_ZERO = frozenset({"drugstopoffset", "ventstartoffset", "ventendoffset"})
 _NO_TIME_AT_ZERO |= {"priorventstartoffset", "priorventendoffset"}
 """Offsets that are 0 where nothing was recorded."""
@@ -77,6 +78,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
     raw = {_raw_name(column): kind for column, kind in spec.columns.items() if column not in made}
     columns: dict[str, ColumnType] = {column: "int" if kind == "time" else kind for column, kind in raw.items()}
     columns |= {column: "text" for column in columns if f"{column}{_NUMBER}" in spec.columns}
+    columns |= {column: "int" for column in columns if f"{column}{_TEXT}" in spec.columns}
     for rows in _read(path, name, flat, columns, [_raw_name(column) for column in spec.required]):
         numbers = integers(rows.column(STAY).combine_chunks(), null=-1)
         places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
@@ -95,14 +97,17 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
                 array = _times(array, source, stays.admissions[places])
             elif column.endswith(_NUMBER):
                 array = _as_numbers(array)
+            elif column.endswith(_TEXT):
+                array = pc.binary_join_element_wise(pa.scalar(source), array.cast(pa.string()), pa.scalar(" "))
             cells[column] = array
         flat.write(name, pa.table(cells))
 
 
 def _raw_name(column: str) -> str:
     """Return the raw column that a column of the spec is made of."""
-    if column.endswith(_NUMBER):
-        return column.removesuffix(_NUMBER)
+    for ending in (_NUMBER, _TEXT):
+        if column.endswith(ending):
+            return column.removesuffix(ending)
     return f"{column.removesuffix('time')}offset" if column.endswith("time") else column
 
 
@@ -196,7 +201,7 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
         if stay.person not in persons:
             persons.add(stay.person)
             flat.add("person", _person(first, stay, flat))
-        flat.add("hospital_stay", _hospital_stay(number, first, stay, flat))
+        flat.add("hospital_stay", _hospital_stay(number, first, stay, raw, flat))
         for name, admitted in stay.unit_admissions.items():
             flat.add("patient", _unit_row(raw[name], stay, admitted, flat))
     order = sorted(raw)
@@ -257,14 +262,26 @@ def _person(row: dict[str, Any], stay: HospitalStay, flat: FlatTables) -> dict[s
     }
 
 
-def _hospital_stay(number: int, row: dict[str, Any], stay: HospitalStay, flat: FlatTables) -> dict[str, Any]:
+def _death(row: dict[str, Any], admitted: datetime) -> datetime | None:
+    """Return when a person died, as a row of ``patient`` tells it: at the end of the stay in which it happened."""
+    for place in ("unit", "hospital"):
+        if row.get(f"{place}dischargestatus") == "Expired":
+            return _after(admitted, row.get(f"{place}dischargeoffset"))
+    return None
+
+
+def _hospital_stay(
+    number: int, row: dict[str, Any], stay: HospitalStay, raw: Mapping[int, dict[str, Any]], flat: FlatTables
+) -> dict[str, Any]:
     admitted = stay.unit_admissions[row[STAY]]
+    ends = [_death(raw[unit], at) for unit, at in stay.unit_admissions.items()]
     copied = ("hospitalid", "hospitaladmitsource", "hospitaldischargelocation", "hospitaldischargestatus")
     return {
         "subject_id": flat.subjects.number(stay.person),
         HOSPITAL_STAY: number,
         "hospitaladmittime": stay.admitted,
         "hospitaldischargetime": _after(admitted, row.get("hospitaldischargeoffset")),
+        "deathtime": min((end for end in ends if end is not None), default=None),
         **{name: row.get(name) for name in copied},
     }
 
