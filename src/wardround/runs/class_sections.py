@@ -95,7 +95,7 @@ def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
                 title=_title(task),
                 columns=("accuracy", "macro-F1", *(f"F1 {name}" for name in first.class_names.values())),
                 support=support,
-                agents=_lines(agents),
+                agents=_lines(agents, with_model=len({row.model for row in summary.classes}) > 1),
                 predictors=_lines(predictors),
             )
         )
@@ -165,7 +165,7 @@ def _panels(
     return tuple(panels)
 
 
-def _lines(rows: Sequence[ClassificationRow]) -> tuple[Line, ...]:
+def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:
     intervals = {row.name: _intervals(row) for row in rows}
     columns = list(zip(*intervals.values(), strict=True))
     ordered = [sorted((one.estimate for one in column), reverse=True) for column in columns]
@@ -173,7 +173,7 @@ def _lines(rows: Sequence[ClassificationRow]) -> tuple[Line, ...]:
     for row in rows:
         cells = []
         for n, one in enumerate(intervals[row.name]):
-            is_best = len(rows) > 1 and one.estimate == ordered[n][0]
+            is_best = one.estimate == ordered[n][0] > ordered[n][-1]  # not where all are alike
             ahead = ordered[n][0] - ordered[n][1] if is_best else None
             cells.append(
                 Cell(
@@ -186,7 +186,7 @@ def _lines(rows: Sequence[ClassificationRow]) -> tuple[Line, ...]:
         scores = row.scores
         lines.append(
             Line(
-                name=row.name,
+                name=row.name if with_model else row.agent,
                 n=row.metrics.n,
                 cells=tuple(cells),
                 no_answer=row.metrics.missing + row.metrics.outside,
