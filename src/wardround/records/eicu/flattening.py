@@ -1,8 +1,8 @@
 """eICU's raw files as the tables of its spec: offsets become times, each row gets its subject and its hospital stay.
 
 A column of type time in the spec, ``labresulttime``, is made of the raw ``labresultoffset``; ``x_number`` is the raw
-``x`` where that is a number, ``x_text`` the number ``x`` with its name. Of ``patient`` three tables are made: ``person``,
-``hospital_stay`` and ``patient``.
+``x`` where that is a number, ``x_text`` the number ``x`` with its name. Three tables are made of the raw ``patient``:
+``person``, ``hospital_stay`` and ``patient``.
 """
 
 from __future__ import annotations
