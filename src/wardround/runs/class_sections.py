@@ -6,7 +6,7 @@ which learnt from labelled samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -26,6 +26,8 @@ ABLATIONS: Mapping[str, str] = {
     "rag": "Vanilla RAG",
 }
 """The rows of table 4, by agent."""
+_WHOLE = ("ehr-rag", "rag")
+"""Those of them that are methods in their own right, and so level lines of figure 2."""
 _MOST_LEVELS = 8
 
 
@@ -121,18 +123,21 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
     levels: dict[str, dict[str, float]] = {}
     several = len({row.model for row in summary.classes}) > 1
     for row in summary.classes:
+        if row.agent in ABLATIONS and row.agent not in _WHOLE:
+            continue
         name = row.name if several else row.agent
         levels.setdefault(row.task, {})[name] = row.metrics.macro_f1.estimate
     shown = {
         task: dict(sorted(found.items(), key=lambda one: -one[1])[:_MOST_LEVELS]) for task, found in levels.items()
     }
-    return _panels(predictions, macro_f1_of, shown, "macro-F1", lambda curve: curve.view == CLASSES_VIEW)
+    count = {task: len(found) for task, found in levels.items()}
+    return _panels(predictions, macro_f1_of, shown, "macro-F1", lambda curve: curve.view == CLASSES_VIEW, count)
 
 
 def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
     """Return EHRSHOT's own figure: AUROC, several classes taken as normal against the rest."""
     binary = {(row.task, row.view) for row in predictions if len(row.classes) == 2}
-    return _panels(predictions, auroc_of, {}, "AUROC", lambda curve: (curve.task, curve.view) in binary)
+    return _panels(predictions, auroc_of, {}, "AUROC", lambda curve: (curve.task, curve.view) in binary, {})
 
 
 def has_curve(predictions: Iterable[FitRow]) -> bool:
@@ -145,9 +150,9 @@ def _panels(
     value: Value,
     levels: Mapping[str, Mapping[str, float]],
     metric: str,
-    is_shown: object,
+    is_shown: Callable[[Curve], bool],
+    all_levels: Mapping[str, int],
 ) -> tuple[Panel, ...]:
-    assert callable(is_shown)
     groups: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves(predictions, value):
         if is_shown(curve):
@@ -161,7 +166,9 @@ def _panels(
             title=f"{title}: {metric} against samples per class",
             axis="samples per class",
         )
-        panels.append(Panel(title=title, chart=chart))
+        left_out = all_levels.get(task, 0) - len(levels.get(task, {}))
+        more = f" ({len(levels[task])} best of {all_levels[task]} agents)" if left_out > 0 else ""
+        panels.append(Panel(title=f"{title}{more}", chart=chart))
     return tuple(panels)
 
 
