@@ -46,7 +46,7 @@ def add_retrieval_options(group: argparse._ArgumentGroup) -> None:
                 type=type(default),
                 default=default,
                 choices=get_args(kinds[field.name]) or None,
-                help=f"{said} ({default})",
+                help=said,
             )
 
 
