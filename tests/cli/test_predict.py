@@ -1,0 +1,57 @@
+"""``wardround predict`` and the report of what it left, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from predictors.invented import invented_store, questions
+from wardround.cli import main
+
+pytest.importorskip("lightgbm")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("invented")
+    store = invented_store(folder)
+    questions(store).save(folder / "bench")
+    quick = ["--predictor", "count-lr", "--replicates", "2", "--resamples", "50"]
+    return ["predict", "--benchmark", str(folder / "bench"), "--store", str(store.path), *quick]
+
+
+def test_fit_report_and_go_on(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    assert main([*words, "--out", str(out), "--shots", "2", "all"]) == 0
+    text = capsys.readouterr().out
+    for said in ("guo_los", "lab_anemia", "lab_anemia (binary)", "F1 severe", "AUROC", "9 fits"):
+        assert said in text
+    written = (out / "predictions.jsonl").read_bytes()
+    assert main([*words, "--out", str(out), "--shots", "2", "all"]) == 0
+    assert (out / "predictions.jsonl").read_bytes() == written
+    capsys.readouterr()
+    assert main(["report", str(out), "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert [row["task"] for row in body["predictors"]] == ["guo_los", "lab_anemia", "lab_anemia (binary)"]
+    assert body["predictors"][0]["scores"]["auroc"]["estimate"] > 0.9
+    page = (out / "report" / "index.html").read_text()
+    assert "Few-shot learning" in page
+
+
+def test_other_settings_need_another_folder(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--out", str(tmp_path), "--shots", "all", "--task", "guo_los"]) == 0
+    assert main([*words, "--out", str(tmp_path), "--shots", "1", "--task", "guo_los"]) == 2
+    assert "other shots" in capsys.readouterr().err
+
+
+def test_a_benchmark_without_classes_says_which_has(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path)]
+    assert main(["predict", *where, "--out", str(tmp_path / "out")]) == 2
+    assert "an EHRSHOT benchmark has" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
