@@ -97,7 +97,7 @@ class CsvFile:
 def split_header(line: str) -> tuple[str, list[str]]:
     """Return what separates the cells of a file, and its column names."""
     if "\t" in line and "," not in line:
-        return "\t", line.split("\t")
+        return "\t", [name.strip().strip('"') for name in line.split("\t")]
     return ",", next(csv.reader([line]), [])
 
 
