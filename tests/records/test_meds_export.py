@@ -221,3 +221,33 @@ def test_any_hospital_reads_the_same_through_meds(seed: int, most: int, drawn: s
                 shown = seen(store.chart(subject, row["time"]))
                 wanted = (row["event_time"], row["code"], row["numeric_value"], row["text_value"], row["unit"])
                 assert shown[wanted], row
+
+
+def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: Store, tmp_path: Path) -> None:
+    meds = pytest.importorskip("meds")
+    subjects = synthetic_store.subjects.tolist()
+    splits = {subject: "train" if place % 3 else "held_out" for place, subject in enumerate(subjects[:-2])}
+    report = export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(splits=splits, time="event"))
+    table = pq.read_table(tmp_path / "out" / "metadata" / "subject_splits.parquet")
+    meds.SubjectSplitSchema.validate(table)
+    assert dict(zip(*table.to_pydict().values(), strict=True)) == splits
+    for name in ("train", "held_out", "no_split"):
+        found = set(pq.read_table(tmp_path / "out" / "data" / name / "0.parquet").column("subject_id").to_pylist())
+        assert found == {subject for subject in subjects if splits.get(subject, "no_split") == name}
+    assert report.without_split == 2
+
+
+def test_an_export_that_was_cut_off_leaves_no_folder_and_the_next_one_starts_afresh(
+    synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("wardround.records.meds.export.write_metadata", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(subjects_per_file=10))
+    assert not (tmp_path / "out").exists()
+    report = export_meds(synthetic_store, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert len(read(tmp_path / "out")) == report.files == 1
