@@ -26,6 +26,7 @@ EXAMPLES = """
 _EXTRAS = {
     "mcp": "the MCP server and wardround play",
     "encoders": "sentence encoders for candidate search and retrieval",
+    "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
     "imaging": "chest X-ray tools",
     "train": "training on trajectories",
     "web": "web tools",
