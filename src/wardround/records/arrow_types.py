@@ -48,6 +48,11 @@ def integers(array: Any, *, null: int) -> Any:
     return numbers
 
 
+def one_array(column: Any) -> Any:
+    """Return a chunked column as one array; without a copy where it is one already, which Arrow itself does not see."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def valid(array: Any) -> Any:
     """Return which cells are not null, as a boolean array."""
     return array.is_valid().to_numpy(zero_copy_only=False)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.arrow_types import integers, timestamps
+from wardround.records.arrow_types import integers, one_array, timestamps
 from wardround.records.buckets import read_bucket
 from wardround.records.clocks import ClockSettings, ShardClocks
 from wardround.records.identity import fingerprints, local_words, numbered_words, row_numbers
@@ -118,7 +118,7 @@ class Finishing:
             if column in join.add and places >= 0:
                 dictionary = self.dictionaries[join.table]
                 if join.add[column] in dictionary.column_names:
-                    return dictionary.column(join.add[column]).combine_chunks().take(batch.column(places))
+                    return one_array(dictionary.column(join.add[column])).take(batch.column(places))
         return None
 
 

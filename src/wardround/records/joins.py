@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.codes import load_ccs, load_drugs
-from wardround.records.arrow_types import integers, valid
+from wardround.records.arrow_types import integers, one_array, valid
 from wardround.records.spec import DictionaryJoin, GroupJoin
 
 _SEPARATOR = "\x1f"
@@ -22,7 +22,7 @@ class DictionaryIndex:
     """A dictionary prepared for looking rows up by its key. Codes compare as text without outer spaces."""
 
     def __init__(self, dictionary: pa.Table, key: Sequence[str]) -> None:
-        self._keys = _joined_key([dictionary.column(name).combine_chunks() for name in key])
+        self._keys = _joined_key([one_array(dictionary.column(name)) for name in key])
         self._order: npt.NDArray[np.int64] | None = None
         if pa.types.is_int64(self._keys.type) and not self._keys.null_count and len(self._keys):
             numbers = self._keys.to_numpy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from wardround.records.arrow_types import ARROW_TYPES
+from wardround.records.arrow_types import ARROW_TYPES, one_array
 from wardround.records.finalise import late_rules
 from wardround.records.layout import DICTIONARY, LATE
 from wardround.records.rules import Column
@@ -90,7 +90,7 @@ def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[
         if dictionary is not None and all(name in present for name in join.on):
             for new, old in join.add.items():
                 if old in dictionary.column_names:
-                    source = dictionary.column(old).combine_chunks()
+                    source = one_array(dictionary.column(old))
                     joined[new] = JoinedColumn(places=f"{DICTIONARY}{number}", source=source)
     held = {*present, *joined}
     if spec.group is not None and spec.group.code in present:
