@@ -81,7 +81,7 @@ def test_code_systems_have_the_names_of_the_omop_vocabularies() -> None:
 
 def test_numbers_may_be_written_as_texts_and_nothing_else_is_one() -> None:
     assert [number({"v": value}, "v") for value in (1, 2.5, "3.5")] == [1.0, 2.5, 3.5]
-    for wrong in (True, "high", [1], {}):
+    for wrong in (True, "high", [1], {}, float("nan"), "inf", 10**400):
         with pytest.raises(Malformed, match="v: expected a number"):
             number({"v": wrong}, "v")
 

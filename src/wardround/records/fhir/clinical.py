@@ -18,6 +18,7 @@ from wardround.records.fhir.values import (
     parts,
     range_text,
     text,
+    texts,
 )
 
 _CODED_AFTERWARDS = ("ICD9Proc", "ICD10PCS")
@@ -72,7 +73,6 @@ def allergy(reading: Reading) -> Rows:
     if is_refuted(concept(part(body, "verificationStatus"))):
         reading.flat.leave_out("AllergyIntolerance refuted or entered in error")
         return
-    categories = body.get("category")
     reactions = parts(body, "reaction")
     found = concept(part(body, "code")) or concept(next((part(item, "substance") for item in reactions), {}))
     yield (
@@ -82,7 +82,7 @@ def allergy(reading: Reading) -> Rows:
         | {
             "allergy_id": reading.key,
             "type": text(body, "type"),
-            "category": joined(map(str, categories)) if isinstance(categories, list) else text(body, "category"),
+            "category": joined(texts(body, "category")),
             "criticality": text(body, "criticality"),
             "recorded_time": moment(body, "recordedDate"),
             "onset_time": moment(body, "onsetDateTime"),

@@ -21,6 +21,7 @@ from wardround.records.fhir.values import (
     quantity_text,
     range_text,
     text,
+    texts,
     unit_of,
 )
 
@@ -65,7 +66,7 @@ def observation(reading: Reading) -> Rows:
 
 def _table(body: Json, categories: set[str]) -> str:
     """Choose the table: cultures and what their organisms resist, laboratory results, vital signs, everything else."""
-    profiles = " ".join(map(str, part(body, "meta").get("profile") or ()))
+    profiles = " ".join(texts(part(body, "meta"), "profile"))
     systems = " ".join(system or "" for system, _ in concept(part(body, "code")).codes)
     if "-micro-susc" in profiles or "antibiotic" in systems:
         return "susceptibilities"

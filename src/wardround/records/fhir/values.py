@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from functools import cache, lru_cache
+from math import isfinite
 from typing import Any
 
 from wardround.records.fhir.files import Json
@@ -83,14 +84,23 @@ def text(body: Json, name: str) -> str | None:
     raise Malformed(f"{name}: expected a text, found {str(value)[:80]!r}")
 
 
+def texts(body: Json, name: str) -> list[str]:
+    """Return a repeated text; a single one counts as a list of one."""
+    value = body.get(name)
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(item, str) for item in values):
+        raise Malformed(f"{name}: expected texts, found {str(value)[:80]!r}")
+    return values
+
+
 def number(body: Json, name: str) -> float | None:
     """Return a number; numbers written as texts are numbers."""
     value = body.get(name)
     if value is None:
         return None
     try:
-        if not isinstance(value, bool):
-            return float(value)
+        if not isinstance(value, bool) and isfinite(found := float(value)):
+            return found
     except (TypeError, ValueError, OverflowError):
         pass
     raise Malformed(f"{name}: expected a number, found {str(value)[:80]!r}")
