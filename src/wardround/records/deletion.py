@@ -40,7 +40,7 @@ class DeletionCounts:
 
 
 def delete_future(raw_folder: Folders, target_folder: Path, store: Store, subject_id: int, as_of: datetime) -> None:
-    """Write raw files of one subject that hold only what was available at ``as_of``: flat ones, where the source is made
+    """Write raw files of one subject that hold only what was available at ``as_of``: flat ones where the source is made
     flat (to be read with ``replace(spec, flatten=None)``)."""
     raw = RawSubjects.read(store, raw_folder, {subject_id})
     write_deleted(raw, target_folder, store, {subject_id: as_of})
