@@ -18,7 +18,6 @@ from wardround.scoring.bootstrap import Floats, Interval, Statistic, sum_by_subj
 RESAMPLES = 1_000
 """As EHRSHOT has it."""
 _CHUNK_CELLS = 4_000_000
-_MOST_TIMES = np.iinfo(np.uint16).max
 
 SampleStatistic = Callable[[Floats], Floats]
 """Maps weights of samples, shape (resamples, samples), to one number per resample. NaN where it is not defined."""
@@ -40,10 +39,8 @@ class PatientDraws:
         order: dict[Hashable, int] = {}
         place = np.fromiter((order.setdefault(one, len(order)) for one in subjects), np.int64, len(subjects))
         count = len(order)
-        if count > _MOST_TIMES:
-            raise UserError(f"{count:,} patients are more than the {_MOST_TIMES:,} that one set of draws can hold")
         generator = np.random.default_rng(derive_seed(seed, "bootstrap"))
-        times = np.empty((resamples if count > 1 else 0, count), np.uint16)
+        times = np.empty((resamples if count > 1 else 0, count), np.uint16)  # about one each, never so many
         chunk = max(1, _CHUNK_CELLS // count)
         for start in range(0, len(times), chunk):
             part = times[start : start + chunk]
