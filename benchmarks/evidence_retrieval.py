@@ -83,7 +83,8 @@ def ether(index: EvidenceIndex, chunks: int, events: int, question: str) -> Rows
 
 def methods(open_index: Callable[..., EvidenceIndex]) -> dict[str, Callable[[str], Rows]]:
     """Every method at its budget."""
-    index, stretched, timeless = open_index(), open_index(likeness="scaled"), open_index(alpha=1.0)
+    index, printed = open_index(), open_index(likeness="cosine")
+    stretched, timeless = open_index(likeness="scaled"), open_index(alpha=1.0, likeness="cosine")
     found: dict[str, Callable[[str], Rows]] = {}
     for budget, chunks in ((1000, 10), (500, 5)):
         found |= {
@@ -92,6 +93,7 @@ def methods(open_index: Callable[..., EvidenceIndex]) -> dict[str, Callable[[str
             f"rule {budget}": partial(rule, index, budget),
             f"direct {budget}": partial(direct, index, budget),
             f"ether {budget}": partial(ether, index, chunks, budget),
+            f"ether printed {budget}": partial(ether, printed, chunks, budget),
             f"ether stretched {budget}": partial(ether, stretched, chunks, budget),
             f"ether timeless {budget}": partial(ether, timeless, chunks, budget),
         }

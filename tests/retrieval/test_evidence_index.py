@@ -98,6 +98,17 @@ def test_stretched_likeness_outweighs_time_however_close_the_cosines_are() -> No
     assert [passage.score for passage in found] == pytest.approx(by_hand, abs=1e-5)
 
 
+def test_auto_stretches_the_cosines_of_the_lexical_encoder_and_of_no_other() -> None:
+    def scores(encoder: Any, likeness: Any) -> list[float | None]:
+        chosen = RetrievalSettings(chunk_rows=1, overlap=0, likeness=likeness)
+        evidence = EvidenceIndex(history(TEXT_EVENTS), as_of=NOW, encoder=encoder, settings=chosen)
+        return [passage.score for passage in evidence.text_evidence("the middle", 3)]
+
+    dense, lexical = ChosenEncoder({"first": 0.3, "recent": 0.2}), LexicalEncoder()
+    assert scores(dense, "auto") == scores(dense, "cosine") != scores(dense, "scaled")
+    assert scores(lexical, "auto") == scores(lexical, "scaled") != scores(lexical, "cosine")
+
+
 def test_the_pool_is_chosen_by_likeness_alone() -> None:
     likeness = {"first": 0.1, "middle": 0.5, "early": 0.4}
     assert names(index(TEXT_EVENTS, likeness, candidates=2).text_evidence("query")) == ["early", "middle"]

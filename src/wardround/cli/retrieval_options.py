@@ -23,7 +23,7 @@ _HELP = {
     "rounds": "retrievals per query path, the first one included",
     "top_passages": "chunks of vanilla and uniform RAG",
     "recent_events": "events of direct generation and rule-based RAG",
-    "likeness": "cosines in eq. 3 as they are, or stretched over the pool",
+    "likeness": "cosines in eq. 3 as they are or scaled over the pool; auto scales those of the lexical encoder",
     "chunk_time": "which time stands for a chunk in eq. 2",
     "indicator": "what makes numeric events one indicator",
     "embedded": "what a chunk's vector is made of",

@@ -14,11 +14,8 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.extras import needs_extra
 from wardround.core import UserError, parse_time
 from wardround.records import Store
-from wardround.retrieval import RetrievalSettings, open_encoder
+from wardround.retrieval import open_encoder
 from wardround.tools import Environment, default_toolset
-
-_RETRIEVAL = RetrievalSettings(likeness="scaled")
-"""With the lexical encoder it finds more planted rows than eq. 3 as printed (benchmarks/evidence_retrieval.py)."""
 
 EXAMPLES = """
   wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00"
@@ -70,7 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
             spaces,
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
-            retrieval=_RETRIEVAL,
         )
         return Session(environment, name="outside", limits=SessionLimits(calls=sys.maxsize))
 

@@ -225,11 +225,12 @@ def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
     types = spec.public_columns
     skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
     wanted = [name for name in spec.default_columns if name in present] or list(present)
-    return [name for name in wanted if name not in skipped and types.get(name) not in ("time", "date")]
+    telling = [name for name in wanted if name not in skipped and not name.endswith("_id")]
+    return [name for name in telling if types.get(name) not in ("time", "date")]
 
 
 def _cells_as_text(table: ChartTable) -> Any:
-    """Say each row's cells as ``name value; name value``: keys, times and the encounter left out."""
+    """Say each row's cells as ``name value; name value``: ids and times left out."""
     names = spoken_columns(table.spec, table.columns)
     columns = [table.batch.column(name).to_pylist() for name in names]
     rows = zip(*columns, strict=True) if columns else [()] * table.num_rows

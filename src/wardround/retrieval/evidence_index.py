@@ -22,6 +22,7 @@ from wardround.retrieval.encoder import Encoder, Vectors
 from wardround.retrieval.event_lines import EventLines
 from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.indicators import Indicators
+from wardround.retrieval.lexical import is_lexical
 from wardround.retrieval.passages import Passage, Trajectory
 from wardround.retrieval.time_relevance import Scores, combined_score, stretched, time_relevance
 
@@ -110,11 +111,17 @@ class EvidenceIndex:
         chunks = self._text_chunks
         similarity = chunks.similarity(self._vector(query))
         pool = ranked(similarity)[: self.settings.candidates]
-        likeness = similarity[pool] if self.settings.likeness == "cosine" else stretched(similarity[pool])
+        likeness = stretched(similarity[pool]) if self._stretches else similarity[pool]
         score = combined_score(likeness, self._text_relevance[pool], alpha=self.settings.alpha)
         best = ranked(score, pool)[: self.settings.final if k is None else max(k, 0)]
         found = sorted(zip(pool[best].tolist(), score[best].tolist(), strict=True))
         return tuple(chunks.passage(place, value) for place, value in found)
+
+    @property
+    def _stretches(self) -> bool:
+        """Eq. 3 weighs cosines of dense embeddings against time; hashed words lie too close together for its alpha."""
+        setting = self.settings.likeness
+        return setting == "scaled" or (setting == "auto" and is_lexical(self.encoder))
 
     @property
     def indicators(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from wardround.core import UserError
 ChunkTime = Literal["middle", "first", "last", "nearest"]
 Indicator = Literal["name", "code"]
 Embedded = Literal["lines", "names"]
-Likeness = Literal["cosine", "scaled"]
+Likeness = Literal["auto", "cosine", "scaled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,8 @@ class RetrievalSettings:
     """Settings of retrieval. ``rounds`` and ``fine`` are for whoever asks (AIR, the model's choice of indicators).
 
     What the paper leaves open is decided here, and argued where it is used:
-    ``likeness``: eq. 3 takes the cosine as it is, or stretched over the pool to 0..1 (``time_relevance.stretched``);
+    ``likeness``: eq. 3 takes the cosine as it is, or scaled: stretched over the pool to 0..1
+    (``time_relevance.stretched``); auto scales only those of the lexical encoder, which span a tenth of a time score;
     ``chunk_time``: which time of its rows stands for a chunk in eq. 2 (``chunks.chunk_times``);
     ``indicator``: numeric events are one indicator if they share name and unit, or code and unit (``indicators.py``);
     ``embedded``: a chunk's vector is that of its lines, or the mean of its event names' vectors (``chunk_vectors.py``);
@@ -39,7 +40,7 @@ class RetrievalSettings:
     rounds: int = 3
     top_passages: int = 10
     recent_events: int = 1000
-    likeness: Likeness = "cosine"
+    likeness: Likeness = "auto"
     chunk_time: ChunkTime = "middle"
     indicator: Indicator = "name"
     embedded: Embedded = "lines"

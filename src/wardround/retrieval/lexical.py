@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError
-from wardround.retrieval.encoder import Vectors, unit_rows
+from wardround.retrieval.encoder import Encoder, Vectors, unit_rows
 
 VERSION = 1
 _TRIGRAM_SHARE = 0.7
@@ -58,6 +58,11 @@ class LexicalEncoder:
             values = np.concatenate([weight * values for weight, (_, values) in zip(weights, features, strict=True)])
             row += np.bincount(places, weights=values, minlength=self.dimensions)
         return unit_rows(rows) if len(rows) else np.empty((0, self.dimensions), np.float32)
+
+
+def is_lexical(encoder: Encoder) -> bool:
+    """Whether vectors are made here, behind a cache or not."""
+    return encoder.identity.startswith(f"lexical-{VERSION}-")
 
 
 def words_of(text: str) -> list[str]:
