@@ -98,7 +98,8 @@ def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     settings = replace(predictor_settings(arguments), tasks=names, split=folder.settings.split, samples=samples)
     progress = TerminalProgress()
     try:
-        fit_predictors(Store.open(Path(folder.settings.store)), benchmark, folder.path, settings, report=progress)
+        store = Store.open(Path(folder.settings.store))
+        fit_predictors(store, benchmark, folder.path, settings, processes=arguments.workers, report=progress)
     except UserError as error:  # the episodes are played, and their report does not need predictors
         print(f"predictors left out: {error}")
     progress.close()
