@@ -2,73 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import Any, Literal
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import to_microseconds
-from wardround.records.censor import birth_dates, clock
+from wardround.records.censor import birth_dates
 from wardround.records.chart import ChartTable
 from wardround.records.event_columns import EventColumns, event_columns
-from wardround.records.layout import LATE, NEVER_TIME
+from wardround.records.layout import NEVER_TIME
+from wardround.records.meds.event_rows import (
+    CodeBook,
+    EventCounts,
+    EventRows,
+    Integers,
+    TimeMode,
+    null_static,
+    plain_events,
+)
+from wardround.records.meds.lives import births_of, deaths_of, first_deaths
 from wardround.records.meds.revisions import Revisions, first_known, last_revisions, revisions
-from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Times
 from wardround.records.store import Store
 from wardround.records.table_layout import TableLayout
-
-BIRTH, DEATH = "MEDS_BIRTH", "MEDS_DEATH"
-TimeMode = Literal["known", "event"]
-_OLDEST_MICROSECONDS = 125 * 365 * 86_400_000_000
-Integers = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True, kw_only=True)
-class CodeBook:
-    """What was seen of every code: how often under which description, and the groups that it belongs to."""
-
-    descriptions: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    parents: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-
-    def saw(self, code: str, description: str, count: int) -> None:
-        """Note a code with its description; one that only repeats the code says nothing."""
-        self.descriptions[code][description if description != code else ""] += count
-
-
-@dataclass(slots=True, kw_only=True)
-class EventCounts:
-    """What an export wrote and left out."""
-
-    events: int = 0
-    later: int = 0
-    """Events that are a row once more, with cells that were not known at first."""
-    never_visible: int = 0
-    births: int = 0
-    deaths: int = 0
-    masked_births: int = 0
-    """Dates of birth that would make a person older than people get: how a source hides the age of the very old."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRows:
-    """Events as columns, not yet in order. ``time`` holds what goes into the MEDS column, ``NO_TIME`` for null."""
-
-    subject: Integers
-    time: Times
-    event: Times
-    known: Times
-    number: Integers
-    concept: Integers
-    value: npt.NDArray[np.float64]
-    codes: tuple[str, ...]
-    text: Any
-    unit: Any
-    row_id: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +70,9 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
         if layout.spec.age is not None:
             births.append((subject, birth_dates(layout.spec.age, stored), stored.column(0)))
         if layout.spec.death in stored.schema.names:
-            deaths.append(_deaths(layout, stored, subject, mode))
-    parts += _first_deaths(deaths, book, counts)
-    parts += [_births(*each, parts, book, counts) for each in births]
+            deaths.append(deaths_of(layout, stored, subject, mode))
+    parts += first_deaths(deaths, book, counts)
+    parts += [births_of(*each, parts, book, counts) for each in births]
     counts.events += sum(len(part.subject) for part in parts)
     counts.later += sum(int(np.count_nonzero(part.number)) for part in parts)
     return parts
@@ -134,9 +92,9 @@ def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, bo
             _note_groups(layout.spec.group.system, columns, rows.batch.column(layout.spec.group.name), book)
         yield EventRows(
             subject=rows.subject,
-            time=_null_static(rows.known if mode == "known" else rows.event),
-            event=_null_static(rows.event),
-            known=_null_static(rows.known),
+            time=null_static(rows.known if mode == "known" else rows.event),
+            event=null_static(rows.event),
+            known=null_static(rows.known),
             number=rows.number,
             concept=columns.concept,
             value=columns.numeric_value,
@@ -181,7 +139,7 @@ def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterato
         concept = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         for word, count in zip(words, np.bincount(concept, minlength=len(words)).tolist(), strict=True):
             book.saw(f"{name.upper()}//{word}", f"{name.replace('_', ' ')}: {word}", count)
-        yield _plain(
+        yield plain_events(
             subject=rows.subject[filled],
             event=rows.event[filled],
             known=rows.known[filled],
@@ -190,133 +148,3 @@ def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterato
             codes=tuple(f"{name.upper()}//{word}" for word in words),
             row_id=rows.batch.column(0).filter(pa.array(filled)),
         )
-
-
-def _plain(
-    *,
-    subject: Integers,
-    event: Times,
-    known: Times,
-    time: Times,
-    concept: Integers,
-    codes: tuple[str, ...],
-    row_id: Any,
-) -> EventRows:
-    """Return events that are a code and nothing else."""
-    nothing = pa.nulls(len(subject), pa.string())
-    return EventRows(
-        subject=subject,
-        time=_null_static(time),
-        event=_null_static(event),
-        known=_null_static(known),
-        number=np.zeros(len(subject), np.int64),
-        concept=concept,
-        value=np.full(len(subject), np.nan),
-        codes=codes,
-        text=nothing,
-        unit=nothing,
-        row_id=row_id,
-    )
-
-
-def _deaths(layout: TableLayout, stored: pa.RecordBatch, subject: Integers, mode: TimeMode) -> EventRows:
-    """Return the deaths that a table tells, each from the moment on from which a chart shows it."""
-    spec = layout.spec
-    assert spec.death is not None
-    event = clock(stored, spec.death)
-    known = np.maximum(first_known(stored), event)
-    if spec.death in spec.late:
-        late = clock(stored, _late_clock(layout, spec.death))
-        known = np.where(late == NO_TIME, NEVER_TIME, np.maximum(known, late))
-    rows = np.flatnonzero((event != NO_TIME) & (known != NEVER_TIME))
-    return _plain(
-        subject=subject[rows],
-        event=event[rows],
-        known=known[rows],
-        time=(known if mode == "known" else event)[rows],
-        concept=np.zeros(len(rows), np.int64),
-        codes=(DEATH,),
-        row_id=stored.column(0).take(pa.array(rows)),
-    )
-
-
-def _late_clock(layout: TableLayout, column: str) -> str:
-    rule = layout.spec.late[column]
-    if isinstance(rule, Column):
-        return rule.name
-    return next(group.clock for group in layout.late if column in group.columns and group.clock.startswith(LATE))
-
-
-def _first_deaths(found: list[EventRows], book: CodeBook, counts: EventCounts) -> Iterator[EventRows]:
-    """Keep one death per subject: the one that was known first, then the one that says the time more exactly."""
-    if not found:
-        return
-    subject, known, event = (
-        np.concatenate([getattr(part, name) for part in found]) for name in ("subject", "known", "event")
-    )
-    order = np.lexsort((event, known, subject))
-    first = order[np.r_[True, subject[order][1:] != subject[order][:-1]]] if len(order) else order
-    counts.deaths += len(first)
-    book.saw(DEATH, "Death", len(first)) if len(first) else None
-    row_id = pa.concat_arrays([part.row_id for part in found])
-    time = np.concatenate([part.time for part in found])
-    yield _plain(
-        subject=subject[first],
-        event=event[first],
-        known=known[first],
-        time=time[first],
-        concept=np.zeros(len(first), np.int64),
-        codes=(DEATH,),
-        row_id=row_id.take(pa.array(first)),
-    )
-
-
-def _births(
-    subject: Integers,
-    dates: list[date | None],
-    row_id: Any,
-    parts: list[EventRows],
-    book: CodeBook,
-    counts: EventCounts,
-) -> EventRows:
-    """Return births; one that lies longer before the first event than people live is a mask and left out."""
-    day = [NO_TIME if born is None else to_microseconds(datetime(born.year, born.month, born.day)) for born in dates]
-    born = np.array(day, dtype=np.int64)
-    first = _first_times(subject, parts)
-    masked = (born != NO_TIME) & (first - born > _OLDEST_MICROSECONDS)
-    rows = np.flatnonzero((born != NO_TIME) & ~masked)
-    counts.births += len(rows)
-    counts.masked_births += int(np.count_nonzero(masked))
-    book.saw(BIRTH, "Birth", len(rows)) if len(rows) else None
-    return _plain(
-        subject=subject[rows],
-        event=born[rows],
-        known=born[rows],
-        time=born[rows],
-        concept=np.zeros(len(rows), np.int64),
-        codes=(BIRTH,),
-        row_id=row_id.take(pa.array(rows)),
-    )
-
-
-def _first_times(subject: Integers, parts: list[EventRows]) -> Times:
-    """Return each subject's first event time, ``ALWAYS_TIME`` where there is none."""
-    if not parts:
-        return np.full(len(subject), ALWAYS_TIME)
-    subjects = np.concatenate([part.subject for part in parts])
-    times = np.concatenate([part.time for part in parts])
-    subjects, times = subjects[times != NO_TIME], times[times != NO_TIME]
-    order = np.lexsort((times, subjects))
-    subjects, times = subjects[order], times[order]
-    place = np.searchsorted(subjects, subject)
-    inside = np.minimum(place, max(len(subjects) - 1, 0))
-    if len(subjects) == 0:
-        return np.full(len(subject), ALWAYS_TIME)
-    return np.where((place < len(subjects)) & (subjects[inside] == subject), times[inside], ALWAYS_TIME)
-
-
-def _null_static(times: Times) -> Times:
-    return np.where(times <= ALWAYS_TIME, NO_TIME, times)
-
-
-__all__ = ["BIRTH", "DEATH", "CodeBook", "EventCounts", "EventRows", "TimeMode", "events_of", "stored_pieces"]

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.arrow_types import valid
-from wardround.records.meds.events import CodeBook, EventCounts, EventRows, TimeMode, events_of, stored_pieces
+from wardround.records.meds.event_rows import CodeBook, EventCounts, EventRows, TimeMode
+from wardround.records.meds.events import events_of, stored_pieces
 from wardround.records.meds.write import DATA_SCHEMA, MEDS_VERSION, SUBJECTS_PER_FILE, DataFiles, write_metadata
 from wardround.records.rules import Times
 from wardround.records.store import Store
