@@ -87,14 +87,17 @@ class _Plane:
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{self.right}" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(_text(_LEFT - 6, y + 4, f"{value:.1f}", anchor="end", css="axis"))
         bottom = _HEIGHT - _BOTTOM
-        free = -math.inf
-        for k in (*self.shots, *((None,) if self.with_all else ())):
-            x = self.x(k)
-            parts.append(f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 4}"/>')
-            text = "all" if k is None else str(k)
-            if x - 3.5 * len(text) > free:
-                parts.append(_text(x, bottom + 17, text, anchor="middle", css="axis"))
-                free = x + 3.5 * len(text) + 5
+        ticks = (*self.shots, *((None,) if self.with_all else ()))
+        parts += [
+            f'<line class="tick" x1="{self.x(k):.1f}" x2="{self.x(k):.1f}" y1="{bottom}" y2="{bottom + 4}"/>'
+            for k in ticks
+        ]
+        named: list[tuple[float, str]] = []
+        for k in sorted(ticks, key=lambda k: k is not None and k & (k - 1) != 0):  # doublings first, others with room
+            x, text = self.x(k), "all" if k is None else str(k)
+            if all(abs(x - other) > 3.5 * (len(text) + len(said)) + 5 for other, said in named):
+                named.append((x, text))
+        parts += [_text(x, bottom + 17, text, anchor="middle", css="axis") for x, text in sorted(named)]
         parts.append(_text((_LEFT + self.right) / 2, _HEIGHT - 8, axis, anchor="middle", css="axis"))
         return "".join(parts)
 
