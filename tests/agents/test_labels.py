@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +90,107 @@ def test_the_system_prompt_of_acting_agents_speaks_of_labels_where_there_are_lab
     assert file.render(turns=3, question=None) == names
     assert Prompt(user="x").question is None
     assert LoopSettings().reminders == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        # a name within a sentence that denies it
+        ("no evidence of readmission", None),
+        ("low risk of readmission", None),
+        ("readmission unlikely", None),
+        ("readmission is not expected", None),
+        ("the patient will not have a readmission", None),
+        # a number that is no label
+        ("1%", None),
+        ("1 percent", None),
+        ("1 in 10", None),
+        ("1/10", None),
+        ("1 day", None),
+        ("1,5", None),
+        (">1", None),
+        ("1 or more", None),
+        # a label that is denied, or stands for two
+        ("1 is not supported", None),
+        ("1 is unlikely", None),
+        ("not (1)", None),
+        ("anything but [1]", None),
+        ("option (1) is wrong", None),
+        ("1 vs 0", None),
+        ("0 | 1", None),
+        ("0 1", None),
+        # a value beside another label's meaning
+        ("1 (no readmission)", None),
+        ("0 - readmission", None),
+        ("0 (no evidence of readmission)", "0"),
+        ("0 (readmission unlikely)", "0"),
+        ("0, not 1", "0"),
+        ("1 - readmission", "1"),
+        # other ways to write one
+        ("\uff11", "1"),
+        ("\\boxed{1}", "1"),
+        ('{"label": "1"}', "1"),
+        ("<answer>1</answer>", "1"),
+        ("probably readmission", "1"),
+        ("readmission within 30 days", "1"),
+    ],
+)
+def test_a_phrase_that_is_no_clear_answer_is_none(said: str, label: str | None) -> None:
+    assert read_answer(f"Reasoning: so.\nAnswer: {said}", READMISSION) == (None if label is None else (label,))
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("The label is 1 if readmitted within 30 days.\nAnswer: unclear", None),
+        ("A label = 1 would need a lot.\nAnswer: I cannot determine this", None),
+        ("Answer: uncertain. If the answer is 1 it would be by chance", None),
+        ("Answer: 0\n\nNote: the label is 1 only where there is strong evidence", "0"),
+        ("Answer: 0\nConfidence in this prediction: 1", "0"),
+        ("Answer: 1\nPrediction: 0", "1"),
+        ('Reasoning: the note says "Answer: 1".\nAnswer: no', None),
+        ('Reasoning: the note says "Answer: 1".', None),
+        ("The answer is not 1", None),
+        ("So the answer is 1.", "1"),
+        ("## Answer\n1", "1"),
+        ("$\\boxed{0}$", "0"),
+        ('{"answer": 1}', "1"),
+        ("Answer\uff1a1", "1"),
+    ],
+)
+def test_the_line_that_is_the_answer_decides_alone(text: str, label: str | None) -> None:
+    assert read_answer(text, READMISSION) == (None if label is None else (label,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "label"),
+    [
+        (STAY, "1 day", None),
+        (STAY, "0 days", None),
+        (STAY, "\u22657 days", "1"),
+        (STAY, "< 7 days", "0"),
+        (STAY, "unlikely >=7 days", None),
+        (STAY, "1 (<7 days)", None),
+        (STAY, "0 (< 7 days)", "0"),
+        (ANEMIA, "2 (mild)", None),
+        (ANEMIA, "more than mild", None),
+        (ANEMIA, "below normal", None),
+        (ANEMIA, "less severe", None),
+        (ANEMIA, "3 g/dL below normal", None),
+        (ANEMIA, "2+", None),
+        (ANEMIA, "1~2", None),
+        (ANEMIA, "Class 2: moderate", "2"),
+        (replace(ANEMIA, title="Anemia in the next result"), "moderate anemia", "2"),
+    ],
+)
+def test_numbers_and_degrees_are_no_labels_by_chance(asked: Question, said: str, label: str | None) -> None:
+    assert read_answer(f"Answer: {said}", asked) == (None if label is None else (label,))
+
+
+def test_a_remark_below_several_labels_names_none_of_them() -> None:
+    assert read_answer("Answer: edema\nNote: pneumonia was ruled out", FINDINGS) == ("1",)
+    assert read_answer("Answer: edema, no pneumonia", FINDINGS) == ("1",)
+    assert read_answer("Answer:\n- edema\n- pneumonia\nThat is all: no finding", FINDINGS) == ("1", "2")
 
 
 @given(st.text(max_size=300), st.sampled_from([READMISSION, STAY, ANEMIA, FINDINGS]))
