@@ -101,6 +101,10 @@ def test_the_system_prompt_of_acting_agents_speaks_of_labels_where_there_are_lab
         ("readmission unlikely", None),
         ("readmission is not expected", None),
         ("the patient will not have a readmission", None),
+        ("readmission: no", None),
+        ("readmission (no)", None),
+        ("readmission: false", None),
+        ("readmission (with no plan for care)", "1"),
         # a number that is no label
         ("1%", None),
         ("1 percent", None),

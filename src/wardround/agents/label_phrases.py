@@ -102,7 +102,7 @@ def _by_name(phrase: str, question: Question) -> list[str] | None:
         behind = said[len(_folded(name)) :]
         if not said.startswith(_folded(name)) or behind[:1].isalnum():
             continue
-        if _DENIAL.search(behind) and not _explains(behind):
+        if re.match(r"\W*(?:false|0)\b", behind) or (_DENIAL.search(behind) and not _explains(behind)):
             return []
         about = set(re.findall(r"\w+", f"{question.title} {question.description}".casefold()))
         if not (_AFTER_NAME.match(behind) or set(re.findall(r"\w+", behind)) <= about):
@@ -113,8 +113,8 @@ def _by_name(phrase: str, question: Question) -> list[str] | None:
 
 
 def _explains(behind: str) -> bool:
-    """Whether a denial stands apart from the name before it: "readmission (not a short stay)"."""
-    return re.match(r"\s*[(\[:;.–-]", behind) is not None
+    """Whether a denial speaks of something else than the name before it: "readmission (with no plan for care)"."""
+    return re.match(r"\s*[(\[:;.–-]\W*(?!not?\b|un|false\b)\w", behind) is not None
 
 
 def _names_it(text: str, name: str) -> bool:
