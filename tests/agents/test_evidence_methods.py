@@ -50,6 +50,26 @@ def test_uniform_rag_draws_by_the_episode_s_seed() -> None:
     assert all(len(one) == 2 for one in drawn)
 
 
+def test_uniform_rag_keeps_random_chunks_where_room_is_short_not_the_earliest() -> None:
+    rows = [Row(name=f"gout {n}", time=day(n), kind="diagnosis") for n in range(300)]
+    kept: list[int] = []
+    for seed in range(8):
+        played = Played(
+            "uniform-rag",
+            rows,
+            seed=seed,
+            limits=Limits(context_tokens=2_000, reply_tokens=300),
+            chunk_rows=10,
+            top_passages=10,
+        )
+        [drawn] = [note["passages"] for note in played.recorder.of("retrieval")]
+        starts = sorted(int(passage.split(":")[1].split("-")[0]) for passage in drawn)
+        places = [int(name.split()[1]) // 10 * 10 for name in events(played.requests[0])]
+        assert 0 < len(set(places)) < len(starts)
+        kept += [starts.index(place) for place in set(places)]
+    assert max(kept) > 5
+
+
 def test_ehr_rag_retrieves_for_both_sides_argues_both_and_decides_on_both() -> None:
     script = Script(
         rerank=say('["indicator 3", "indicator 11"]'),
@@ -102,12 +122,27 @@ LONG = "burn " + " ".join(f"word{n}" for n in range(20))
         (say('"Fever."'), ["fever 0"], {"stop": "repeated", "query": "Fever"}),
         (say(LONG), ["fever 0", "burn 0"], {"cut_from_words": 21, "query": " ".join(LONG.split()[:15])}),
         (say("- Query: burn\nbecause it matters"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("Here is the next search:\nburn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("Burns are missing.\nRefined query: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("   "), ["fever 0"], {"stop": "failed: it was empty"}),
         (say("***"), ["fever 0"], {"stop": "failed: it held no query"}),
         (ProviderError("down", status=503), ["fever 0"], {"stop": "failed: down"}),
         (call("get_rows", table_name="x"), ["fever 0"], {"stop": "failed: it called a tool instead"}),
     ],
-    ids=["enough", "bold", "thought", "repeated", "too long", "labelled", "empty", "marks", "provider", "call"],
+    ids=[
+        "enough",
+        "bold",
+        "thought",
+        "repeated",
+        "too long",
+        "labelled",
+        "announced",
+        "reasoned",
+        "empty",
+        "marks",
+        "provider",
+        "call",
+    ],
 )
 def test_what_a_refinement_may_say(reply: Any, found: list[str], note: dict[str, Any]) -> None:
     played = Played("ehr-rag-no-der", findings(), Script(refine=reply), rounds=2)

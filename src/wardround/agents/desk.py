@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from wardround.agents.beside import Beside, Written, prompt_text
@@ -115,15 +116,21 @@ def question_of(episode: Episode) -> Question:
     return episode.question
 
 
+def _at_random(index: EvidenceIndex, own: RetrievalSettings, query: str, seed: int) -> tuple[Passage, ...]:
+    """Return chunks drawn at random in a random order: where not all fit, those that do are random too."""
+    drawn = index.uniform(own.top_passages, seed)
+    order = list(range(len(drawn)))
+    Random(derive_seed(seed, "order")).shuffle(order)
+    return tuple(drawn[place] for place in order)
+
+
 RECENT = Way(
     name="recent", find=lambda index, own, query, seed: (index.recent_events(own.recent_events),), by_query=False
 )
 FREQUENT = Way(
     name="frequent", find=lambda index, own, query, seed: (index.frequent_events(own.recent_events),), by_query=False
 )
-UNIFORM = Way(
-    name="uniform", find=lambda index, own, query, seed: index.uniform(own.top_passages, seed), by_query=False
-)
+UNIFORM = Way(name="uniform", find=_at_random, by_query=False)
 NEAREST = Way(name="nearest", find=lambda index, own, query, seed: index.nearest(query, own.top_passages))
 """Chunks of all events, as many as vanilla RAG takes at once."""
 NEAREST_FEW = Way(name="nearest few", find=lambda index, own, query, seed: index.nearest(query, own.final))

@@ -57,7 +57,7 @@ def read_query(text: str, asked: Sequence[str]) -> Refined:
     lines = [line for line in text.splitlines() if line.strip(" \t*`'\"#-")]
     if any(_ENOUGH.match(line) for line in lines):
         return Refined(stop="enough")
-    words = _LABEL.sub("", lines[0]).strip(" \t*`'\"“”.").split() if lines else []
+    words = _LABEL.sub("", _query_line(lines)).strip(" \t*`'\"“”.").split()
     if not words:
         return Refined(stop="failed: it held no query")
     query = " ".join(words[:MOST_WORDS])
@@ -65,6 +65,12 @@ def read_query(text: str, asked: Sequence[str]) -> Refined:
     if _plain(query) in known or _plain(" ".join(words)) in known:
         return Refined(query=query, stop="repeated", words=len(words))
     return Refined(query=query, words=len(words))
+
+
+def _query_line(lines: Sequence[str]) -> str:
+    """Return the line that is called a query, else the first that does not only announce one."""
+    labelled = [line for line in lines if _LABEL.sub("", line).strip() not in ("", line.strip())]
+    return next(iter((*labelled, *(line for line in lines if not line.rstrip(" *").endswith(":")), *lines)), "")
 
 
 def _plain(query: str) -> str:
