@@ -85,7 +85,7 @@ class _Past:
             period.pop("end", None)
             body["status"] = "in-progress"
             part(body, "hospitalization").pop("dischargeDisposition", None)
-        return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType"], end)
+        return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType", "type"], end)
 
     def _condition(self, body: Resource) -> Resource | None:
         recorded, onset = moment(body, "recordedDate"), moment(body, "onsetDateTime")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fhir_resources import (
     ANN_NUMBER,
+    Resource,
     category,
     code,
     encounter,
@@ -59,9 +60,9 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     assert seen(store, "encounters", "2150-01-01T07:59:59") == []
     (early,) = seen(store, "encounters", "2150-01-05T09:59:59")
     (late,) = seen(store, "encounters", "2150-01-05T10:00:00")
-    told = {"end_time", "discharge_disposition", "length_hours", "status", "reason", "service_type"}
+    told = {"end_time", "discharge_disposition", "length_hours", "status", "reason", "service_type", "type"}
     assert {name for name in early if early[name] is None and late[name] is not None} == told
-    assert (early["class"], early["type"], early["admit_source"]) == ("inpatient", "Hospital stay", "Home")
+    assert (early["class"], early["admit_source"]) == ("inpatient", "Home")
     assert (late["discharge_disposition"], late["length_hours"]) == ("Died", 96.0)
     assert seen(store, "encounter_diagnoses", "2150-01-05T09:59:59") == []
     (listed,) = seen(store, "encounter_diagnoses", "2150-01-05T10:00:00")
@@ -89,14 +90,37 @@ def test_a_stay_that_has_not_ended_never_says_how_it_ended(tmp_path: Path) -> No
     assert row["status"] is row["discharge_disposition"] is row["end_time"] is None
 
 
-def test_a_class_that_changed_is_known_from_the_change_on(tmp_path: Path) -> None:
-    history = [
-        {"class": {"code": "OBSENC"}, "period": {"start": "2150-01-01T08:00:00Z"}},
-        {"class": {"code": "IMP"}, "period": {"start": "2150-01-03T08:00:00Z"}},
-    ]
-    store, _ = made(tmp_path, [encounter("e1", "2150-01-01T08:00:00Z", classHistory=history)])
-    assert seen(store, "encounters", "2150-01-03T07:59:59")[0]["class"] is None
-    assert seen(store, "encounters", "2150-01-03T08:00:00")[0]["class"] == "inpatient"
+OBSERVED = {"class": {"code": "OBSENC"}, "period": {"start": "2150-01-01T08:00:00Z", "end": "2150-01-03T08:00:00Z"}}
+ADMITTED = {"class": {"code": "IMP"}, "period": {"start": "2150-01-03T08:00:00Z"}}
+
+
+@pytest.mark.parametrize("history", [[OBSERVED, ADMITTED], [ADMITTED, OBSERVED], [OBSERVED]])
+def test_a_class_that_will_change_looks_as_one_that_will_not(tmp_path: Path, history: list[Resource]) -> None:
+    """The history may or may not hold the present class. Before the change nothing tells that there will be one."""
+    changes = encounter("e1", "2150-01-01T08:00:00Z", classHistory=history)
+    stays = encounter("e1", "2150-01-01T08:00:00Z", **{"class": {"code": "OBSENC"}})
+    store, _ = made(tmp_path / "changes", [changes])
+    other, _ = made(tmp_path / "stays", [stays])
+    assert seen(store, "encounters", "2150-01-03T07:59:59") == seen(other, "encounters", "2150-01-03T07:59:59")
+    (row,) = seen(store, "encounters", "2150-01-03T08:00:00")
+    assert (row["class"], row["class_now"]) == ("observation", "inpatient")
+    assert row["class_since"] == datetime(2150, 1, 3, 8)
+
+
+def test_a_class_before_the_history_begins_is_not_made_up(tmp_path: Path) -> None:
+    late = {"class": {"code": "EMER"}, "period": {"start": "2150-01-02T08:00:00Z"}}
+    store, _ = made(tmp_path, [encounter("e1", "2150-01-01T08:00:00Z", classHistory=[late, ADMITTED])])
+    (row,) = seen(store, "encounters", "2150-01-04T00:00:00")
+    assert (row["class"], row["class_now"]) == (None, "inpatient")
+
+
+def test_what_kind_of_visit_it_was_may_have_been_coded_afterwards(tmp_path: Path) -> None:
+    """MIMIC-IV on FHIR writes the billing codes of a stay into Encounter.type."""
+    billed = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-03T08:00:00Z", type=[code("19301", "Mastectomy")])
+    store, _ = made(tmp_path, [patient(), billed])
+    before = store.chart(ANN_NUMBER, datetime(2150, 1, 3, 7, 59))
+    assert not [event for event in before.events() if "Mastectomy" in str(event)]
+    assert seen(store, "encounters", "2150-01-03T08:00:00")[0]["type"] == "Mastectomy"
 
 
 def test_places_are_there_from_their_own_start_but_not_before_the_stay(tmp_path: Path) -> None:

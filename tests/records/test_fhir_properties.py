@@ -86,7 +86,9 @@ class Hospital:
         period = {"start": self._time()} | self._some(end=self._time)
         stay = self._some(dischargeDisposition=lambda: code(self._draw.choice(["home", "exp"])), admitSource=self._code)
         diagnoses = [{"condition": self._of("Condition")} for _ in range(self._draw.randint(0, 2))]
-        late = self._some(reasonCode=self._codes, serviceType=self._code, length=lambda: {"value": 3, "code": "h"})
+        late = self._some(
+            type=self._codes, reasonCode=self._codes, serviceType=self._code, length=lambda: {"value": 3, "code": "h"}
+        )
         shown = {"status": "finished", "period": period, "location": places, "hospitalization": stay}
         return shown | late | {"diagnosis": diagnoses, "partOf": self._of("Encounter"), "class": {"code": "IMP"}}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from wardround.records.fhir.context import Reading, Row, Rows
 from wardround.records.fhir.files import Json
 from wardround.records.fhir.values import (
@@ -91,31 +93,29 @@ def encounter(reading: Reading) -> Rows:
         reading.flat.leave_out(f"Encounter {body['status']}")
         return
     period, stay = part(body, "period"), part(body, "hospitalization")
-    history = [moment(part(item, "period"), "start") for item in parts(body, "classHistory")]
-    kind = coding(part(body, "class"))
     left = concept(part(stay, "dischargeDisposition"))
     ways = {word.lower() for word in (left.label, *(code for _, code in left.codes)) if word}
-    row = about | {
-        "encounter_id": reading.key,
-        "identifier": _identifier(body),
-        "start_time": moment(period, "start"),
-        "end_time": moment(period, "end"),
-        "class_since": max((each for each in history if each), default=None),
-        "code_system": kind.system,
-        "class_code": kind.code,
-        "class": _CLASSES.get(kind.code or "", kind.label) if kind.label == kind.code else kind.label,
-        "type": labels(body, "type"),
-        "priority": label(body, "priority"),
-        "service_type": label(body, "serviceType"),
-        "reason": labels(body, "reasonCode"),
-        "admit_source": label(stay, "admitSource"),
-        "discharge_disposition": left.label,
-        "ended_by": "death" if ways & _DEATHS else None,
-        "length_hours": _hours(part(body, "length")),
-        "status": text(body, "status"),
-        "provider": reading.organization(part(body, "serviceProvider")),
-        "part_of": reading.id_of(part(body, "partOf")),
-    }
+    row = (
+        about
+        | _classes(body)
+        | {
+            "encounter_id": reading.key,
+            "identifier": _identifier(body),
+            "start_time": moment(period, "start"),
+            "end_time": moment(period, "end"),
+            "type": labels(body, "type"),
+            "priority": label(body, "priority"),
+            "service_type": label(body, "serviceType"),
+            "reason": labels(body, "reasonCode"),
+            "admit_source": label(stay, "admitSource"),
+            "discharge_disposition": left.label,
+            "ended_by": "death" if ways & _DEATHS else None,
+            "length_hours": _hours(part(body, "length")),
+            "status": text(body, "status"),
+            "provider": reading.organization(part(body, "serviceProvider")),
+            "part_of": reading.id_of(part(body, "partOf")),
+        }
+    )
     yield "encounters", row
     for item in parts(body, "location"):
         if item.get("status") in ("planned", "reserved"):
@@ -134,6 +134,33 @@ def encounter(reading: Reading) -> Rows:
                 "use": label(item, "use"),
             },
         )
+
+
+def _classes(body: Json) -> Row:
+    """Return of which class an encounter was when it began, and the one it came to be of, where that is another.
+
+    A history may end with the present class or with the one before it. Who was first of which class is not said
+    anywhere else: a history that begins later than the encounter leaves it open.
+    """
+    now, period = coding(part(body, "class")), part(body, "period")
+    history = [(part(item, "period"), coding(part(item, "class"))) for item in parts(body, "classHistory")]
+    history = sorted(history, key=lambda each: moment(each[0], "start") or datetime.min)
+    if all(kind.code == now.code for _, kind in history):
+        return _first_class(now)
+    (begun, first), (last, before) = history[0], history[-1]
+    began, start = moment(begun, "start"), moment(period, "start")
+    since = moment(last, "start") if before.code == now.code else moment(last, "end") or moment(period, "end")
+    known = began is None or start is None or began <= start
+    later = {"class_since": since, "class_now_code": now.code, "class_now": _class_name(now)}
+    return later | (_first_class(first) if known else {})
+
+
+def _first_class(kind: Concept) -> Row:
+    return {"code_system": kind.system, "class_code": kind.code, "class": _class_name(kind)}
+
+
+def _class_name(kind: Concept) -> str | None:
+    return _CLASSES.get(kind.code or "", kind.label) if kind.label == kind.code else kind.label
 
 
 def _location(reading: Reading, item: Json) -> Row:
