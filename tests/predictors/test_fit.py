@@ -22,6 +22,7 @@ from predictors.invented import NOON, SUBJECTS, invented_store, questions, split
 from wardround.core import Progress, UserError
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
 from wardround.predictors import fit as fit_module
+from wardround.predictors.representations import read_representations
 from wardround.records import Store
 
 pytest.importorskip("sklearn")
@@ -228,6 +229,40 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
     hole = write_vectors(tmp_path / "hole.parquet", range(1, SUBJECTS + 1), float("nan"))
     with pytest.raises(UserError, match="60 vectors hold a value that is none"):
         fit_predictors(store, bench, tmp_path / "out", replace(settings, representations=str(hole)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"subject_id": ["1", "x"]}, "whole numbers"),
+        ({"subject_id": [1.5, 2.0]}, "whole numbers"),
+        ({"subject_id": [1, None]}, "1 rows lack their subject_id"),
+        ({"prediction_time": [NOON, None]}, "1 rows lack their prediction_time"),
+        ({"prediction_time": ["2120-05-01", "2120-05-02"]}, "times"),
+        ({"vector": [[1.0], None]}, "1 rows lack their vector"),
+        ({"vector": [[1.0], [1.0, 2.0]]}, "not all of one length"),
+        ({"vector": [[], []]}, "shape"),
+        ({"vector": ["a", "b"]}, "list of numbers"),
+        ({"vector": [["a"], ["b"]]}, "list of numbers|not all of one length"),
+        ({"vector": [1.0, 2.0]}, "list of numbers"),
+    ],
+)
+def test_a_file_of_vectors_that_is_not_one_says_why(changed: dict[str, list[Any]], said: str, tmp_path: Path) -> None:
+    held = {"subject_id": [1, 2], "prediction_time": [NOON, NOON], "vector": [[1.0], [2.0]]}
+    pq.write_table(pa.table({**held, **changed}), tmp_path / "odd.parquet")
+    with pytest.raises(UserError, match=said):
+        read_representations(tmp_path / "odd.parquet")
+
+
+def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
+    times = np.array([NOON, "NaT"], "datetime64[us]")
+    np.savez(tmp_path / "nat.npz", subject_id=np.array([1, 2]), prediction_time=times, vector=np.ones((2, 3)))
+    with pytest.raises(UserError, match="1 rows lack their prediction_time"):
+        read_representations(tmp_path / "nat.npz")
+    whole = (tmp_path / "nat.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="cannot be read as npz"):
+        read_representations(tmp_path / "cut.npz")
 
 
 def test_wrong_settings_say_what_is_right() -> None:

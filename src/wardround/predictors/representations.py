@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from wardround.core import UserError, format_time, to_microseconds
 from wardround.predictors.features import Key
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 _COLUMNS = ("subject_id", "prediction_time", "vector")
 
@@ -53,37 +55,53 @@ def read_representations(path: Path) -> Representations:
     if not path.is_file():
         raise UserError(f"there is no file of representations at {path}")
     subjects, times, vectors = _read_npz(path) if path.suffix == ".npz" else _read_parquet(path)
-    if vectors.ndim != 2 or not len(vectors) == len(subjects) == len(times):
-        raise UserError(f"{path}: vectors of shape {vectors.shape} for {len(subjects)} subjects and {len(times)} times")
+    if subjects.ndim != 1 or vectors.ndim != 2 or not vectors.size or not len(vectors) == len(subjects) == times.size:
+        raise UserError(f"{path}: vectors of shape {vectors.shape}, {subjects.size} subjects and {times.size} times")
+    if subjects.dtype.kind not in "iu" or times.dtype.kind not in "Miu" or vectors.dtype.kind not in "fiu":
+        raise UserError(
+            f"{path}: subject_id must be whole numbers, prediction_time times (or microseconds as whole numbers), "
+            f"vector numbers; they are {subjects.dtype}, {times.dtype} and {vectors.dtype}"
+        )
+    if times.dtype.kind == "M" and np.isnat(times).any():
+        raise UserError(f"{path}: {int(np.isnat(times).sum()):,} rows lack their prediction_time")
+    vectors = np.asarray(vectors, float)
     if not np.isfinite(vectors).all():
         raise UserError(f"{path}: {int((~np.isfinite(vectors)).any(axis=1).sum()):,} vectors hold a value that is none")
-    rows = {pair: row for row, pair in enumerate(zip(subjects.tolist(), times.tolist(), strict=True))}
+    rows = {pair: row for row, pair in enumerate(zip(subjects.tolist(), _microseconds(times).tolist(), strict=True))}
     if len(rows) < len(vectors):
         raise UserError(f"{path}: {len(vectors) - len(rows):,} vectors are of a subject and time that came before")
     return Representations(path=path, vectors=vectors, rows=rows)
 
 
-def _read_npz(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def _read_npz(path: Path) -> tuple[Array, Array, Array]:
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             _must_have(path, held.files)
             subjects, times, vectors = (held[name] for name in _COLUMNS)
-            return subjects.astype(np.int64), _microseconds(times), np.asarray(vectors, float)
-    except (ValueError, OSError) as error:
+            return subjects, times, vectors
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise UserError(f"{path} cannot be read as npz: {error}") from error
 
 
-def _read_parquet(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+def _read_parquet(path: Path) -> tuple[Array, Array, Array]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{path} cannot be read as Parquet: {error}") from error
     _must_have(path, table.column_names)
+    for name in _COLUMNS:
+        if lacking := table.column(name).null_count:
+            raise UserError(f"{path}: {lacking:,} rows lack their {name}")
+    kind = table.schema.field("vector").type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        raise UserError(f"{path}: vector must be a list of numbers, not {kind}")
     vectors = table.column("vector").to_pylist()
-    if len({len(vector) if vector is not None else -1 for vector in vectors}) != 1 or vectors[0] is None:
+    if len({len(vector) for vector in vectors}) != 1:
         raise UserError(f"{path}: the vectors are not all of one length")
-    times = table.column("prediction_time").to_numpy()
-    return table.column("subject_id").to_numpy().astype(np.int64), _microseconds(times), np.array(vectors, float)
+    if not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise UserError(f"{path}: vector must be a list of numbers, not {kind}")
+    subjects, times = (table.column(name).to_numpy() for name in _COLUMNS[:2])
+    return subjects, times, np.array(vectors, float)
 
 
 def _microseconds(times: Any) -> npt.NDArray[np.int64]:
