@@ -241,7 +241,7 @@ def test_vectors_that_lack_samples_are_refused_with_their_number(store: Store, t
         ({"prediction_time": ["2120-05-01", "2120-05-02"]}, "times"),
         ({"vector": [[1.0], None]}, "1 rows lack their vector"),
         ({"vector": [[1.0], [1.0, 2.0]]}, "not all of one length"),
-        ({"vector": [[], []]}, "shape"),
+        ({"vector": [[], []]}, "list of numbers"),
         ({"vector": ["a", "b"]}, "list of numbers"),
         ({"vector": [["a"], ["b"]]}, "list of numbers|not all of one length"),
         ({"vector": [1.0, 2.0]}, "list of numbers"),

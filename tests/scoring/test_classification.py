@@ -138,6 +138,8 @@ def test_a_class_that_was_not_declared_is_an_error() -> None:
 def test_undefined_is_none_and_undefined_resamples_are_counted() -> None:
     probabilities = np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])
     assert score_metrics(np.array([0, 0, 0]), probabilities, draws(3)).auroc is None
+    for truth in (np.zeros(3, int), np.ones(3, int)):  # scikit-learn: an average precision of 1 where all are positive
+        assert score_metrics(truth, probabilities, draws(3)).auprc is None
     one_positive = score_metrics(np.array([0, 1, 0]), probabilities, PatientDraws.of("abc", seed=2, resamples=1000))
     assert one_positive.auroc is not None
     # without patient b (chance 8/27) there is no positive; with b alone (1/27) no negative

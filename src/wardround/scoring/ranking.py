@@ -1,7 +1,7 @@
 """How well scores rank and how well they are calibrated: AUROC, average precision, Brier, each over weighted samples.
 
 Weights are rows: (resamples, samples). Ties are one threshold, as in scikit-learn. Undefined is NaN: AUROC without
-both classes, average precision without a positive.
+both classes, and average precision: scikit-learn says 1 where all are positive, whatever the scores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def weighted_average_precision(truth: Truth, scores: Floats, weights: Floats) ->
     found = np.cumsum(positive, axis=1)
     called = found + np.cumsum(negative, axis=1)
     precision = np.divide(found, called, out=np.zeros_like(found), where=called > 0)
-    return ratio(np.sum(positive * precision, axis=1), found[:, -1])
+    judged = np.where(called[:, -1] > found[:, -1], found[:, -1], 0)
+    return ratio(np.sum(positive * precision, axis=1), judged)
 
 
 def weighted_brier(truth: Truth, scores: Floats, weights: Floats) -> Floats:
@@ -52,7 +53,7 @@ def auroc(truth: Sequence[bool] | Truth, scores: Sequence[float] | Floats) -> fl
 
 
 def average_precision(truth: Sequence[bool] | Truth, scores: Sequence[float] | Floats) -> float:
-    """Average precision of unweighted samples; NaN without a positive."""
+    """Average precision of unweighted samples; NaN without both classes."""
     values = np.asarray(scores, float)
     return float(weighted_average_precision(np.asarray(truth, bool), values, np.ones((1, len(values))))[0])
 
