@@ -52,6 +52,25 @@ def test_the_best_figure_is_marked_with_its_lead() -> None:
     assert short.value == pytest.approx(100 * 6 / 7)
 
 
+def test_figures_over_other_samples_are_not_set_against_each_other() -> None:
+    unfinished = [one for one in episodes() if one.agent == "ehr-rag"] + episodes()[6:10]
+    (table,) = class_tables(summarise_run(unfinished, seed=1))
+    assert not any(cell.is_best for line in table.agents for cell in line.cells)
+    assert any("agents were not judged on the same samples" in note for note in table.notes)
+    (table,) = ablation_tables(summarise_run(unfinished, seed=1))
+    assert [cells[0].ahead for _, cells in table.lines if cells[0]] == [None, None]
+
+    whole = summarise_run(episodes(), seed=1)
+    few = class_tables(summarise_run([one for one in episodes() if one.target == ("0",)], seed=1))[0]
+    assert any("macro-F1 50.00 at most" in note for note in few.notes)
+    assert class_tables(whole)[0].notes == ()
+    predictor = replace(summarise_run(unfinished, seed=1).classes[1], agent="count-lr", model="")
+    beside = class_tables(replace(whole, predictors=(predictor,)))[0]
+    assert any("Their figures cannot be compared" in note for note in beside.notes)
+    alike = class_tables(replace(whole, predictors=(replace(whole.classes[0], agent="count-lr", model=""),)))[0]
+    assert alike.notes == ()
+
+
 def test_ablations_are_told_by_their_difference_from_the_whole() -> None:
     (table,) = ablation_tables(summarise_run(episodes(), seed=1))
     assert [name for name, _ in table.lines] == ["EHR-RAG", "w/o AIR", "Vanilla RAG"]
@@ -142,7 +161,10 @@ def test_the_report_holds_tables_figure_and_agents_levels(fitted: Path) -> None:
     rows = read_predictions(fitted)
     summary = summarise_run(episodes(), seed=1, predictions=rows)
     panels = few_shot_panels(rows, summary)
-    assert [panel.title for panel in panels] == ["Long length of stay", "Anemia in the next hemoglobin result"]
+    assert [panel.title for panel in panels] == [
+        "Long length of stay · not the same samples: agents 6, predictors 20",
+        "Anemia in the next hemoglobin result",
+    ]
     assert panels[0].chart.count('class="level') == 2  # the ablation is none
     assert panels[1].chart.count('class="level') == 0
     page = write_predictor_report(fitted, summary, rows).read_text()

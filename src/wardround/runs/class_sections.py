@@ -57,11 +57,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTable:
-    """One task: agents, then predictors, with the same columns."""
+    """One task: agents, then predictors, with the same columns. ``notes`` say what must not be compared."""
 
     title: str
     columns: tuple[str, ...]
     support: str
+    notes: tuple[str, ...]
     agents: tuple[Line, ...]
     predictors: tuple[Line, ...]
 
@@ -91,12 +92,12 @@ def class_tables(summary: RunSummary) -> tuple[ClassTable, ...]:
         agents = [row for row in summary.classes if row.task == task]
         predictors = [row for row in summary.predictors if row.task == task]
         first = (agents or predictors)[0]
-        support = ", ".join(f"{first.metrics.support[value]:,} × {name}" for value, name in first.class_names.items())
         tables.append(
             ClassTable(
                 title=_title(task),
                 columns=("accuracy", "macro-F1", *(f"F1 {name}" for name in first.class_names.values())),
-                support=support,
+                support=_support(first),
+                notes=_notes(agents, predictors),
                 agents=_lines(agents, with_model=len({row.model for row in summary.classes}) > 1),
                 predictors=_lines(predictors),
             )
@@ -131,13 +132,26 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
         task: dict(sorted(found.items(), key=lambda one: -one[1])[:_MOST_LEVELS]) for task, found in levels.items()
     }
     count = {task: len(found) for task, found in levels.items()}
-    return _panels(predictions, macro_f1_of, shown, "macro-F1", lambda curve: curve.view == CLASSES_VIEW, count)
+    return _panels(
+        predictions, macro_f1_of, shown, "macro-F1", lambda curve: curve.view == CLASSES_VIEW, count, _apart(summary)
+    )
+
+
+def _apart(summary: RunSummary) -> dict[str, str]:
+    """Return what the caption of a task's panel says where its level lines are of other samples than its curves."""
+    found = {}
+    for one in summary.predictors:
+        others = [row for row in summary.classes if row.task == one.task and not same_samples((row, one))]
+        if others:
+            n = others[0].metrics.n
+            found[one.task] = f" · not the same samples: agents {n:,}, predictors {one.metrics.n:,}"
+    return found
 
 
 def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
     """Return EHRSHOT's own figure: AUROC, several classes taken as normal against the rest."""
     binary = {(row.task, row.view) for row in predictions if len(row.classes) == 2}
-    return _panels(predictions, auroc_of, {}, "AUROC", lambda curve: (curve.task, curve.view) in binary, {})
+    return _panels(predictions, auroc_of, {}, "AUROC", lambda curve: (curve.task, curve.view) in binary, {}, {})
 
 
 def has_curve(predictions: Iterable[FitRow]) -> bool:
@@ -152,6 +166,7 @@ def _panels(
     metric: str,
     is_shown: Callable[[Curve], bool],
     all_levels: Mapping[str, int],
+    apart: Mapping[str, str],
 ) -> tuple[Panel, ...]:
     groups: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves(predictions, value):
@@ -168,11 +183,43 @@ def _panels(
         )
         left_out = all_levels.get(task, 0) - len(levels.get(task, {}))
         more = f" ({len(levels[task])} best of {all_levels[task]} agents)" if left_out > 0 else ""
-        panels.append(Panel(title=f"{title}{more}", chart=chart))
+        panels.append(Panel(title=f"{title}{more}{apart.get(task, '')}", chart=chart))
     return tuple(panels)
 
 
+def _support(row: ClassificationRow) -> str:
+    return ", ".join(f"{row.metrics.support[value]:,} × {name}" for value, name in row.class_names.items())
+
+
+def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[ClassificationRow]) -> tuple[str, ...]:
+    notes = []
+    groups = {"agents": agents, "predictors": predictors}
+    for who, rows in groups.items():
+        if not same_samples(rows):
+            notes.append(f"The {who} were not judged on the same samples (see n), so none is marked as the best.")
+    if agents and predictors and not same_samples((agents[0], predictors[0])):
+        notes.append(
+            f"Agents and predictors were not judged on the same samples: the truth of the predictors is "
+            f"{_support(predictors[0])}. Their figures cannot be compared."
+        )
+    first = (*agents, *predictors)[0]
+    lacking = [name for value, name in first.class_names.items() if not first.metrics.support[value]]
+    if lacking:
+        most = 100 * (1 - len(lacking) / len(first.class_names))
+        notes.append(
+            f"No sample is {' or '.join(lacking)}: that F1 is 0 whatever is answered, and macro-F1 {most:.2f} at most."
+        )
+    return tuple(notes)
+
+
+def same_samples(rows: Iterable[ClassificationRow]) -> bool:
+    """Whether rows can be of the same samples: as many of every class, of as many patients."""
+    kinds = {(row.metrics.n, row.metrics.subjects, tuple(sorted(row.metrics.support.items()))) for row in rows}
+    return len(kinds) <= 1
+
+
 def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:
+    comparable = same_samples(rows)
     intervals = {row.name: _intervals(row) for row in rows}
     columns = list(zip(*intervals.values(), strict=True))
     ordered = [sorted((one.estimate for one in column), reverse=True) for column in columns]
@@ -180,7 +227,7 @@ def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tup
     for row in rows:
         cells = []
         for n, one in enumerate(intervals[row.name]):
-            is_best = one.estimate == ordered[n][0] > ordered[n][-1]  # not where all are alike
+            is_best = comparable and one.estimate == ordered[n][0] > ordered[n][-1]  # not where all are alike
             ahead = ordered[n][0] - ordered[n][1] if is_best else None
             cells.append(
                 Cell(
@@ -227,7 +274,8 @@ def _ablation_cells(
                 cells.append(None)
                 continue
             value, full = (100 * getattr(one.metrics, name).estimate for one in (row, whole[task]))
-            cells.append(Cell(value=value, ahead=None if agent == "ehr-rag" else value - full))
+            apart = agent == "ehr-rag" or not same_samples((row, whole[task]))
+            cells.append(Cell(value=value, ahead=None if apart else value - full))
     return tuple(cells)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import Benchmark, get_task
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
@@ -53,6 +53,7 @@ def write_report(
         contender=contender,
         matrix=_matrix(summary),
         has_pages=episodes,
+        **_kinds_of_tasks(results),
         **class_parts(folder.path, summary, predictions),
     )
     write_atomically(target / "index.html", page)
@@ -135,6 +136,13 @@ def _matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
     for row in summary.rows:  # the row over all strata comes last
         cells.setdefault(contender(row), {})[row.task] = row
     return cells
+
+
+def _kinds_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, list[str]]:
+    """Return the tasks that ask for one class, where the set F1 of an answer is 1 or 0, and the others."""
+    tasks = sorted({result.task for result in results})
+    one_class = [name for name in tasks if get_task(name).classes and not get_task(name).several]
+    return {"one_class_tasks": one_class, "other_tasks": [name for name in tasks if name not in one_class]}
 
 
 def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
