@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,6 +247,12 @@ def test_when_the_last_call_fails_the_episode_says_so() -> None:
     unread = Played("rag", findings(), Script(act=say("It is hard to say.")))
     assert (unread.outcome.finish, unread.outcome.answer) == ("text", None)
     assert unread.notes("answer", "unreadable", "labels") == [("It is hard to say.", ("0", "1"))]
+
+
+def test_an_answer_that_was_cut_off_in_mid_thought_is_none() -> None:
+    cut = replace(say("Reasoning: on the face of it the answer is 1"), finish_reason="length")
+    assert Played("rag", findings(), Script(act=cut)).outcome.answer is None
+    assert Played("rag", findings(), Script(act=replace(cut, finish_reason="stop"))).outcome.answer == ("1",)
 
 
 def test_when_the_encoder_s_endpoint_fails_the_episode_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,19 @@ def test_numbers_and_degrees_are_no_labels_by_chance(asked: Question, said: str,
     assert read_answer(f"Answer: {said}", asked) == (None if label is None else (label,))
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Reasoning: on the face of it the answer is 1", None),
+        ("Reasoning: it is early.\nAnswer: 1", None),
+        ("Answer: 0\nReasoning: the patient is", "0"),
+        ("1", None),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_read_up_to_its_last_whole_line(text: str, label: str | None) -> None:
+    assert read_answer(text, READMISSION, whole=False) == (None if label is None else (label,))
+
+
 def test_a_remark_below_several_labels_names_none_of_them() -> None:
     assert read_answer("Answer: edema\nNote: pneumonia was ruled out", FINDINGS) == ("1",)
     assert read_answer("Answer: edema, no pneumonia", FINDINGS) == ("1",)

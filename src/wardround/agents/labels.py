@@ -25,15 +25,22 @@ _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+\S")
 _EMPTY = " \t*_`'\"()[]{}.,;:$#<>"
 
 
-def read_answer(text: str | None, question: Question | None) -> tuple[str, ...] | None:
-    """Return the answer in a text: free names for an open question, label values for any other."""
+def read_answer(text: str | None, question: Question | None, *, whole: bool = True) -> tuple[str, ...] | None:
+    """Return the answer in a text: free names for an open question, label values for any other.
+
+    Of a reply that was cut off (not ``whole``) only a finished answer line gives a label: its end is mid-thought.
+    """
     if question is None or not question.label_values:
         return parse_answer(text)
     spoken = plain(without_thinking(text or "")).strip()
+    if not whole:
+        spoken = spoken[: spoken.rfind("\n") + 1]
     for marker in (_ANSWER, _PREDICTION):
         said = [lines for found in marker.finditer(spoken) if (lines := _said(spoken[found.end() :], question))]
         if said:
             return settle(said[-1], question)
+    if not whole:
+        return None
     last = (spoken.splitlines() or [""])[-1]
     told = [found for found in _IN_A_SENTENCE.finditer(last) if not _SUPPOSED.search(last[: found.start()])]
     if told:

@@ -161,7 +161,8 @@ class _Loop:
         text = (message.content or "").strip()
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
-            return Ending(finish="text", answer=self._read(read_answer(text, state.question), text))
+            whole = asked.reply.finish_reason not in ("length", "content_filter")
+            return Ending(finish="text", answer=self._read(read_answer(text, state.question, whole=whole), text))
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})
