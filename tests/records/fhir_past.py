@@ -81,11 +81,17 @@ class _Past:
                 self._without(inside, ["end"], left)
                 places.append(place)
         body["location"] = places
+        body["diagnosis"] = [item for item in parts(body, "diagnosis") if self._is_listed(part(item, "condition"))]
         if not self._passed(end):
             period.pop("end", None)
             body["status"] = "in-progress"
             part(body, "hospitalization").pop("dischargeDisposition", None)
         return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType", "type"], end)
+
+    def _is_listed(self, condition: Resource) -> bool:
+        """Whether a diagnosis of an encounter may be named: its condition is there, or is not in the export at all."""
+        key = str(condition.get("reference", "")).partition("/")[2]
+        return ("Condition", key) not in self.resources or self._is_there("Condition", condition["reference"])
 
     def _condition(self, body: Resource) -> Resource | None:
         recorded, onset = moment(body, "recordedDate"), moment(body, "onsetDateTime")

@@ -69,6 +69,14 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     assert (listed["diagnosis"], listed["rank"], listed["condition_id"]) == ("Lymphoma", 1, None)
 
 
+def test_a_list_of_diagnoses_does_not_tell_of_one_that_is_recorded_later(tmp_path: Path) -> None:
+    coded = resource("Condition", "c1", code=code("1"), recordedDate="2150-03-01T09:00:00Z", **IN_STAY)
+    store, _ = made(tmp_path, [patient(), STAY, coded])
+    assert seen(store, "encounter_diagnoses", "2150-03-01T08:59:59") == []
+    (listed,) = seen(store, "encounter_diagnoses", "2150-03-01T09:00:00")
+    assert (listed["diagnosis"], listed["condition_id"]) == ("Lymphoma", "c1")
+
+
 def test_a_stay_that_ends_in_death_has_not_ended_before_it(tmp_path: Path) -> None:
     coded = resource("Condition", "c1", code=code("1"), category=category("encounter-diagnosis"), **IN_STAY)
     store, _ = made(tmp_path, [patient(deceasedDateTime="2150-01-05T22:00:00Z"), STAY, coded])
