@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scoring.test_tables import scored
-from wardround.scoring import EpisodeScore, SetScore, classify, render_classes
+from wardround.scoring import EpisodeScore, SetScore, classify, render_classes, same_samples
 
 
 def answered(subject: int, truth: str, answer: str | None, *, agent: str = "rag", epoch: int = 0) -> EpisodeScore:
@@ -52,3 +52,14 @@ def test_repeated_epochs_are_answers_and_the_same_patients() -> None:
         one.metrics.macro_f1.low,
         one.metrics.macro_f1.high,
     )
+
+
+def test_rows_over_other_samples_are_told_apart_and_the_table_says_so() -> None:
+    whole = [answered(n, str(n % 2), "0") for n in range(8)]
+    part = [answered(n, str(n % 2), "0", agent="direct") for n in range(6)]
+    twice = [answered(n, str(n % 2), "0", agent="direct", epoch=epoch) for n in range(8) for epoch in (0, 1)]
+    assert same_samples(classify([*whole, *twice], resamples=5))
+    apart = classify([*whole, *part], resamples=5)
+    assert not same_samples(apart)
+    assert "not all over the same samples" in render_classes(apart)
+    assert "not all over the same samples" not in render_classes(classify([*whole, *twice], resamples=5))

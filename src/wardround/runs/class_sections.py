@@ -16,7 +16,7 @@ from wardround.predictors import FitRow
 from wardround.runs.few_shot_chart import few_shot
 from wardround.runs.predictions import CLASSES_VIEW, Curve, Value, auroc_of, curves, macro_f1_of
 from wardround.runs.summary import RunSummary
-from wardround.scoring import ClassificationRow, Interval
+from wardround.scoring import ClassificationRow, Interval, same_samples
 
 ABLATIONS: Mapping[str, str] = {
     "ehr-rag": "EHR-RAG",
@@ -210,12 +210,6 @@ def _notes(agents: Sequence[ClassificationRow], predictors: Sequence[Classificat
             f"No sample is {' or '.join(lacking)}: that F1 is 0 whatever is answered, and macro-F1 {most:.2f} at most."
         )
     return tuple(notes)
-
-
-def same_samples(rows: Iterable[ClassificationRow]) -> bool:
-    """Whether rows can be of the same samples: as many of every class, of as many patients."""
-    kinds = {(row.metrics.n, row.metrics.subjects, tuple(sorted(row.metrics.support.items()))) for row in rows}
-    return len(kinds) <= 1
 
 
 def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tuple[Line, ...]:

@@ -113,7 +113,7 @@ def _table_row(row: FitRow) -> ClassificationRow:
     whole = row.k == ALL_SHOTS
     return ClassificationRow(
         agent=row.predictor,
-        model="" if whole else f"{row.k} per class",
+        model="" if whole else f"{row.k} per class, first draw",
         task=row.task if row.view == CLASSES_VIEW else f"{row.task} ({row.view})",
         class_names=names,
         episodes=row.metrics.n,

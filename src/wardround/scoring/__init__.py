@@ -4,7 +4,7 @@ Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 """
 
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, patient_bootstrap
-from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes
+from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes, same_samples
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
 from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
@@ -52,6 +52,7 @@ __all__ = [
     "per_sample",
     "render_classes",
     "render_table",
+    "same_samples",
     "score_answer",
     "score_episode",
     "score_metrics",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from wardround.benchmarks import get_task
 from wardround.scoring.bootstrap import Interval
@@ -58,6 +59,11 @@ def classify(
     return tuple(_row(key, groups[key], seed, resamples) for key in keys)
 
 
+def same_samples(rows: Iterable[ClassificationRow]) -> bool:
+    """Whether rows can be of the same samples: of as many patients, as many of every class, if repeated in epochs."""
+    return len({_kind_of_samples(row) for row in rows}) <= 1
+
+
 def render_classes(rows: Sequence[ClassificationRow]) -> str:
     """Return the rows as an aligned plain-text table, a block per task with its own classes."""
     blocks = []
@@ -65,6 +71,12 @@ def render_classes(rows: Sequence[ClassificationRow]) -> str:
         members = [row for row in rows if row.task == task]
         blocks.append(_block(task, members))
     return "\n\n".join(blocks)
+
+
+def _kind_of_samples(row: ClassificationRow) -> tuple[int, ...]:
+    counts = [row.metrics.n, *(row.metrics.support[value] for value in row.class_names)]
+    times = gcd(*counts) or 1
+    return row.metrics.subjects, *(count // times for count in counts)
 
 
 def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resamples: int) -> ClassificationRow:
@@ -100,9 +112,9 @@ def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
         "  ".join(_put(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
         for line in lines
     ]
-    return "\n".join(
-        [task, *(line.rstrip() for line in (text[0], "  ".join("-" * width for width in widths), *text[1:]))]
-    )
+    below = [] if same_samples(rows) else ["(these rows are not all over the same samples: compare those with one n)"]
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([task, *(line.rstrip() for line in (text[0], rule, *text[1:])), *below])
 
 
 def _put(cell: str, width: int, column: int) -> str:
