@@ -157,6 +157,8 @@ def test_a_phrase_that_is_no_clear_answer_is_none(said: str, label: str | None) 
         ("The answer is not 1", None),
         ("So the answer is 1.", "1"),
         ("## Answer\n1", "1"),
+        ("Answer (0 or 1): 1", "1"),
+        ("Answer [0/1]: 0", "0"),
         ("$\\boxed{0}$", "0"),
         ('{"answer": 1}', "1"),
         ("Answer\uff1a1", "1"),
