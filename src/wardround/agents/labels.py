@@ -17,7 +17,9 @@ from wardround.core import Question, without_thinking
 
 _SIGN = r"[\s*_`\"']*(?:[:=]|\bis\b[\s*_`]*:?)[ \t*_`]*"
 _OPENING = r"^[\s>*_#`\"'{(\[$-]*(?:(?:my|the)\s+)?(?:final\s+|predicted\s+)?"
-_ANSWER = re.compile(rf"{_OPENING}answer(?:\s*[(\[][^)\]\n]{{0,40}}[)\]])?(?:{_SIGN}|[*_\s`]*$)", re.IGNORECASE | re.MULTILINE)
+_ANSWER = re.compile(
+    rf"{_OPENING}answer(?:\s*[(\[][^)\]\n]{{0,40}}[)\]])?(?:{_SIGN}|[*_\s`]*$)", re.IGNORECASE | re.MULTILINE
+)
 _PREDICTION = re.compile(rf"{_OPENING}(?:prediction|label){_SIGN}", re.IGNORECASE | re.MULTILINE)
 _IN_A_SENTENCE = re.compile(rf"(?<![\"'“‘`\w])(?:final\s+)?(?:answer|prediction){_SIGN}", re.IGNORECASE)
 _SUPPOSED = re.compile(r"\b(?:if|unless|whether|had|would|were|suppos\w+|assum\w+|not?)\b[^.\n]*\Z", re.IGNORECASE)
