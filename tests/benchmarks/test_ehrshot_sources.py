@@ -19,6 +19,7 @@ from wardround.benchmarks.ehrshot.concepts import PREFIX_SYSTEMS
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import CodePlace
 from wardround.benchmarks.ehrshot.record import read_spans
+from wardround.benchmarks.ehrshot.results import read_results
 from wardround.benchmarks.ehrshot.rules import NO_TIME
 from wardround.core import UserError, format_time, parse_time, to_microseconds
 from wardround.records import Store, ingest, list_sources, load_source_spec
@@ -174,6 +175,25 @@ def matcher(place: CodePlace, *tasks: str) -> CodeMatcher:
 def test_codes_of_meds_data_sets(code: str, concept: int, unit: str | None) -> None:
     found = matcher(load_places("meds").labs[0], "lab_anemia", "lab_hyperkalemia").meaning((code,))
     assert (found.concept, found.unit) == (concept, unit)
+
+
+def test_a_value_without_end_has_no_class() -> None:
+    """A MEDS value may be infinite; as a number it would be the most severe potassium or a normal haemoglobin."""
+    values = pa.array([float("inf"), float("-inf"), float("nan"), 6.5], pa.float32())
+    batch = pa.RecordBatch.from_pydict({"numeric_value": values, "unit": ["mEq/L"] * 4})
+    dropped: Counter[str] = Counter()
+    found = read_results(
+        load_concepts()["lab_hyperkalemia"],
+        load_places("meds").labs[0],
+        batch,
+        np.arange(4, dtype=np.int64),
+        np.arange(4, dtype=np.int64),
+        [None] * 4,
+        dropped,
+        Counter(),
+    )
+    assert (found.rows.tolist(), found.classes.tolist()) == ([3], [2])
+    assert dropped["result_without_number"] == 3
 
 
 @pytest.mark.parametrize(

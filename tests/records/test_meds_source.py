@@ -198,6 +198,16 @@ def test_splits_are_kept(tmp_path: Path) -> None:
     assert store_of(folder)[0].splits() == {1: "train", 2: "held_out"}
 
 
+def test_a_subject_in_two_splits_is_in_none(tmp_path: Path) -> None:
+    """Whichever won, what is learnt from the one would be asked in the other."""
+    folder = write(tmp_path, {"0": [row(1, NOON, "A"), row(2, NOON, "A")]})
+    (folder / "metadata").mkdir()
+    table = pa.table({"subject_id": [1, 2, 1, 2], "split": ["train", "tuning", "held_out", "tuning"]})
+    pq.write_table(table, folder / "metadata" / "subject_splits.parquet")
+    with pytest.raises(UserError, match="subject 1 is in the splits held_out and train"):
+        store_of(folder)[0].splits()
+
+
 def test_a_data_set_without_splits_has_none(tmp_path: Path) -> None:
     store, report = store_of(write(tmp_path, {"0": [row(1, NOON, "A")]}))
     assert store.splits() == {}

@@ -127,12 +127,24 @@ class Store:
         return self._dictionaries[name]
 
     def splits(self) -> Mapping[int, str]:
-        """Return the split of each subject as the source has it (MEDS: train, tuning, held_out), if any."""
+        """Return the split of each subject as the source has it (MEDS: train, tuning, held_out), if any.
+
+        UserError: a subject is in two.
+        """
         name = self.spec.splits
         if name is None or name not in self._dictionaries:
             return {}
         table = self._dictionaries[name]
-        return dict(zip(table.column("subject_id").to_pylist(), table.column("split").to_pylist(), strict=True))
+        found: dict[int, str] = {}
+        for subject, split in zip(
+            table.column("subject_id").to_pylist(), table.column("split").to_pylist(), strict=True
+        ):
+            if found.setdefault(subject, split) != split:
+                both = " and ".join(sorted((str(split), str(found[subject]))))
+                raise UserError(
+                    f"{self.path}: subject {subject} is in the splits {both}; correct {name} and ingest again"
+                )
+        return found
 
     def _layout(self, table: str) -> TableLayout:
         if table not in self._layouts:

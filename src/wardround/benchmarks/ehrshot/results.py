@@ -86,7 +86,8 @@ def _numbers(batch: pa.RecordBatch, place: CodePlace) -> npt.NDArray[np.float64]
     if place.value is None or place.value not in batch.schema.names:
         return np.full(batch.num_rows, np.nan)
     column = batch.column(place.value).cast(pa.float64())
-    return np.asarray(column.fill_null(np.nan).to_numpy(zero_copy_only=False), float)
+    values = np.asarray(column.fill_null(np.nan).to_numpy(zero_copy_only=False), float)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _cells(batch: pa.RecordBatch, name: str | None) -> list[str | None]:
