@@ -32,6 +32,9 @@ EXAMPLES = """
   wardround report run-64k --beside run-32k run-16k run-8k
 """
 
+_WIDEST_WHOLE, _WIDEST = 7, 4
+"""Tasks beside each other: the six of one paper and their mean, or of more (EHRSHOT has fifteen) so many at a time."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -124,13 +127,11 @@ def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
         tasks = list(dict.fromkeys(row.task for row in some))
         cells = {(row.contender, row.task): _difference(row) for row in some}
         print(f"\n{metric} less that of {baseline}, and p (Holm; of all tasks, one test, as it is)")
-        print_rows(
-            ("", *tasks),
-            [
-                (name, *(cells.get((name, task), "") for task in tasks))
-                for name in dict.fromkeys(r.contender for r in some)
-            ],
-        )
+        names = list(dict.fromkeys(row.contender for row in some))
+        wide = _WIDEST if len(tasks) > _WIDEST_WHOLE else len(tasks)
+        for start in range(0, len(tasks), wide):
+            part = tasks[start : start + wide]
+            print_rows(("", *part), [(name, *(cells.get((name, task), "") for task in part)) for name in names])
 
 
 def _difference(row: Comparison) -> str:
