@@ -44,6 +44,18 @@ def test_rule_rag_shows_the_events_of_the_commonest_codes_in_time_order() -> Non
     assert events(request) == ["gout 0", "gout 0"]
 
 
+def test_rule_rag_keeps_the_commonest_codes_where_room_is_short_not_the_latest_events() -> None:
+    early = [Row(name="gout 1", time=day(n), kind="diagnosis") for n in range(200)]
+    late = [Row(name=f"rash {n}", time=day(200 + n), kind="diagnosis") for n in range(150)]
+    limits = Limits(context_tokens=2_000, reply_tokens=300)
+    played = Played("rule-rag", early + late, limits=limits)
+    shown_events = events(played.requests[0])
+    assert set(shown_events) == {"gout 1"}
+    assert 3 <= len(shown_events) < 200
+    assert set(events(Played("direct", early + late, limits=limits).requests[0])) != {"gout 1"}
+    assert len(events(Played("rule-rag", early + late).requests[0])) == 350
+
+
 def test_uniform_rag_draws_by_the_episode_s_seed() -> None:
     drawn = [tuple(events(Played("uniform-rag", findings(repeated=5), seed=seed).requests[0])) for seed in (1, 1, 2, 3)]
     assert drawn[0] == drawn[1]

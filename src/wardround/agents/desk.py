@@ -7,6 +7,7 @@ noted: how, for which query, which passages.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -124,12 +125,18 @@ def _at_random(index: EvidenceIndex, own: RetrievalSettings, query: str, seed: i
     return tuple(drawn[place] for place in order)
 
 
+def _by_code(index: EvidenceIndex, own: RetrievalSettings, query: str, seed: int) -> tuple[Passage, ...]:
+    """Return the commonest events with a passage per code: where not all fit, the commonest codes do."""
+    columns, held = index.columns, defaultdict(list)
+    for row in index.frequent_events(own.recent_events).rows:
+        held[columns.codes[columns.concept[row]]].append(row)
+    return tuple(index.passage(rows, score=float(len(rows))) for rows in held.values())
+
+
 RECENT = Way(
     name="recent", find=lambda index, own, query, seed: (index.recent_events(own.recent_events),), by_query=False
 )
-FREQUENT = Way(
-    name="frequent", find=lambda index, own, query, seed: (index.frequent_events(own.recent_events),), by_query=False
-)
+FREQUENT = Way(name="frequent", find=_by_code, by_query=False)
 UNIFORM = Way(name="uniform", find=_at_random, by_query=False)
 NEAREST = Way(name="nearest", find=lambda index, own, query, seed: index.nearest(query, own.top_passages))
 """Chunks of all events, as many as vanilla RAG takes at once."""
