@@ -76,6 +76,14 @@ def test_what_can_be_learnt_is_learnt_by_both_predictors(store: Store, tmp_path:
     assert read_predictions(tmp_path) == rows
 
 
+def test_several_processes_fit_the_same_in_the_same_order(store: Store, tmp_path: Path) -> None:
+    settings = replace(QUICK, names=("count-lr", "count-gbm"), tasks=("guo_los",))
+    one = fit_predictors(store, questions(store), tmp_path / "one", settings)
+    two = fit_predictors(store, questions(store), tmp_path / "two", settings, processes=2)
+    assert len(one) > 2
+    assert without_time(one) == without_time(two)
+
+
 def test_nothing_of_the_test_split_reaches_a_fit(store: Store, tmp_path: Path) -> None:
     """With the answers of the test split turned round, every model and every probability is what it was."""
     honest = fit_predictors(store, questions(store), tmp_path / "a", QUICK)

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, required=True, help="folder of the store it was built from")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; may be that of a run")
     parser.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
-    parser.add_argument("--processes", type=int, default=1, help="processes that count the charts' events")
+    parser.add_argument("--processes", type=int, default=1, help="processes that count events and fit")
     add_predictor_options(parser)
 
 

@@ -10,8 +10,10 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +77,38 @@ def fit_predictors(
         manifest["features"] = counts.facts
     _write(folder / MANIFEST, manifest)
     bench = _Bench(counts=counts, vectors=vectors, settings=settings)
-    for number, (problem, key) in enumerate(plan):
-        note = f"{key.predictor} {key.task} {key.view} k={key.k}"
+    left = [(problem, key) for problem, key in plan if key not in done]
+    before = len(plan) - len(left)
+    report(Progress(label="fitting predictors", done=before, total=len(plan), unit="fits"))
+    for number, row in enumerate(_fitted(bench, left, processes), start=before + 1):
+        append_row(folder, row)
+        note = f"{row.predictor} {row.task} {row.view} k={row.k}"
         report(Progress(label="fitting predictors", done=number, total=len(plan), unit="fits", note=note))
-        if key not in done:
-            append_row(folder, bench.fit(problem, key))
-    report(Progress(label="fitting predictors", done=len(plan), total=len(plan), unit="fits"))
     return read_predictions(folder)
+
+
+def _fitted(bench: _Bench, plan: Sequence[tuple[Problem, FitKey]], processes: int) -> Iterator[FitRow]:
+    """Yield the fits in the order of the plan, however many processes make them."""
+    if processes == 1 or len(plan) < 2:
+        yield from (bench.fit(problem, key) for problem, key in plan)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_set_up, initargs=(bench,)) as pool:
+        try:
+            yield from pool.map(_fit_there, plan)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_THERE: list[_Bench] = []
+"""What the fits of a worker process share."""
+
+
+def _set_up(bench: _Bench) -> None:
+    _THERE.append(bench)
+
+
+def _fit_there(task: tuple[Problem, FitKey]) -> FitRow:
+    return _THERE[0].fit(*task)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
