@@ -492,3 +492,29 @@ def test_every_table_says_what_it_is() -> None:
         assert set(table.default_columns) <= set(table.public_columns)
         assert table.published.time is not None or table.name == "patients"
     assert spec.flatten == "fhir"
+
+
+@pytest.mark.parametrize(
+    ("taken", "issued", "known"),
+    [
+        ("2150-06-01T18:00:00+02:00", "2150-06-01T16:30:00Z", "2150-06-01T18:30:00"),
+        ("2150-06-01T18:00:00+02:00", "2150-06-01T16:30:00.250+00:00", "2150-06-01T18:30:00.250"),
+        ("2150-06-01T18:00:00-05:00", "2150-06-01T23:30:00Z", "2150-06-01T18:30:00"),
+        ("2150-06-01T18:00:00+02:00", "2150-06-01T18:30:00+02:00", "2150-06-01T18:30:00"),
+        ("2150-06-01T18:00:00Z", "2150-06-01T18:30:00Z", "2150-06-01T18:30:00"),
+        ("2150-06-01", "2150-06-02T18:30:00Z", "2150-06-02T18:30:00"),
+        ("2150-06-01T18:00:00+02:00", "9999-12-31T23:59:59Z", None),
+    ],
+)
+def test_a_time_of_issue_in_utc_is_read_on_the_clock_of_the_specimen(
+    tmp_path: Path, taken: str, issued: str, known: str | None
+) -> None:
+    """``issued`` is an instant, which servers write in UTC; read as the clock on the wall it would be hours early."""
+    body = resource("Observation", "o1", **LAB, effectiveDateTime=taken, issued=issued)
+    assert _first(tmp_path, "labs", body) == (known and datetime.fromisoformat(known))
+
+
+def test_a_document_dated_in_utc_is_read_on_the_clock_of_its_period(tmp_path: Path) -> None:
+    period = {"start": "2150-06-01T08:00:00+02:00", "end": "2150-06-01T18:00:00+02:00"}
+    body = resource("DocumentReference", "d1", date="2150-06-01T17:00:00Z", context={"period": period})
+    assert _first(tmp_path, "documents", body) == datetime(2150, 6, 1, 19)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from wardround.records.fhir.context import Reading, Row, Rows, coded
 from wardround.records.fhir.files import Json
 from wardround.records.fhir.values import (
     codes_of,
     concept,
+    instant,
     joined,
     label,
     labels,
@@ -44,7 +46,7 @@ def observation(reading: Reading) -> Rows:
         or moment(body, "effectiveInstant")
         or moment(period, "end")
         or moment(period, "start"),
-        "issued_time": moment(body, "issued"),
+        "issued_time": _issued(body),
         "known_from": "at once" if categories & _AT_THE_BEDSIDE else "result",
         "category": labels(body, "category"),
         "status": text(body, "status"),
@@ -62,6 +64,11 @@ def observation(reading: Reading) -> Rows:
     for item in members:
         link = {"observation_id": reading.key, "member_id": reading.id_of(item)}
         yield "observation_members", about | link | {"member": text(item, "display")}
+
+
+def _issued(body: Json) -> datetime | None:
+    period = part(body, "effectivePeriod")
+    return instant(body, "issued", body.get("effectiveDateTime"), period.get("end"), period.get("start"))
 
 
 def _table(body: Json, categories: set[str]) -> str:
@@ -143,7 +150,7 @@ def report(reading: Reading) -> Rows:
         | {
             "report_id": reading.key,
             "effective_time": moment(body, "effectiveDateTime") or moment(period, "end") or moment(period, "start"),
-            "issued_time": moment(body, "issued"),
+            "issued_time": _issued(body),
             "known_from": "culture" if culture else "result",
             "category": labels(body, "category"),
             "status": text(body, "status"),
@@ -161,6 +168,7 @@ def document(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     if about is None:
         return
+    period = part(part(body, "context"), "period")
     words, missing = plain_texts(part(item, "attachment") for item in parts(body, "content"))
     for why in missing:
         reading.flat.leave_out(f"text of DocumentReference: {why}")
@@ -170,8 +178,8 @@ def document(reading: Reading) -> Rows:
         | coded(concept(part(body, "type")), "document")
         | {
             "document_id": reading.key,
-            "date_time": moment(body, "date"),
-            "period_end": moment(part(part(body, "context"), "period"), "end"),
+            "date_time": instant(body, "date", period.get("end"), period.get("start")),
+            "period_end": moment(period, "end"),
             "category": labels(body, "category"),
             "author": joined(text(item, "display") for item in parts(body, "author")),
             "description": text(body, "description"),
