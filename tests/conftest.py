@@ -6,11 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+settings.register_profile("untimed", deadline=None)  # a machine under load is no defect
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
