@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.ehrshot_hospital import LABELS, write_meds
+from records.fhir_resources import encounter, made, patient
 from records.omop_tables import PERSON, VISIT, write_omop
 from wardround.benchmarks import Benchmark, build_ehrshot
 from wardround.benchmarks.ehrshot import known_sources, load_concepts, load_places
@@ -194,6 +195,40 @@ def test_a_value_without_end_has_no_class() -> None:
     )
     assert (found.rows.tolist(), found.classes.tolist()) == ([3], [2])
     assert dropped["result_without_number"] == 3
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "number", "unit", "severity"),
+    [
+        ("lab_hypoglycemia", "<3 mmol/L", 3.0, "mmol/L", 3),
+        ("lab_hypoglycemia", "<=3 mmol/L", 3.0, "mmol/L", 2),
+        ("lab_hypoglycemia", None, 3.0, "mmol/L", 2),
+        ("lab_hyperkalemia", ">7 mmol/L", 7.0, "mmol/L", 3),
+        ("lab_hyperkalemia", "7", 7.0, "mmol/L", 2),
+        ("lab_hyponatremia", "> 135", 135.0, "mEq/L", 0),
+        ("lab_anemia", "<7.0 g/dL", 7.0, "g/dL", 3),
+    ],
+)
+def test_a_number_that_is_a_bound_is_not_the_value(
+    task: str, text: str | None, number: float, unit: str, severity: int
+) -> None:
+    """FHIR's comparator: the number is 3, the value is less."""
+    batch = pa.RecordBatch.from_pydict({"value": [number], "value_text": pa.array([text], pa.string()), "unit": [unit]})
+    zero = np.zeros(1, np.int64)
+    place = load_places("fhir").labs[0]
+    found = read_results(load_concepts()[task], place, batch, zero, zero, [None], Counter(), Counter())
+    assert found.classes.tolist() == [severity]
+
+
+def test_an_encounter_that_became_inpatient_is_a_stay(tmp_path: Path) -> None:
+    history = [
+        {"class": {"code": "EMER"}, "period": {"start": "2150-01-01T08:00:00Z", "end": "2150-01-01T12:00:00Z"}},
+        {"class": {"code": "IMP"}, "period": {"start": "2150-01-01T12:00:00Z"}},
+    ]
+    changed = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-09T08:00:00Z", classHistory=history)
+    store, _ = made(tmp_path, [patient(), changed])
+    benchmark = build_ehrshot(store, tmp_path / "bench", tasks=["guo_los"], per_task=0)
+    assert [sample.target for sample in benchmark.all_samples] == [("1",)]
 
 
 @pytest.mark.parametrize(

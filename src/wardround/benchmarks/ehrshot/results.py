@@ -16,6 +16,9 @@ from wardround.benchmarks.ehrshot.rules import MINUTE, NO_TIME, Asked, Ints
 from wardround.benchmarks.label_events import texts
 
 _NORMAL_WORDS = frozenset({"normal", "adequate"})
+_BOUNDS = {"<": -0.001, ">": 0.001}
+"""What a number that is only a bound ("<3 mmol/L" with the number 3) lies beyond it, in the concept's unit: a value
+below 3 is not 3, whatever else it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,8 @@ def read_results(
     }
     kept = timed & ~reasons["result_without_number"] & ~reasons["unknown_unit"]
     dropped.update({reason: int(np.count_nonzero(flags)) for reason, flags in reasons.items()})
-    converted = np.where(normal, 0.0, values * factors)[kept]
+    beyond = np.array([_BOUNDS.get(word[:1], 0.0) if word[1:2] != "=" else 0.0 for word in words])
+    converted = np.where(normal, 0.0, values * factors + beyond)[kept]
     classes = np.where(normal[kept], 0, concept.classes(converted)).astype(np.int8)
     return Results(table=place.table, times=times[rows][kept], classes=classes, rows=rows[kept])
 
