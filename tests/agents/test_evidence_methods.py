@@ -11,7 +11,9 @@ from questions import ANEMIA, OPEN
 
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
+from wardround.agents.evidence import Evidence
 from wardround.agents.opposing import sides
+from wardround.agents.reasoned_search import read_step
 from wardround.agents.tokens import count_message, count_schemas
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import call, say
@@ -135,6 +137,8 @@ LONG = "burn " + " ".join(f"word{n}" for n in range(20))
         (say('"Fever."'), ["fever 0"], {"stop": "repeated", "query": "Fever"}),
         (say(LONG), ["fever 0", "burn 0"], {"cut_from_words": 21, "query": " ".join(LONG.split()[:15])}),
         (say("- Query: burn\nbecause it matters"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("**Refined query**: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("The evidence is ENOUGH."), ["fever 0"], {"stop": "enough"}),
         (say("Here is the next search:\nburn"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("Burns are missing.\nRefined query: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("   "), ["fever 0"], {"stop": "failed: it was empty"}),
@@ -149,6 +153,8 @@ LONG = "burn " + " ".join(f"word{n}" for n in range(20))
         "repeated",
         "too long",
         "labelled",
+        "bold label",
+        "enough in a sentence",
         "announced",
         "reasoned",
         "empty",
@@ -234,6 +240,26 @@ def test_react_rag_reasons_writes_its_queries_and_keeps_its_thoughts() -> None:
     final = last(played.requests[3])
     assert "1. what were the skin findings?\n2. and the joints?\n3. that will do." in final
     assert played.notes("query", "query", "stop") == [("rash", None), ("gout", None), ("", "enough")]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "thought"),
+    [
+        ("Thought: why\nQuery: burn", "burn", "why"),
+        ("**Thought**: why\n**Query**: burn", "burn", "why"),
+        ("1. Thought: why\n2. Query: burn", "burn", "why"),
+        ("Query: burn\nThought: why", "burn", "why"),
+        ("Thought: why\n**Query**: ENOUGH", "", "why"),
+        ("Thought: why\nQuery: burn\nObservation: it is 1\nThought: so\nQuery: fall", "burn", "why"),
+        ("Query: burn\nObservation: it is 1", "burn", ""),
+    ],
+)
+def test_a_step_is_read_up_to_its_query_and_what_was_made_up_behind_it_is_not(
+    text: str, query: str, thought: str
+) -> None:
+    refined, said = read_step(text, Evidence())
+    assert (refined.query, said) == (query, thought)
+    assert (refined.stop == "enough") == (query == "")
 
 
 def test_react_rag_falls_back_to_the_task_s_query_where_it_wrote_none() -> None:

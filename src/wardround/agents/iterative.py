@@ -17,8 +17,10 @@ from wardround.agents.evidence import Evidence
 
 MOST_WORDS = 15
 ENOUGH = "ENOUGH"
-_LABEL = re.compile(r"^\W*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)\s*[:\-–]\s*", re.IGNORECASE)
-_ENOUGH = re.compile(r"^\W*enough\b", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^[\W\d]*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)[\s*_`]*[:\-–]\s*", re.IGNORECASE
+)
+_ENOUGH = re.compile(r"^\W*enough\b|(?-i:(?<!not )(?<!NOT )\bENOUGH\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +57,9 @@ async def _refine(desk: Desk, found: Evidence, *, path: str, beside: Evidence) -
 def read_query(text: str, asked: Sequence[str]) -> Refined:
     """Read a refined query, or ENOUGH, out of a reply."""
     lines = [line for line in text.splitlines() if line.strip(" \t*`'\"#-")]
-    if any(_ENOUGH.match(line) for line in lines):
+    if any(_ENOUGH.search(line) for line in lines):
         return Refined(stop="enough")
-    words = _LABEL.sub("", _query_line(lines)).strip(" \t*`'\"“”.").split()
+    words = _LABEL.sub("", _query_line(lines)).strip(" \t*_`'\"“”.").split()
     if not words:
         return Refined(stop="failed: it held no query")
     query = " ".join(words[:MOST_WORDS])

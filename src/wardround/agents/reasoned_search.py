@@ -18,8 +18,10 @@ from wardround.agents.reductions import cut_text
 
 _SHARE = 0.8
 _THOUGHTS_SHARE = 0.1
-_QUERY = re.compile(r"^\W*(?:(?:search\s+)?query|action|search)\s*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_THOUGHT = re.compile(r"^\W*thoughts?\s*[:\-–][\s*]*", re.IGNORECASE)
+_QUERY = re.compile(
+    r"^[\W\d]*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
+)
+_THOUGHT = re.compile(r"^[\W\d]*thoughts?[\s*_`]*[:\-–][\s*]*", re.IGNORECASE)
 
 
 class ReasonedSearch(Hooks):
@@ -64,13 +66,19 @@ class ReasonedSearch(Hooks):
 
 
 def read_step(text: str, found: Evidence) -> tuple[Refined, str]:
-    """Read one step: its query (or ENOUGH), and the thought before it."""
-    asked = _QUERY.findall(text)
-    lines = text.splitlines()
-    wants = [*asked[-1:], *([line for line in lines if line.strip(" *`.\"'").upper() == ENOUGH][:1])]
-    thought = " ".join(line.strip() for line in lines if line.strip() and not _QUERY.match(line))
+    """Read one step: its query (or ENOUGH), and the thought before it.
+
+    The first query counts: what follows it, where anything does, was made up in place of what the search finds.
+    """
+    asked = _QUERY.search(text)
+    before = text[: asked.start()] if asked else text
+    behind = [line for line in text.splitlines() if _THOUGHT.match(line)]
+    lines = before.splitlines() if before.strip() else behind[:1]
+    enough = [line for line in text.splitlines() if line.strip(" *`.\"'").upper() == ENOUGH]
+    wants = [asked[1]] if asked else enough
+    thought = " ".join(line.strip() for line in lines if line.strip())
     thought = _THOUGHT.sub("", thought.replace(ENOUGH, "")).strip()
-    refined = read_query(wants[-1], found.queries) if wants else Refined(stop="failed: it held no query")
+    refined = read_query(wants[0], found.queries) if wants else Refined(stop="failed: it held no query")
     return refined, thought
 
 
