@@ -22,6 +22,7 @@ from wardround.runs.folder import RunFolder, write_atomically
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import RESAMPLES, EpisodeScore, SummaryRow
+from wardround.scoring.bootstrap import FEWEST_SUBJECTS
 
 
 def write_report(
@@ -84,6 +85,7 @@ def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) 
         "auroc_panels": auroc_panels(predictions) if with_curve else (),
         "replicates": 1 + max((row.replicate for row in predictions), default=0),
         "resamples": RESAMPLES,
+        "fewest_subjects": FEWEST_SUBJECTS,
         "predictor_notes": predictor_notes(predictions, read_manifest(path)),
     }
 
