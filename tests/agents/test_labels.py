@@ -209,6 +209,8 @@ def test_a_reply_that_was_cut_off_is_read_up_to_its_last_whole_line(text: str, l
 def test_a_remark_below_several_labels_names_none_of_them() -> None:
     assert read_answer("Answer: edema\nNote: pneumonia was ruled out", FINDINGS) == ("1",)
     assert read_answer("Answer: edema, no pneumonia", FINDINGS) == ("1",)
+    assert read_answer("Answer: edema - without pneumonia", FINDINGS) == ("1",)
+    assert read_answer("Answer: edema (pneumonia is less likely)", FINDINGS) == ("1",)
     assert read_answer("Answer:\n- edema\n- pneumonia\nThat is all: no finding", FINDINGS) == ("1", "2")
 
 

@@ -107,6 +107,8 @@ def _by_name(phrase: str, question: Question) -> list[str] | None:
         about = set(re.findall(r"\w+", f"{question.title} {question.description}".casefold()))
         if not (_AFTER_NAME.match(behind) or set(re.findall(r"\w+", behind)) <= about):
             return []
+        if question.several and _DENIAL.search(behind):
+            return [value]
         others = [one for one, other in _names(question) if one != value and _names_it(behind, other)]
         return [value, *others]
     return None
