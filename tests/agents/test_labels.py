@@ -206,6 +206,12 @@ def test_a_reply_that_was_cut_off_is_read_up_to_its_last_whole_line(text: str, l
     assert read_answer(text, READMISSION, whole=False) == (None if label is None else (label,))
 
 
+def test_floods_are_read_at_their_end() -> None:
+    assert read_answer("x" + "\n" * 30_000 + "Answer: 1\nThat is all.", READMISSION) == ("1",)
+    assert read_answer("the answer is " * 5_000 + "0", READMISSION) == ("0",)
+    assert read_answer("Answer: 0\n" * 5_000 + "Answer: 1", READMISSION) == ("1",)
+
+
 def test_a_remark_below_several_labels_names_none_of_them() -> None:
     assert read_answer("Answer: edema\nNote: pneumonia was ruled out", FINDINGS) == ("1",)
     assert read_answer("Answer: edema, no pneumonia", FINDINGS) == ("1",)

@@ -18,7 +18,7 @@ _QUOTED_LIST = re.compile(
     r"\[\s*((?:'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*'|\"(?:[^\"\\\n]|\\.)*\")\s*"
     r"(?:,\s*(?:'(?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*'|\"(?:[^\"\\\n]|\\.)*\")\s*)*),?\s*\]"
 )
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+(.+?)\s*$", re.MULTILINE)
+_BULLET = re.compile(r"^[^\S\n]*(?:[-*•]|\d{1,3}[.)])\s+(.+?)\s*$", re.MULTILINE)
 _MARKER = re.compile(r"^\s*(?:the\s+)?(?:final\s+)?answers?\s*(?:is|are)?\s*:\s*", re.IGNORECASE)
 _KEYS = ("response", "answer", "answers", "final_answer", "labels", "predictions")
 _LONGEST_TEXT = 100_000

@@ -18,7 +18,7 @@ from wardround.agents.evidence import Evidence
 MOST_WORDS = 15
 ENOUGH = "ENOUGH"
 _LABEL = re.compile(
-    r"^[\W\d]*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)[\s*_`]*[:\-–]\s*", re.IGNORECASE
+    r"^(?:[^\w\n]|\d)*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)[\s*_`]*[:\-–]\s*", re.IGNORECASE
 )
 _ENOUGH = re.compile(r"^\W*enough\b|(?-i:(?<!not )(?<!NOT )\bENOUGH\b)", re.IGNORECASE)
 

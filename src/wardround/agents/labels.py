@@ -16,7 +16,7 @@ from wardround.agents.label_phrases import labels_in, plain
 from wardround.core import Question, without_thinking
 
 _SIGN = r"[\s*_`\"']*(?:[:=]|\bis\b[\s*_`]*:?)[ \t*_`]*"
-_OPENING = r"^[\s>*_#`\"'{(\[$-]*(?:(?:my|the)\s+)?(?:final\s+|predicted\s+)?"
+_OPENING = r"^[ \t>*_#`\"'{(\[$-]*(?:(?:my|the)\s+)?(?:final\s+|predicted\s+)?"
 _ANSWER = re.compile(
     rf"{_OPENING}answer(?:\s*[(\[][^)\]\n]{{0,40}}[)\]])?(?:{_SIGN}|[*_\s`]*$)", re.IGNORECASE | re.MULTILINE
 )
@@ -24,6 +24,7 @@ _PREDICTION = re.compile(rf"{_OPENING}(?:prediction|label){_SIGN}", re.IGNORECAS
 _IN_A_SENTENCE = re.compile(rf"(?<![\"'“‘`\w])(?:final\s+)?(?:answer|prediction){_SIGN}", re.IGNORECASE)
 _SUPPOSED = re.compile(r"\b(?:if|unless|whether|had|would|were|suppos\w+|assum\w+|not?)\b[^.\n]*\Z", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+\S")
+_MOST_LINES, _MOST_CHARACTERS, _MOST_SENTENCES = 200, 10_000, 10
 _EMPTY = " \t*_`'\"()[]{}.,;:$#<>"
 
 
@@ -34,19 +35,19 @@ def read_answer(text: str | None, question: Question | None, *, whole: bool = Tr
     """
     if question is None or not question.label_values:
         return parse_answer(text)
-    spoken = plain(without_thinking(text or "")).strip()
+    spoken = _end(plain(without_thinking(text or "")))
     if not whole:
         spoken = spoken[: spoken.rfind("\n") + 1]
     for marker in (_ANSWER, _PREDICTION):
-        said = [lines for found in marker.finditer(spoken) if (lines := _said(spoken[found.end() :], question))]
-        if said:
-            return settle(said[-1], question)
+        for found in reversed(list(marker.finditer(spoken))):
+            if said := _said(spoken[found.end() :], question):
+                return settle(said, question)
     if not whole:
         return None
     last = (spoken.splitlines() or [""])[-1]
-    told = [found for found in _IN_A_SENTENCE.finditer(last) if not _SUPPOSED.search(last[: found.start()])]
-    if told:
-        return settle(_said(last[told[-1].end() :], question), question)
+    for found in reversed(list(_IN_A_SENTENCE.finditer(last))[-_MOST_SENTENCES:]):
+        if not _SUPPOSED.search(last[: found.start()]):
+            return settle(_said(last[found.end() :], question), question)
     return settle(parse_answer(spoken) or (), question)
 
 
@@ -58,6 +59,12 @@ def settle(answer: Sequence[str], question: Question | None) -> tuple[str, ...] 
     if question.several:
         return tuple(sorted(read, key=question.label_values.index)) or None
     return (read[0],) if len(read) == 1 else None
+
+
+def _end(text: str) -> str:
+    """Return the lines at a text's end that say anything: an answer stands there, and reading must stay quick."""
+    lines = "\n".join([line for line in text.splitlines() if line.strip()][-_MOST_LINES:]).strip()
+    return lines if len(lines) <= _MOST_CHARACTERS else f"... {lines[-_MOST_CHARACTERS:]}"
 
 
 def _said(text: str, question: Question) -> list[str]:

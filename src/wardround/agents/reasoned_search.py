@@ -19,9 +19,9 @@ from wardround.agents.reductions import cut_text
 _SHARE = 0.8
 _THOUGHTS_SHARE = 0.1
 _QUERY = re.compile(
-    r"^[\W\d]*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
+    r"^(?:[^\w\n]|\d)*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
 )
-_THOUGHT = re.compile(r"^[\W\d]*thoughts?[\s*_`]*[:\-–][\s*]*", re.IGNORECASE)
+_THOUGHT = re.compile(r"^(?:[^\w\n]|\d)*thoughts?[\s*_`]*[:\-–][\s*]*", re.IGNORECASE)
 
 
 class ReasonedSearch(Hooks):
