@@ -139,8 +139,6 @@ def test_codes_are_kept_as_they_are_and_described_where_the_data_set_does(tmp_pa
         ("Blood Pressure", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("Blood Pressure Standing (1 min)", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("BMI (kg/m2)", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
-        ("PROCEDURE//ICD//9//3981", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
-        ("PROCEDURE//ICD//9//3981", NOON, NOON),
         ("PROCEDURE//START//225752", MIDNIGHT, MIDNIGHT),
         ("HCPCS//Hospital observation per hr", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("MEDS_DEATH", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
@@ -152,6 +150,24 @@ def test_codes_are_kept_as_they_are_and_described_where_the_data_set_does(tmp_pa
 def test_when_an_event_is_known(tmp_path: Path, code: str, time: datetime, known: datetime) -> None:
     store, _ = store_of(write(tmp_path, {"0": [row(1, time, code)]}), result_lag=timedelta(hours=6))
     assert known_since(store, 1, code) == known
+
+
+def test_a_coded_procedure_waits_for_the_person_s_next_discharge(tmp_path: Path) -> None:
+    day = timedelta(days=1)
+    rows = [
+        row(1, MIDNIGHT - 3 * day, "HOSPITAL_DISCHARGE//HOME"),
+        row(1, MIDNIGHT, "PROCEDURE//ICD//9//3981"),
+        row(1, NOON + 4 * day, "HOSPITAL_DISCHARGE//DIED"),
+        row(1, NOON + 9 * day, "HOSPITAL_DISCHARGE//HOME"),
+        row(2, MIDNIGHT, "PROCEDURE//ICD//10//0210"),
+        row(2, NOON + day, "HOSPITAL_DISCHARGE//HOME"),
+        row(3, MIDNIGHT, "PROCEDURE//ICD//10//0211"),
+    ]
+    store, report = store_of(write(tmp_path, {"0": rows}))
+    assert known_since(store, 1, "PROCEDURE//ICD//9//3981") == NOON + 4 * day
+    assert known_since(store, 2, "PROCEDURE//ICD//10//0210") == MIDNIGHT.replace(hour=23, minute=59, second=59)
+    assert [event.code for event in store.chart(3, NOON + 900 * day).events()] == []
+    assert report.never_visible == {"events": 1}
 
 
 def test_a_recorded_time_of_knowledge_wins_and_is_not_handed_out(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.records.rule_parser import parse_rule
@@ -21,6 +23,7 @@ class Rows:
     references: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
     delay: int | None = None
     texts: dict[str, list[str]] = field(default_factory=dict)
+    owners: list[int] = field(default_factory=list)
 
     @property
     def num_rows(self) -> int:
@@ -40,6 +43,9 @@ class Rows:
 
     def holds(self, column: str, values: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         return np.array([text in values for text in self.texts[column]])
+
+    def subjects(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(self.owners, dtype=np.int64)
 
     def lag(self, setting: str) -> int:
         return {"coding_lag": 100}[setting]
@@ -132,3 +138,30 @@ def test_a_rule_prints_as_it_was_written() -> None:
 def test_bad_rules_say_what_is_wrong(text: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         parse_rule(text)
+
+
+def test_following_is_the_subject_s_next_marked_row() -> None:
+    rows = Rows(
+        columns={"t": [1, 5, 5, 9, None, 2, 7, 20]},
+        texts={"code": ["p", "out", "p", "p", "p", "p", "p", "out"]},
+        owners=[1, 1, 1, 1, 1, 2, 2, 3],
+    )
+    assert value("following(t, code, 'out')", rows) == [5, 5, 5, None, None, None, None, 20]
+    assert value("following(shift(t, 0), code, 'out', 'p')", rows) == [1, 5, 5, 9, None, 2, 7, 20]
+    assert value("following(t, code, 'no such')", rows) == [None] * 8
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.none() | st.integers(0, 9), st.booleans()), min_size=1, max_size=30))
+def test_following_agrees_with_a_search_row_by_row(drawn: list[tuple[int, int | None, bool]]) -> None:
+    rows = Rows(
+        columns={"t": [time for _, time, _ in drawn]},
+        texts={"code": ["out" if out else "p" for _, _, out in drawn]},
+        owners=[owner for owner, _, _ in drawn],
+    )
+    expected = [
+        None
+        if time is None
+        else min((t for o, t, out in drawn if out and o == owner and t is not None and t >= time), default=None)
+        for owner, time, _ in drawn
+    ]
+    assert value("following(t, code, 'out')", rows) == expected

@@ -19,6 +19,7 @@ from wardround.records.rules import (
     NO_TIME,
     Choice,
     Column,
+    Following,
     Known,
     LateCell,
     MedianDelay,
@@ -84,6 +85,8 @@ class ShardClocks:
 
 def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     needed = {table.key[0], *rule_columns(table.available_at)}
+    if table.subject is not None and any(isinstance(part, Following) for part in walk(table.available_at)):
+        needed.add(table.subject)
     for other in spec.tables.values():
         for _, rule in other.rules():
             for part in walk(rule):
@@ -103,6 +106,8 @@ def rule_columns(rule: Rule) -> set[str]:
                 names.add(name)
             case Known(key, _) | Reference(key, _, _) | LateCell(key, _, _) | Choice(key, _, _, _):
                 names.add(key)
+            case Following(_, column, _):
+                names.add(column)
             case MedianDelay(start, end):
                 names.update((start, end))
             case _:
@@ -170,6 +175,11 @@ class TableFrame:
         for start in starts:
             found = pc.or_(found, pc.fill_null(pc.starts_with(cells, start), False))
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
+    def subjects(self) -> npt.NDArray[np.int64]:
+        """Whose row each is."""
+        subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject or "_subject"), null=0)
+        return subjects
 
     def lag(self, setting: str) -> int:
         """A setting in microseconds."""

@@ -13,6 +13,7 @@ from wardround.records.rules import (
     Constant,
     Dated,
     EndOfDay,
+    Following,
     Known,
     Lag,
     LateCell,
@@ -134,6 +135,14 @@ def _median_delay(head: str, arguments: list[Rule], text: str) -> Rule:
     return MedianDelay(start, end)
 
 
+def _following(head: str, arguments: list[Rule], text: str) -> Rule:
+    names = [part.name for part in arguments[1:] if isinstance(part, Column)]
+    quoted = [name[1:-1] for name in names[1:] if name.startswith("'")]
+    if len(arguments) < 3 or len(names) != len(arguments) - 1 or len(quoted) != len(names) - 1:
+        raise UserError(f"time rule {text!r}: following takes a rule, a column and quoted values")
+    return Following(arguments[0], names[0], tuple(quoted))
+
+
 _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "max": _combined,
     "min": _combined,
@@ -147,4 +156,5 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "end_of_day": _end_of_day,
     "dated": _dated,
     "median_delay": _median_delay,
+    "following": _following,
 }

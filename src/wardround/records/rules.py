@@ -16,6 +16,8 @@
     dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight (some sources write so a day without
                             a time); DAY where r is null, and not before the start of DAY
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
+    following(r, COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values,
+                            not before this row's own; null if there is none
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
 columns and the other tables come from is the frame's business (`clocks.py`).
@@ -178,8 +180,33 @@ class MedianDelay:
         return f"median_delay({self.start}, {self.end})"
 
 
+@dataclass(frozen=True, slots=True)
+class Following:
+    """``part`` of the subject's next row, in the order of ``part``, whose ``column`` holds one of ``values``."""
+
+    part: Rule
+    column: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        values = ", ".join(f"'{value}'" for value in self.values)
+        return f"following({self.part}, {self.column}, {values})"
+
+
 Rule = (
-    Column | Constant | Combined | Known | Reference | LateCell | Choice | Lag | Shift | EndOfDay | Dated | MedianDelay
+    Column
+    | Constant
+    | Combined
+    | Known
+    | Reference
+    | LateCell
+    | Choice
+    | Lag
+    | Shift
+    | EndOfDay
+    | Dated
+    | MedianDelay
+    | Following
 )
 
 ALWAYS = Constant("always")
@@ -195,7 +222,7 @@ def walk(rule: Rule) -> Iterator[Rule]:
     elif isinstance(rule, Choice):
         yield from walk(rule.chosen)
         yield from walk(rule.other)
-    elif isinstance(rule, Lag | Shift | EndOfDay):
+    elif isinstance(rule, Lag | Shift | EndOfDay | Following):
         yield from walk(rule.part)
     elif isinstance(rule, Dated):
         yield from walk(rule.part)
@@ -228,6 +255,10 @@ class Frame(Protocol):
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell, ``A*`` begins with A."""
+        ...
+
+    def subjects(self) -> npt.NDArray[np.int64]:
+        """Whose row each is."""
         ...
 
     def lag(self, setting: str) -> int:
@@ -269,6 +300,8 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
         case MedianDelay(start, end):
             delay = frame.median_delay(start, end)
             return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)
+        case Following(part, column, values):
+            return _following(evaluate(part, frame), frame.holds(column, values), frame.subjects())
 
 
 def _first(parts: list[Times]) -> Times:
@@ -301,6 +334,22 @@ def _dated(times: Times, days: Times) -> Times:
     whole = np.where(times % _DAY == 0, _last_second(times), times)
     bounded = np.where(days == NO_TIME, whole, np.maximum(whole, days // _DAY * _DAY))
     return np.where(times == NO_TIME, days, bounded)
+
+
+def _following(times: Times, marked: npt.NDArray[np.bool_], subjects: npt.NDArray[np.int64]) -> Times:
+    """Per row the smallest time of a marked row of its subject that is not before its own."""
+    marks = np.flatnonzero(marked & (times != NO_TIME))
+    order = marks[np.lexsort((times[marks], subjects[marks]))]
+    # One number per (subject, time), so that one search finds the first mark at or after a row in its subject.
+    pairs = np.empty(len(order) + len(times), dtype=[("subject", np.int64), ("time", np.int64)])
+    pairs["subject"] = np.concatenate([subjects[order], subjects])
+    pairs["time"] = np.concatenate([times[order], times])
+    ranks = np.unique(pairs, return_inverse=True)[1]
+    place = np.searchsorted(ranks[: len(order)], ranks[len(order) :])
+    found = (place < len(order)) & (times != NO_TIME)
+    nearest = order[np.where(found, place, 0)] if len(order) else np.zeros(len(times), np.int64)
+    found &= subjects[nearest] == subjects
+    return np.where(found, times[nearest], NO_TIME)
 
 
 def _add(times: Times, microseconds: int) -> Times:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 
 from wardround.core import UserError
-from wardround.records.rules import Choice, Column, Known, Lag, LateCell, MedianDelay, Reference, Rule, walk
+from wardround.records.rules import Choice, Column, Following, Known, Lag, LateCell, MedianDelay, Reference, Rule, walk
 from wardround.records.spec import LAG_SETTINGS, DictionarySpec, TableSpec
 
 
@@ -159,7 +159,7 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
             case MedianDelay(start, end):
                 _check_time(place, start, table)
                 _check_time(place, end, table)
-            case Choice(column, values, _, _):
+            case Choice(column, values, _, _) | Following(_, column, values):
                 _known_names(place, (column,), table.columns)
                 kind = table.columns[column]
                 if kind not in ("text", "int"):
