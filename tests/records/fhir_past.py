@@ -89,9 +89,9 @@ class _Past:
         return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType", "type"], end)
 
     def _is_listed(self, condition: Resource) -> bool:
-        """Whether a diagnosis of an encounter may be named: its condition is there, or is not in the export at all."""
+        """Whether a diagnosis of an encounter may be named: its condition is there."""
         key = str(condition.get("reference", "")).partition("/")[2]
-        return ("Condition", key) not in self.resources or self._is_there("Condition", condition["reference"])
+        return ("Condition", key) in self.resources and self._is_there("Condition", condition["reference"])
 
     def _condition(self, body: Resource) -> Resource | None:
         recorded, onset = moment(body, "recordedDate"), moment(body, "onsetDateTime")

@@ -64,9 +64,20 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     assert {name for name in early if early[name] is None and late[name] is not None} == told
     assert (early["class"], early["admit_source"]) == ("inpatient", "Home")
     assert (late["discharge_disposition"], late["length_hours"]) == ("Died", 96.0)
+
+
+@pytest.mark.parametrize("elements", [{}, {"recordedDate": "2150-01-02T09:00:00Z"}, None])
+def test_a_list_of_diagnoses_is_known_at_the_end_if_its_conditions_are(
+    tmp_path: Path, elements: Mapping[str, Any] | None
+) -> None:
+    """Of a condition that is not in the export, or has no date, nobody can say that it was named by then."""
+    coded = [] if elements is None else [resource("Condition", "c1", code=code("1"), **elements, **IN_STAY)]
+    store, _ = made(tmp_path, [patient(), STAY, *coded])
     assert seen(store, "encounter_diagnoses", "2150-01-05T09:59:59") == []
-    (listed,) = seen(store, "encounter_diagnoses", "2150-01-05T10:00:00")
-    assert (listed["diagnosis"], listed["rank"], listed["condition_id"]) == ("Lymphoma", 1, None)
+    listed = seen(store, "encounter_diagnoses", "2150-01-05T10:00:00")
+    expected = [("Lymphoma", 1, "c1")] if elements else []
+    assert [(row["diagnosis"], row["rank"], row["condition_id"]) for row in listed] == expected
+    assert len(rows(store, "encounter_diagnoses")) == 1
 
 
 def test_a_list_of_diagnoses_does_not_tell_of_one_that_is_recorded_later(tmp_path: Path) -> None:
