@@ -122,7 +122,7 @@ def encounter(reading: Reading) -> Rows:
             reading.flat.leave_out(f"location of an Encounter {item['status']}")
             continue
         yield "encounter_locations", about | {"encounter_id": reading.key} | _location(reading, item)
-    for rank, item in enumerate(parts(body, "diagnosis"), 1):
+    for item in parts(body, "diagnosis"):  # its place is no rank: a gap would tell of one that waits for its condition
         yield (
             "encounter_diagnoses",
             about
@@ -130,10 +130,15 @@ def encounter(reading: Reading) -> Rows:
                 "encounter_id": reading.key,
                 "condition_id": reading.id_of(part(item, "condition")),
                 "diagnosis": text(part(item, "condition"), "display"),
-                "rank": int(number(item, "rank") or rank),
+                "rank": _rank(item),
                 "use": label(item, "use"),
             },
         )
+
+
+def _rank(item: Json) -> int | None:
+    rank = number(item, "rank")
+    return None if rank is None else int(rank)
 
 
 def _classes(body: Json) -> Row:
