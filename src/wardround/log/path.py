@@ -43,4 +43,5 @@ class PromptPath:
         if messages[: len(previous)] == previous:
             return len(previous)
         limit = min(len(previous), len(messages))
-        return next((index for index in range(limit) if previous[index] != messages[index]), limit)
+        pairs = enumerate(zip(previous, messages, strict=False))  # the same object is equal, without looking into it
+        return next((index for index, (old, new) in pairs if old is not new and old != new), limit)
