@@ -67,20 +67,15 @@ def test_every_method_answers_without_an_error(
     assert seen["retrosum+ether"] == {"rerank", "summarise", "act"}
 
 
+def _common(benchmark: Path, store: Path) -> list[str]:
+    return f"--benchmark {benchmark} --store {store} --workers 1 --limit 1".split()
+
+
 def test_the_manifest_says_how_charts_were_searched(
     benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    common = [
-        "--benchmark",
-        str(benchmark_path),
-        "--store",
-        str(synthetic_store_path),
-        "--workers",
-        "1",
-        "--limit",
-        "1",
-    ]
+    common = _common(benchmark_path, synthetic_store_path)
     changed = ["--retrieval-alpha", "0.5", "--retrieval-rounds", "2", "--retrieval-final", "3"]
     agents = ["--agent", "ehr-rag", "react", "--evidence", "none", "ether", "--task", "guo_los"]
     assert main(["run", *common, *agents, *changed, "--out", str(out)]) == 0
@@ -138,16 +133,7 @@ def test_evidence_for_open_questions_is_found_by_their_own_query(
 def test_the_grid_plays_the_paper_that_its_benchmark_is_for(
     benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = [
-        "--benchmark",
-        str(benchmark_path),
-        "--store",
-        str(synthetic_store_path),
-        "--workers",
-        "1",
-        "--limit",
-        "1",
-    ]
+    common = _common(benchmark_path, synthetic_store_path)
     rows = {"--task": (2, "direct"), "--ablations": (4, "ehr-rag")}
     for option, (table, first) in rows.items():
         out = tmp_path / f"grid{table}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wardround.agents.episode import Asked, Episode
 from wardround.agents.history import Block, History
-from wardround.agents.reductions import cut_text
+from wardround.agents.reductions import cut_notice, cut_text
 from wardround.agents.transcript import Transcript
 from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
 
@@ -97,7 +97,7 @@ class Beside:
         text, problem = read_text(asked.reply.message, asked.reply.finish_reason)
         if problem is not None:
             return Written(problem=problem)
-        fitted = cut_text(text, self._episode.counter, limit_tokens, notice=_cut_notice)
+        fitted = cut_text(text, self._episode.counter, limit_tokens, notice=cut_notice)
         return Written(text=fitted, cut=fitted is not text or asked.reply.finish_reason == "length")
 
 
@@ -111,10 +111,6 @@ def read_text(message: Message, finish_reason: str) -> tuple[str, str | None]:
     if finish_reason == "content_filter":
         return "", "it was withheld by the endpoint's content filter"
     return (text, None) if text else ("", "it was empty")
-
-
-def _cut_notice(left: int, lines: int) -> str:
-    return f"[cut for room: {left:,} of {lines:,} lines are left]"
 
 
 def prompt_text(name: str, **values: object) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wardround.agents.beside import prompt_text
 from wardround.agents.desk import Desk
 from wardround.agents.evidence import Evidence
-from wardround.agents.reductions import cut_text
+from wardround.agents.reductions import cut_notice, cut_text
 from wardround.core import Question
 
 _ARGUMENT_SHARE = 0.12
@@ -56,7 +56,7 @@ async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
     written = await desk.ask(instruction, purpose=side.purpose, evidence=evidence)
-    shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=_cut_notice)
+    shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
     desk.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
     return shown
@@ -73,7 +73,3 @@ def decision_text(question: Question, case_for: str, case_against: str) -> str:
         negative=second.label,
         default=question.label_values[0],
     )
-
-
-def _cut_notice(left: int, lines: int) -> str:
-    return f"[cut for room: {left:,} of {lines:,} lines are left]"

@@ -14,7 +14,7 @@ from wardround.agents.desk import NEAREST_FEW, Desk
 from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence
 from wardround.agents.iterative import ENOUGH, MOST_WORDS, Refined, read_query
-from wardround.agents.reductions import cut_text
+from wardround.agents.reductions import cut_notice, cut_text
 
 _SHARE = 0.8
 _THOUGHTS_SHARE = 0.1
@@ -41,7 +41,7 @@ class ReasonedSearch(Hooks):
             found = found.joined(await desk.search(NEAREST_FEW, refined.query, round=number))
         text = prompt_text("searched", thoughts=thoughts) if thoughts else ""
         limit = int(desk.room() * _THOUGHTS_SHARE)
-        desk.pin(found, then=cut_text(text, episode.counter, limit, notice=_cut_notice))
+        desk.pin(found, then=cut_text(text, episode.counter, limit, notice=cut_notice))
 
     async def _next(self, desk: Desk, found: Evidence, thoughts: list[str], number: int) -> tuple[Refined, str]:
         instruction = prompt_text(
@@ -80,7 +80,3 @@ def read_step(text: str, found: Evidence) -> tuple[Refined, str]:
     thought = _THOUGHT.sub("", thought.replace(ENOUGH, "")).strip()
     refined = read_query(wants[0], found.queries) if wants else Refined(stop="failed: it held no query")
     return refined, thought
-
-
-def _cut_notice(left: int, lines: int) -> str:
-    return f"[cut for room: {left:,} of {lines:,} lines are left]"

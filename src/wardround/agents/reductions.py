@@ -77,6 +77,11 @@ def cut_text(
     return say(0, lines) if notice else f"{CUT}: repeat the call with a narrower range]"
 
 
+def cut_notice(left: int, lines: int) -> str:
+    """Say how much is left of a text that nobody can ask for again; a ``notice`` of ``cut_text``."""
+    return f"[cut for room: {left:,} of {lines:,} lines are left]"
+
+
 def _repeat_notice(left: int, lines: int) -> str:
     return f"{CUT}: {max(left, 1):,} of {lines:,} lines are left; repeat the call with a narrower range]"
 

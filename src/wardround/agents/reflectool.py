@@ -17,7 +17,7 @@ from typing import Any
 
 from wardround.agents.beside import prompt_text
 from wardround.agents.episode import Asked, Episode
-from wardround.agents.reductions import cut_text
+from wardround.agents.reductions import cut_notice, cut_text
 from wardround.agents.served import served_text
 from wardround.agents.tokens import count_message
 from wardround.core import Message, ProviderError, ToolCall, without_thinking
@@ -182,11 +182,7 @@ def _action_text(message: Message) -> str:
 def _fitted(episode: Episode, texts: Sequence[str]) -> list[str]:
     """Cut actions so that all of them fit their share."""
     share = int(episode.room() * _LISTING_SHARE) // len(texts)
-    return [cut_text(text, episode.counter, share, notice=_cut_notice) for text in texts]
-
-
-def _cut_notice(left: int, lines: int) -> str:
-    return f"[cut for room: {left:,} of {lines:,} lines are left]"
+    return [cut_text(text, episode.counter, share, notice=cut_notice) for text in texts]
 
 
 def _called(asked: Asked, distinct: Sequence[Asked]) -> int | None:

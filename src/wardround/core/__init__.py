@@ -13,6 +13,7 @@ from wardround.core.errors import (
     UserError,
     WardroundError,
 )
+from wardround.core.files import write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
@@ -69,4 +70,5 @@ __all__ = [
     "silent",
     "to_microseconds",
     "without_thinking",
+    "write_atomically",
 ]

@@ -7,7 +7,6 @@ the seed; nothing depends on the number of processes or threads.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from wardround import __version__
 from wardround.benchmarks import Benchmark, Sample
-from wardround.core import Progress, Reporter, UserError, content_hash, silent
+from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
 from wardround.predictors.extras import package_versions
 from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
 from wardround.predictors.heads import Boosting, Fit, Head, Logistic
@@ -340,9 +339,7 @@ def _settle(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _write(path: Path, manifest: Mapping[str, Any]) -> None:
-    scratch = path.with_name(path.name + ".tmp")
-    scratch.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    write_atomically(path, json.dumps(manifest, indent=2) + "\n")
 
 
 def _sample_facts(problem: Problem, samples: Sequence[Sample], shots: Shots) -> dict[str, Any]:

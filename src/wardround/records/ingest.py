@@ -12,7 +12,6 @@ import contextlib
 import errno
 import importlib.util
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
+from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent, write_atomically
 from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.bucket_table import bucket_table, medians_of
 from wardround.records.clocks import median_of_counts
@@ -258,9 +257,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
             )
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
-    unfinished = plan.store / f"{MANIFEST}.tmp"
-    unfinished.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    os.replace(unfinished, plan.store / MANIFEST)
+    write_atomically(plan.store / MANIFEST, json.dumps(manifest, indent=1))
 
 
 def _shown_files(plan: Plan, name: str) -> str | None:

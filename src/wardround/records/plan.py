@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.core import UserError, content_hash
+from wardround.core import UserError, content_hash, write_atomically
 from wardround.records.clocks import ClockSettings
 from wardround.records.layout import MANIFEST, STORE_VERSION, building_folder
 from wardround.records.settings import IngestSettings
@@ -57,9 +56,7 @@ class Plan:
         """Mark a part as done, in one step."""
         path = self.building / "done" / f"{part}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(json.dumps(body), encoding="utf-8")
-        os.replace(unfinished, path)
+        write_atomically(path, json.dumps(body))
 
     def noted(self, part: str) -> Any:
         """Return what was noted for a part; None if it is not done."""
@@ -115,9 +112,7 @@ def prepare(plan: Plan) -> bool:
     plan.building.mkdir(parents=True)
     for name in ("shards", "dictionaries", "quarantine", "spec"):
         (store / name).mkdir()
-    unfinished = note.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(plan.digest), encoding="utf-8")
-    os.replace(unfinished, note)
+    write_atomically(note, json.dumps(plan.digest))
     return False
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.core import UserError, content_hash
+from wardround.core import UserError, content_hash, write_atomically
 from wardround.log import LOG_SUFFIX
 from wardround.runs.settings import RunSettings
 
@@ -91,10 +91,3 @@ class RunFolder:
         """Return a log file name that no other worker uses."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
         return self.logs / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a half."""
-    scratch = path.with_name(path.name + ".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    os.replace(scratch, path)

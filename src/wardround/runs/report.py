@@ -13,12 +13,12 @@ from typing import Any
 import jinja2
 
 from wardround.benchmarks import Benchmark, get_task
-from wardround.core import Progress, Reporter, content_hash, silent
+from wardround.core import Progress, Reporter, content_hash, silent, write_atomically
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
-from wardround.runs.folder import RunFolder, write_atomically
+from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import RESAMPLES, EpisodeScore, SummaryRow

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
-from wardround.core import Progress, Reporter, silent
+from wardround.core import Progress, Reporter, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader
-from wardround.runs.folder import RunFolder, write_atomically
+from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.scoring import EpisodeScore, score_episode
 from wardround.tools import default_toolset

@@ -27,8 +27,6 @@ _CODED_AFTERWARDS = ("ICD9Proc", "ICD10PCS")
 def condition(reading: Reading) -> Rows:
     """One row; a condition that was found not to be so is none."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     if is_refuted(concept(part(body, "verificationStatus"))):
         reading.flat.leave_out("Condition refuted or entered in error")
         return
@@ -68,8 +66,6 @@ def _age(quantity: Json) -> str | None:
 def allergy(reading: Reading) -> Rows:
     """One row, its reactions in words."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     if is_refuted(concept(part(body, "verificationStatus"))):
         reading.flat.leave_out("AllergyIntolerance refuted or entered in error")
         return
@@ -97,8 +93,6 @@ def allergy(reading: Reading) -> Rows:
 def procedure(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     found, period = concept(part(body, "code")), part(body, "performedPeriod")
     at = moment(body, "performedDateTime")
     yield (
@@ -136,8 +130,6 @@ def reason(reading: Reading, body: Json) -> Row:
 def immunization(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     dose = next(iter(parts(body, "protocolApplied")), {})
     yield (
         "immunizations",
@@ -160,8 +152,6 @@ def immunization(reading: Reading) -> Rows:
 def specimen(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     collection = part(body, "collection")
     collected = moment(collection, "collectedDateTime") or moment(part(collection, "collectedPeriod"), "end")
     yield (
@@ -182,8 +172,6 @@ def specimen(reading: Reading) -> Rows:
 def imaging_study(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     series = parts(body, "series")
     modalities = [coding(item) for item in parts(body, "modality")] or [
         coding(part(item, "modality")) for item in series

@@ -101,13 +101,19 @@ class Reading:
         """Return the name of an organization."""
         return text(reference, "display") or self.names.organizations.get(self.id_of(reference) or "")
 
-    def about(self) -> Row | None:
-        """Return the cells that every row of a subject has; None if the resource is nobody's."""
+    def about(self) -> Row:
+        """Return the cells that every row of a subject has. NobodysResource: it is of no subject, which is counted."""
         subject = self.subject()
-        return None if subject is None else {"subject_id": subject, "encounter_id": self.encounter()}
+        if subject is None:
+            raise NobodysResource
+        return {"subject_id": subject, "encounter_id": self.encounter()}
 
 
 Maker = Callable[[Reading], Rows]
+
+
+class NobodysResource(Exception):
+    """A resource of no subject makes no rows."""
 
 
 def coded(found: Concept, name: str, *, done: bool = True) -> Row:

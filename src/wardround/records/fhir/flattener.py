@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wardround.records.fhir import clinical, medications, people, results
-from wardround.records.fhir.context import Maker, Reading
+from wardround.records.fhir.context import Maker, NobodysResource, Reading
 from wardround.records.fhir.files import Found, read_resources
 from wardround.records.fhir.references import NAMING_TYPES, Names
 from wardround.records.fhir.values import Malformed
@@ -77,6 +77,8 @@ def _take(found: Found, names: Names, flat: FlatTables) -> None:
         return
     try:
         rows = list(maker(Reading(found=found, names=names, flat=flat)))
+    except NobodysResource:
+        return
     except Malformed as error:
         raw = json.dumps(found.resource, ensure_ascii=False)
         flat.set_aside(file=found.file, line=found.line, reason=f"{kind}: {error}", raw=raw)

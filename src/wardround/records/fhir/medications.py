@@ -27,8 +27,6 @@ from wardround.records.fhir.values import (
 def request(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     supply = part(body, "dispenseRequest")
     validity, bounds = part(supply, "validityPeriod"), part(_repeat(dosage), "boundsPeriod")
@@ -58,8 +56,6 @@ def request(reading: Reading) -> Rows:
 def administration(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     start, end = _effective(body)
     dosage = part(body, "dosage")
     dose, rate = part(dosage, "dose"), part(dosage, "rateQuantity")
@@ -89,8 +85,6 @@ def administration(reading: Reading) -> Rows:
 def dispense(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     cells = _dosage(dosage)
     yield (
@@ -114,8 +108,6 @@ def dispense(reading: Reading) -> Rows:
 def statement(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     start, end = _effective(body)
     cells = _dosage(next(iter(parts(body, "dosage")), {}))
     yield (

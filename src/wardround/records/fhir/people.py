@@ -87,8 +87,6 @@ def _us_core(body: Json, name: str) -> str | None:
 def encounter(reading: Reading) -> Rows:
     """One row, one per location, and one per diagnosis; none for what was only planned."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     if body.get("status") in _NEVER_BEGAN:
         reading.flat.leave_out(f"Encounter {body['status']}")
         return

@@ -36,8 +36,6 @@ _DILUTION = "dilution-details"
 def observation(reading: Reading) -> Rows:
     """One row, one more for every component, and one for every member it names."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     categories = codes_of(body, "category")
     table = _table(body, categories)
     period = part(body, "effectivePeriod")
@@ -136,8 +134,6 @@ def _reference_range(body: Json) -> tuple[float | None, float | None, str | None
 def report(reading: Reading) -> Rows:
     """One row, and one for every observation it names."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     period = part(body, "effectivePeriod")
     words, missing = plain_texts(parts(body, "presentedForm"))
     for why in missing:
@@ -166,8 +162,6 @@ def report(reading: Reading) -> Rows:
 def document(reading: Reading) -> Rows:
     """One row with the text, where it is plain text."""
     body, about = reading.resource, reading.about()
-    if about is None:
-        return
     period = part(part(body, "context"), "period")
     words, missing = plain_texts(part(item, "attachment") for item in parts(body, "content"))
     for why in missing:
