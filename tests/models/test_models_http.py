@@ -193,7 +193,7 @@ def test_a_slow_reply_times_out_per_attempt_and_in_all() -> None:
     ("answer", "words"),
     [
         (error(400, "maximum context length is 4096 tokens"), "400 .*maximum context length is 4096 tokens$"),
-        (error(401, "bad key sk-secret"), r"401 .*bad key \*\*\*; give a key with --api-key"),
+        (error(401, "bad key sk-secret"), r"401 .*bad key \*\*\*; put a key into an environment variable"),
         (error(404, "no model"), "404 .*no model; check the model's name"),
         (Answer(status=403, body=b"<html>\n<b>no</b>\n</html>"), "403 .*<html> <b>no</b> </html>"),
         (Answer(status=422, body=b'{"detail": [{"loc": ["body"], "msg": "field required"}]}'), "422 .*field required"),

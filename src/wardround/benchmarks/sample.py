@@ -71,4 +71,8 @@ class Sample:
                 facts=dict(body.get("facts", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"not a sample: {error!r}") from error
+            raise RecordError(f"not a sample: {_wrong(error)}") from error
+
+
+def _wrong(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)

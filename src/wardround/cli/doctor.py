@@ -17,6 +17,7 @@ from wardround.cli.paths import home, user_codes_home
 from wardround.cli.table import print_rows
 from wardround.codes import how_to_add, user_codes
 from wardround.codes.user_codes import KINDS
+from wardround.core import how_to_install
 
 EXAMPLES = """
   wardround doctor
@@ -74,7 +75,7 @@ def _extras() -> list[Finding]:
     for extra, purpose in _EXTRAS.items():
         packages = [_package(name, missing="missing", how="") for name in _requirements(extra=extra)]
         absent = [package.what for package in packages if package.state != "ok"]
-        detail = f"{purpose}: pip install 'wardround[{extra}]'" if absent else purpose
+        detail = f"{purpose}: {how_to_install(extra)}" if absent else purpose
         found.append(Finding(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
     return found
 

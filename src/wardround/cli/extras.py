@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wardround.core import UserError
+from wardround.core import UserError, how_to_install
 
 
 @contextmanager
@@ -16,4 +16,4 @@ def needs_extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("wardround"):
             raise
-        raise UserError(f"this needs the extra [{name}]: pip install 'wardround[{name}]'") from error
+        raise UserError(f"this needs the extra [{name}]: {how_to_install(name)}") from error

@@ -15,7 +15,7 @@ from wardround.cli.predict import add_predictor_options, predictor_settings
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.report import print_summary, report_run
 from wardround.cli.run_options import add_run_options, open_run, play
-from wardround.core import UserError
+from wardround.core import UserError, how_to_install
 from wardround.predictors import fit_predictors, missing_packages
 from wardround.records import Store
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue
@@ -90,7 +90,7 @@ def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     if not names:
         return
     if missing_packages():
-        print(f"predictors left out: {', '.join(missing_packages())} missing; pip install 'wardround[predictors]'")
+        print(f"predictors left out: {', '.join(missing_packages())} missing; {how_to_install('predictors')}")
         return
     queue = WorkQueue(folder.queue)
     samples = tuple(sorted({EpisodeKey.parse(key).sample for key in queue.listed()}))  # those that agents are asked

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from wardround import __version__
 from wardround.cli.parser import Parser
-from wardround.core import UserError, WardroundError
+from wardround.core import LeakError, UserError, WardroundError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
@@ -57,8 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except UserError as error:
         return _fail(str(error))
+    except LeakError as error:
+        return _fail(f"stopped, because something from the future was about to be seen: {error}")
     except WardroundError as error:
-        return _fail(f"{type(error).__name__}: {error}")
+        return _fail(str(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: `wardround ... | head`
         return 141

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from wardround.core import UserError
 
 
 class Parser(argparse.ArgumentParser):
-    """An ``ArgumentParser`` whose errors are a UserError; parsers of actions are of the same class."""
+    """An ``ArgumentParser`` whose errors are a UserError; parsers of actions are of the same class.
+
+    An option is written in full: half an option would be taken for another one (``--api-key KEY`` for
+    ``--api-key-variable``), and a new option would change what a script means.
+    """
 
     def __init__(self, *, examples: str = "", **options: Any) -> None:
         if examples:
             options["epilog"] = "examples:\n" + examples.strip("\n")
-        super().__init__(formatter_class=_Formatter, **options)
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse, and name what nobody knows. A value is not repeated where it may be a key."""
+        given = sys.argv[1:] if args is None else list(args)
+        parsed, rest = self.parse_known_args(given, namespace)
+        if rest:
+            self._refuse(rest, given)
+        return parsed
+
+    def _refuse(self, rest: Sequence[str], given: Sequence[str]) -> NoReturn:
+        unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
+        if unknown:
+            self.error("; ".join(f"there is no option {name}{self._hint(name)}" for name in dict.fromkeys(unknown)))
+        secret = any(word.startswith("--") and "key" in word for word in given)
+        self.error(f"{len(rest)} more words than it takes" + ("" if secret else f": {' '.join(rest)}"))
+
+    def _hint(self, name: str) -> str:
+        if name in ("--api-key", "--key", "--token"):
+            return ": a key is read from the environment variable that --api-key-variable NAME names"
+        close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.7)
+        return f"; did you mean {close[0]}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is; nothing else."""
@@ -30,3 +58,12 @@ class _Formatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaults
         if isinstance(action.default, list):
             return f"{action.help} (default: {' '.join(map(str, action.default))})"
         return super()._get_help_string(action)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Every long option of a parser and of its actions."""
+    for action in parser._actions:
+        yield from (name for name in action.option_strings if name.startswith("--"))
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _options(inner)

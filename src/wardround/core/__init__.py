@@ -13,6 +13,7 @@ from wardround.core.errors import (
     UserError,
     WardroundError,
 )
+from wardround.core.extras import how_to_install
 from wardround.core.files import write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
@@ -62,6 +63,7 @@ __all__ = [
     "estimate_tokens",
     "format_time",
     "from_microseconds",
+    "how_to_install",
     "load_prompt",
     "must_be_complete",
     "parse_time",

@@ -18,7 +18,7 @@ from wardround.models.retry import RETRIED_STATUSES, Breaker, Fault, RetryPolicy
 from wardround.models.wire import error_text
 
 _HINTS = {
-    401: "; give a key with --api-key or its environment variable",
+    401: "; put a key into an environment variable and name it with --api-key-variable",
     403: "; this key may not use it",
     404: "; check the model's name and the base URL (most servers end in /v1)",
 }

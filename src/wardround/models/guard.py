@@ -56,7 +56,7 @@ def parse_endpoint(text: str) -> httpx2.URL:
     if url.scheme not in _PORTS or not url.host:
         raise UserError(f"{text!r} is no http(s) URL; give one such as http://127.0.0.1:8000/v1")
     if url.userinfo:
-        raise UserError(f"{url.host!r}: put no user name or password in the URL; use --api-key")
+        raise UserError(f"{url.host!r}: put no user name or password in the URL; use --api-key-variable")
     return url
 
 

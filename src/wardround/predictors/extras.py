@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 from typing import Any
 
-from wardround.core import UserError
+from wardround.core import UserError, how_to_install
 
 _PACKAGES = ("scikit-learn", "lightgbm", "scipy", "numpy")
 
@@ -20,7 +20,7 @@ def optional(module: str) -> Any:
         if (error.name or "").startswith("wardround"):
             raise
         raise UserError(
-            f"predictors need {error.name}, of the extra [predictors]: pip install 'wardround[predictors]'"
+            f"predictors need {error.name}, of the extra [predictors]: {how_to_install('predictors')}"
         ) from error
 
 

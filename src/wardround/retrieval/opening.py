@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from wardround.core import UserError
+from wardround.core import UserError, how_to_install
 from wardround.models.guard import DataUseGuard
 from wardround.retrieval.cache import CachedEncoder, VectorCache
 from wardround.retrieval.encoder import Encoder
@@ -31,7 +31,7 @@ _ENTRIES = (
     EncoderEntry(
         name="sentence-transformers/<name or folder>",
         description="Any model of the sentence-transformers library (bge-m3, BioLORD-2023, MedCPT, MiniLM).",
-        needs="pip install 'wardround[encoders]'",
+        needs=how_to_install("encoders"),
     ),
     EncoderEntry(
         name="embeddings/<name>",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wardround.core import UserError
+from wardround.core import UserError, how_to_install
 from wardround.retrieval.encoder import Vectors, unit_rows
 
 
@@ -48,9 +48,7 @@ def _load(model: str, device: str | None) -> Any:
     try:
         library = importlib.import_module("sentence_transformers")
     except ImportError as error:
-        raise UserError(
-            f"sentence-transformers/{model} needs the library: pip install 'wardround[encoders]'"
-        ) from error
+        raise UserError(f"sentence-transformers/{model} needs the library: {how_to_install('encoders')}") from error
     try:
         return library.SentenceTransformer(model, device=device)
     except (OSError, ValueError) as error:

@@ -27,6 +27,7 @@ from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.worker import drain, open_models
+from wardround.tools.suggestions import unknown
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
@@ -86,7 +87,11 @@ def execute(
 
 def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
     """List the episodes of a run; samples outermost, so that an unfinished run compares agents on the same samples."""
-    names = [get_task(name).name for name in settings.tasks] or [task.name for task in benchmark.tasks]
+    there = [task.name for task in benchmark.tasks]
+    for name in settings.tasks:
+        if name not in there:
+            raise UserError(unknown("task in this benchmark called", name, there))
+    names = list(settings.tasks) or there
     for name in names:
         samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
         for sample in _some(samples, settings):

@@ -191,7 +191,9 @@ def _api_key(settings: RunSettings) -> str | None:
         return None
     key = os.environ.get(settings.api_key_variable)
     if not key:
-        raise UserError(f"the environment variable {settings.api_key_variable!r} holds no key; set it and resume")
+        raise UserError(  # its name is not repeated: whoever misread the option has put the key itself there
+            "the environment variable that --api-key-variable names is not set; it takes a variable's name, not a key"
+        )
     return key
 
 

@@ -7,13 +7,23 @@ from collections.abc import Iterable
 from rapidfuzz import fuzz, process
 
 _LISTED = 40
+_LOOKED_AT = 10
+_SHORTEST_PART = 3
 
 
 def nearest(text: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
     """Return up to ``limit`` names that look like ``text``, best first; empty when nothing does."""
     choices = list(names)
-    found = process.extract(text.casefold(), choices, scorer=fuzz.WRatio, processor=str.casefold, limit=limit)
-    return [str(name) for name, similarity, _ in found if similarity >= 60]
+    wanted = text.casefold()
+    found = process.extract(wanted, choices, scorer=fuzz.WRatio, processor=str.casefold, limit=_LOOKED_AT)
+    return [str(name) for name, _, _ in found if _resembles(wanted, str(name).casefold())][:limit]
+
+
+def _resembles(text: str, name: str) -> bool:
+    """Whether a name is a likely slip of the text: most letters in order, or one within the other."""
+    if len(text) >= _SHORTEST_PART and (text in name or (len(name) >= _SHORTEST_PART and name in text)):
+        return True
+    return fuzz.ratio(text, name) >= 60 or (len(text) > 5 and fuzz.partial_ratio(text, name) >= 80)
 
 
 def unknown(kind: str, text: str, names: Iterable[str]) -> str:
