@@ -69,7 +69,7 @@ def test_a_replay_gives_the_same_replies_and_the_same_log(recorded: Path, tmp_pa
     replies = asyncio.run(main())
     with LogReader(recorded) as first, LogReader(again) as second:
         one, two = first.trajectory("e"), second.trajectory("e")
-        assert replies == [reply for _, reply in recorded_replies(first, "e")]
+        assert replies == [one.reply for one in recorded_replies(first, "e")]
     assert [replace(turn, ended="") for turn in one.turns] == [replace(turn, ended="") for turn in two.turns]
 
 
@@ -114,7 +114,7 @@ def test_an_interrupted_episode_goes_on_where_it_was(recorded: Path, kept: int) 
     """Whatever number of turns survived, the resumed episode equals the undisturbed one and asks only for the rest."""
     with LogReader(recorded) as reader:
         replies = recorded_replies(reader, "e")[:kept]
-        whole = [reply for _, reply in recorded_replies(reader, "e")]
+        whole = [one.reply for one in recorded_replies(reader, "e")]
     live = ScriptedModel(lambda request: SCRIPT[request.ordinal])
     notes: list[tuple[str, Mapping[str, Any]]] = []
     model = resumed(live, replies, note=lambda kind, detail: notes.append((kind, detail)))
@@ -155,7 +155,7 @@ def test_a_reply_to_a_different_episode_with_the_same_words_is_served_in_order(r
     with LogReader(recorded) as reader:
         replies = recorded_replies(reader, "e")
     request: Request = ask(tools=TOOLS, episode="renamed")
-    assert asyncio.run(resumed(ScriptedModel([]), replies).complete(request)) == replies[0][1]
+    assert asyncio.run(resumed(ScriptedModel([]), replies).complete(request)) == replies[0].reply
 
 
 def test_keys_that_name_their_model_find_the_recorded_one(tmp_path: Path) -> None:

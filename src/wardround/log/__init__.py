@@ -11,6 +11,7 @@ from wardround.log.export import (
     write_conversations,
     write_trajectories,
 )
+from wardround.log.kept import KeptReply
 from wardround.log.path import PromptPath
 from wardround.log.reader import LogReader
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
@@ -27,6 +28,7 @@ __all__ = [
     "EpisodeLog",
     "EpisodeRecorder",
     "GivenReply",
+    "KeptReply",
     "LogReader",
     "Note",
     "PromptPath",

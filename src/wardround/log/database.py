@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from wardround.core import UserError, must_be_complete
+from wardround.log.kept import TABLE as KEPT_TABLE
 
 SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
@@ -61,6 +62,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
+        connection.execute(KEPT_TABLE)
         connection.execute("COMMIT")
         _check_version(connection, path)
     except sqlite3.Error as error:

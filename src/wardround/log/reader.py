@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from wardround.core import Message, ToolCall, Usage, UserError
 from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
+from wardround.log.kept import KeptReply, has_kept, read_kept
 from wardround.log.path import ROOT
 from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note, ToolRecord, Trajectory, Turn
 
@@ -24,8 +25,10 @@ SELECT message.hash, message.parent, body.text
 FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
 """
 _EPISODES = """
-SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key) FROM episode
+SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key), {kept}
+FROM episode
 """
+_KEPT = "(SELECT count(*) FROM kept WHERE kept.episode = key)"
 _Tree = dict[bytes, tuple[bytes, Message]]
 
 
@@ -76,6 +79,16 @@ class LogReader:
         except sqlite3.Error as error:
             raise explained(error, file) from error
 
+    def kept(self, episode: str) -> tuple[KeptReply, ...]:
+        """Return the replies of an episode that were answered and have no turn yet, by ordinal."""
+        found = self._index(episode).get(episode)
+        if found is None:
+            return ()
+        try:
+            return read_kept(found[2], episode)
+        except sqlite3.Error as error:
+            raise explained(error, found[1]) from error
+
     def trajectories(self) -> Iterator[Trajectory]:
         """Read every episode, one at a time, by key."""
         for entry in self.episodes():
@@ -97,25 +110,23 @@ class LogReader:
 
     def _index(self, episode: str | None = None) -> dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]]:
         best: dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]] = {}
+        reached: dict[str, tuple[bool, str, int]] = {}
         for file, connection in self._connections:
-            query, values = (_EPISODES, ()) if episode is None else (_EPISODES + "WHERE key = ?", (episode,))
+            where, values = ("", ()) if episode is None else ("WHERE key = ?", (episode,))
             try:
+                query = _EPISODES.format(kept=_KEPT if has_kept(connection) else "0") + where
                 rows = connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
                 raise explained(error, file) from error
-            for row in rows:
+            for *row, kept in rows:
                 entry = _entry(row)
-                held = best.get(entry.key)
-                if held is None or _further(entry) > _further(held[0]):
-                    best[entry.key] = (entry, file, connection)
+                further = (entry.state == "finished", entry.ended or "", entry.turns + kept)
+                if entry.key not in best or further > reached[entry.key]:
+                    best[entry.key], reached[entry.key] = (entry, file, connection), further
         return best
 
 
-def _further(entry: EpisodeEntry) -> tuple[bool, str, int]:
-    return entry.state == "finished", entry.ended or "", entry.turns
-
-
-def _entry(row: tuple[Any, ...]) -> EpisodeEntry:
+def _entry(row: Sequence[Any]) -> EpisodeEntry:
     key, facts, outcome, state, started, ended, turns = row
     return EpisodeEntry(
         key=key,

@@ -1,12 +1,16 @@
 """Writing a log: an episode hands over its turns, the file takes them in groups.
 
-Rows wait in memory and go in one transaction when an episode finishes, when a group is full, or when the last commit
-is older than ``group_seconds``. A killed process loses at most the group that was waiting; the file stays whole. (A
-power cut may take the last commits too, never the file: SQLite's WAL with ``synchronous=NORMAL``.)
+Rows wait in memory and go in one transaction when an episode finishes, when a group is full, and ``group_seconds``
+after the first of them came: on an event loop a timer sees to that, without one the next turn does.
+
+What is promised: a killed process loses at most what came in the last ``group_seconds``, and the file stays whole. A
+power cut may take the last commits too, never the file (SQLite's WAL with ``synchronous=NORMAL``); a run that goes on
+plays again what is missing here, whatever its queue says.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -19,8 +23,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wardround.core import Message, ToolSchema, canonical_json, chain_hash
+from wardround.core import Message, ToolSchema, UserError, canonical_json, chain_hash
 from wardround.log.database import explained, open_for_writing
+from wardround.log.kept import row_of
 from wardround.log.path import ROOT, PromptPath
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord
 
@@ -33,9 +38,12 @@ _STATEMENTS = {
     "turn": f"INSERT OR REPLACE INTO turn VALUES ({', '.join('?' * 23)})",
     "tool": f"INSERT OR REPLACE INTO tool VALUES ({', '.join('?' * 14)})",
     "note": "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)",
+    "kept": "INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?)",
+    "settled": "DELETE FROM kept WHERE episode = ? AND ordinal = ?",
     "trim_turn": "DELETE FROM turn WHERE episode = ? AND ordinal > ?",
     "trim_tool": "DELETE FROM tool WHERE episode = ? AND turn > ?",
     "trim_note": "DELETE FROM note WHERE episode = ? AND n >= ?",
+    "trim_kept": "DELETE FROM kept WHERE episode = ?",
     "finish": "UPDATE episode SET outcome = ?, state = 'finished', ended = ? WHERE key = ?",
 }
 """In the order in which a group runs them."""
@@ -44,7 +52,7 @@ _STATEMENTS = {
 class EpisodeLog:
     """One worker's log file. Not for several threads; for several processes, one file each."""
 
-    def __init__(self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.5) -> None:
+    def __init__(self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.25) -> None:
         self.path = path
         self._connection = open_for_writing(path)
         self._group_turns = group_turns
@@ -53,6 +61,9 @@ class EpisodeLog:
         self._begun: set[str] = set()
         self._turns_waiting = 0
         self._last_commit = time.monotonic()
+        self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
+        self._replies: dict[tuple[str, int], tuple[AskedRequest, GivenReply]] = {}
+        """Replies without a turn that are not in the file yet."""
 
     def begin(self, episode: str, facts: Mapping[str, Any]) -> EpisodeRecorder:
         """Start an episode, or start it again: rows of an earlier try are replaced one by one, leftovers at the end."""
@@ -67,6 +78,8 @@ class EpisodeLog:
         """Commit what waits. Call it when the worker goes idle; otherwise groups commit by themselves."""
         self._turns_waiting = 0
         self._last_commit = time.monotonic()
+        self._stop_timer()
+        self._write_kept()
         if not any(self._waiting.values()):
             return
         try:
@@ -103,6 +116,41 @@ class EpisodeLog:
 
     def _add(self, name: str, row: tuple[Any, ...]) -> None:
         self._waiting[name].append(tuple(_plain(cell) if isinstance(cell, str) else cell for cell in row))
+        self._start_timer()
+
+    def _keep(self, episode: str, request: AskedRequest, reply: GivenReply) -> None:
+        self._replies[episode, request.ordinal] = (request, reply)
+        self._start_timer()
+
+    def _settle(self, episode: str, ordinal: int) -> None:
+        """Forget a reply that has its turn now."""
+        if self._replies.pop((episode, ordinal), None) is None:
+            self._add("settled", (episode, ordinal))
+
+    def _write_kept(self) -> None:
+        for (episode, _), (request, reply) in self._replies.items():
+            self._add("kept", row_of(episode, request, reply))
+        self._replies.clear()
+        self._stop_timer()
+
+    def _start_timer(self) -> None:
+        if self._timer is not None and not self._timer[0].is_closed():
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._timer = (loop, loop.call_later(self._group_seconds, self._on_time))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+        self._timer = None
+
+    def _on_time(self) -> None:
+        self._timer = None
+        with suppress(UserError):  # a full disk: the rows still wait, and the next turn or finish says so
+            self.flush()
 
     def _turn_added(self) -> None:
         self._turns_waiting += 1
@@ -121,10 +169,16 @@ class EpisodeRecorder:
         self._paths: dict[str, PromptPath] = {}
         self._written: set[bytes] = set()
         self._ordinals: set[int] = set()
+        self._kept: set[int] = set()
         self._notes = 0
         self._tools: tuple[Sequence[ToolSchema], bytes | None] = ((), None)
         self._settings: dict[Any, bytes] = {}
         self._tools_of: dict[str, bytes | None] = {}
+
+    def keep(self, request: AskedRequest, reply: GivenReply) -> None:
+        """Keep a reply that has just come, until its turn is recorded."""
+        self._kept.add(request.ordinal)
+        self._log._keep(self.episode, request, reply)
 
     def turn(
         self, request: AskedRequest, reply: GivenReply, results: Sequence[ToolRecord] = (), *, purpose: str = "act"
@@ -133,6 +187,9 @@ class EpisodeRecorder:
         if request.ordinal in self._ordinals:
             raise ValueError(f"turn {request.ordinal} of episode {self.episode!r} is recorded already")
         self._ordinals.add(request.ordinal)
+        if request.ordinal in self._kept:
+            self._kept.remove(request.ordinal)
+            self._log._settle(self.episode, request.ordinal)
         path = self._paths.setdefault(purpose, PromptPath())
         tools = self._tools_hash(request.tools)
         shared = path.follow(request.messages)
@@ -183,6 +240,10 @@ class EpisodeRecorder:
             self._log._add("trim_turn", (self.episode, last))
             self._log._add("trim_tool", (self.episode, last))
             self._log._add("trim_note", (self.episode, self._notes))
+        if self._again or self._kept:  # replies whose episode ended without them
+            for ordinal in self._kept:
+                self._log._replies.pop((self.episode, ordinal), None)
+            self._log._add("trim_kept", (self.episode,))
         self._log._add("finish", (_json(outcome), _now(), self.episode))
         self._log.flush()
 

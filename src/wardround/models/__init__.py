@@ -10,7 +10,7 @@ from wardround.models.offline import OfflineModel
 from wardround.models.opening import ModelEntry, list_models, open_model
 from wardround.models.pricing import parse_price
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
-from wardround.models.recording import recorded_replies, reply_of
+from wardround.models.recording import Recorded, recorded_replies, reply_of
 from wardround.models.relay import RelayModel
 from wardround.models.replay import RecordedModel, ReplayModel, resumed
 from wardround.models.retry import RetryPolicy
@@ -27,6 +27,7 @@ __all__ = [
     "ModelEntry",
     "ModelSettings",
     "OfflineModel",
+    "Recorded",
     "RecordedModel",
     "RelayModel",
     "ReplayModel",

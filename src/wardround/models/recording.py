@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast, get_args
 
-from wardround.log import LogReader, Turn
+from wardround.log import KeptReply, LogReader, Turn
 from wardround.models.protocol import FinishReason, Reply
 
 
-def recorded_replies(reader: LogReader, episode: str) -> list[tuple[str, Reply]]:
-    """Return an episode's replies in order, each with the digest of the request it answered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A reply that was recorded: which of its episode's calls it answered, and the digest of the request."""
 
-    An episode that was never begun has none.
-    """
+    ordinal: int
+    digest: str
+    reply: Reply
+
+
+def recorded_replies(reader: LogReader, episode: str) -> list[Recorded]:
+    """Return an episode's replies in order, those without a turn too. An episode that was never begun has none."""
     if not reader.has(episode):
         return []
-    return [(turn.request_digest, reply_of(turn)) for turn in reader.trajectory(episode).turns]
+    found: list[Turn | KeptReply] = [*reader.trajectory(episode).turns, *reader.kept(episode)]
+    found.sort(key=lambda one: one.ordinal)
+    return [Recorded(ordinal=one.ordinal, digest=one.request_digest, reply=reply_of(one)) for one in found]
 
 
-def reply_of(turn: Turn) -> Reply:
+def reply_of(turn: Turn | KeptReply) -> Reply:
     """The reply as its model gave it, with its own time, attempts and cost."""
     reason = turn.finish_reason if turn.finish_reason in get_args(FinishReason) else "other"
     return Reply(

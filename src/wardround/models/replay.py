@@ -9,51 +9,60 @@ from typing import Any
 from wardround.core import ProviderError, UserError
 from wardround.log import LogReader, PromptPath, Trajectory
 from wardround.models.protocol import Model, Reply, Request
-from wardround.models.recording import reply_of
+from wardround.models.recording import Recorded, reply_of
 
 Noter = Callable[[str, Mapping[str, Any]], None]
 """Takes a kind and a detail, as ``EpisodeRecorder.note`` does."""
+Keeper = Callable[[Request, Reply], None]
+"""Takes a live reply as soon as it has come, as ``EpisodeRecorder.keep`` does."""
 
 
 class RecordedModel:
-    """Serves one episode's recorded replies first, in order, then asks the live model.
+    """Serves one episode's recorded replies, each to the call it answered, and asks the live model for the others.
 
     A reply is served only where the request is the one it answered and its model is the one that is asked now. At the
-    first difference the rest is dropped, and noted; from then on everything is live.
+    first difference the rest is dropped, and noted; from then on everything is live. ``keep`` is handed live replies.
     """
 
-    def __init__(self, model: Model, replies: Sequence[tuple[str, Reply]], *, note: Noter | None = None) -> None:
+    def __init__(
+        self, model: Model, replies: Sequence[Recorded], *, note: Noter | None = None, keep: Keeper | None = None
+    ) -> None:
         self.name = model.name
         self.identity = model.identity
         self.served = 0
         self.dropped = 0
         self._model = model
-        self._waiting = list(reversed(replies))
+        self._waiting = {one.ordinal: one for one in replies}
         self._path = PromptPath()
         self._note = note
+        self._keep = keep
 
     async def check(self) -> None:
         """Check the live model."""
         await self._model.check()
 
     async def complete(self, request: Request) -> Reply:
-        """Serve the next recorded reply or ask the live model."""
+        """Serve the reply that was recorded for this call or ask the live model."""
         if self._waiting:
             self._path.follow(request.messages)
-            digest, reply = self._waiting[-1]
-            if self._answers(request, digest, reply):
-                self._waiting.pop()
+        recorded = self._waiting.get(request.ordinal)
+        if recorded is not None:
+            if self._answers(request, recorded):
+                del self._waiting[request.ordinal]
                 self.served += 1
-                return reply
+                return recorded.reply
             self._drop(request)
-        return await self._model.complete(request)
+        reply = await self._model.complete(request)
+        if self._keep is not None:
+            self._keep(request, reply)
+        return reply
 
     async def close(self) -> None:
         """The live model belongs to whoever opened it; nothing of our own to release."""
 
-    def _answers(self, request: Request, digest: str, reply: Reply) -> bool:
-        recorded = reply.identity or reply.model
-        return recorded == self.identity and request.digest(recorded, path=self._path.tip) == digest
+    def _answers(self, request: Request, recorded: Recorded) -> bool:
+        identity = recorded.reply.identity or recorded.reply.model
+        return identity == self.identity and request.digest(identity, path=self._path.tip) == recorded.digest
 
     def _drop(self, request: Request) -> None:
         self.dropped = len(self._waiting)
@@ -63,9 +72,11 @@ class RecordedModel:
             self._note("recorded_replies_dropped", detail)
 
 
-def resumed(model: Model, replies: Sequence[tuple[str, Reply]], *, note: Noter | None = None) -> Model:
-    """Return a model for one episode that serves ``replies`` first and then goes live; the model itself if none."""
-    return RecordedModel(model, replies, note=note) if replies else model
+def resumed(
+    model: Model, replies: Sequence[Recorded], *, note: Noter | None = None, keep: Keeper | None = None
+) -> Model:
+    """Return a model for one episode that serves ``replies`` and hands live ones to ``keep``; itself if neither."""
+    return RecordedModel(model, replies, note=note, keep=keep) if replies or keep else model
 
 
 class ReplayModel:

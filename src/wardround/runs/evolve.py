@@ -226,7 +226,7 @@ class _Reflecting:
                 ]
             else:
                 replies = recorded_replies(self.earlier, work.name)
-                model = resumed(self.models[work.key.model], replies, note=recorder.note)
+                model = resumed(self.models[work.key.model], replies, note=recorder.note, keep=recorder.keep)
                 asker = ModelAsker(model=model, recorder=recorder, episode=work.name)
                 extractions = await self._extract(asker, work.kind, material, provenance)
         except (ProviderError, UserError) as error:  # the latter: the context has no room for the reflection

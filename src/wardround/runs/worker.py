@@ -16,7 +16,7 @@ from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import Endpoint, Model, ModelSettings, Reply, open_model, recorded_replies, resumed
+from wardround.models import Endpoint, Model, ModelSettings, Recorded, open_model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
@@ -68,7 +68,7 @@ class Worker:
             return
         sample = self.samples[key.sample]
         recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
-        model = resumed(self.models[key.model], replies, note=recorder.note)
+        model = resumed(self.models[key.model], replies, note=recorder.note, keep=recorder.keep)
         agent = self.agents[key.agent]
         environment = open_environment(
             self.store,
@@ -94,7 +94,7 @@ class Worker:
             environment.close()
         recorder.finish(outcome.to_json())
 
-    def _earlier_replies(self, text: str) -> list[tuple[str, Reply]] | None:
+    def _earlier_replies(self, text: str) -> list[Recorded] | None:
         """Replies that killed workers recorded for this episode; None when one had finished it without an error."""
         entry = self.earlier.entry(text)
         if entry is None:
