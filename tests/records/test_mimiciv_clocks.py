@@ -84,6 +84,8 @@ TABLES: Mapping[str, list[Row]] = {
         _micro(3, 70, 2, test_name="Aerobic Bottle Gram Stain", charttime="2150-03-11 09:00:00")
         | {"storetime": "2150-03-12 10:00:00", "comments": "GRAM NEGATIVE ROD(S)."},
         _micro(4, 71, 1, test_name="MRSA SCREEN", storetime="2150-03-11 15:00:00", comments="No MRSA isolated."),
+        _micro(6, 73, 2, test_name="CYTOMEGALOVIRUS EARLY ANTIGEN TEST (SHELL VIAL METHOD)")
+        | {"charttime": "2150-03-13 16:00:00", "storetime": "2150-03-19 12:00:00", "comments": "Negative."},
         _micro(5, 72, 1, test_name="ACID FAST CULTURE", comments="NO MYCOBACTERIA ISOLATED."),
     ],
     "omr": [S | {"chartdate": "2150-03-09", "seq_num": 1, "result_name": "Weight (Lbs)", "result_value": "150"}],
@@ -334,6 +336,14 @@ def test_a_reflex_stain_is_not_there_before_its_result(rows: View) -> None:
     assert any("Stain" in row["test_name"] for row in rows("microbiologyevents", "2150-03-12 10:00:00"))
 
 
+def test_a_test_set_up_with_its_culture_is_there_from_the_start(rows: View) -> None:
+    """The early antigen test of cytomegalovirus is no reflex test: the demo's are all negative."""
+    _appears(rows, "microbiologyevents", "2150-03-13 16:00:00")
+    (running,) = (r for r in rows("microbiologyevents", "2150-03-19 11:59:59") if "EARLY ANTIGEN" in r["test_name"])
+    (known,) = (r for r in rows("microbiologyevents", "2150-03-19 12:00:00") if "EARLY ANTIGEN" in r["test_name"])
+    assert (running["comments"], known["comments"]) == (None, "Negative.")
+
+
 def test_a_date_only_specimen_waits_for_the_earlier_of_result_and_end_of_day(rows: View) -> None:
     def names(as_of: str) -> list[str]:
         return [row["test_name"] for row in rows("microbiologyevents", as_of)]
@@ -382,7 +392,22 @@ def test_pharmacy_orders_come_when_entered_and_end_when_the_end_is_known(rows: V
     _fills(rows, "pharmacy", "2150-03-12 11:00:00", first, **stopped)
     expired = {"stoptime": parse_time("2150-03-14 12:00:00"), "status": "Expired"}
     _fills(rows, "pharmacy", "2150-03-14 13:00:00", {"pharmacy_id": 51}, **expired)
-    _fills(rows, "pharmacy", DISCHARGE, {"pharmacy_id": 52}, status="H")
+
+
+def test_an_empty_status_does_not_say_that_the_order_goes_on(rows: View, tmp_path: Path) -> None:
+    """Whether an order will be stopped, and when, changes nothing before that is known: not at discharge either."""
+    assert {row["status"] for row in rows("pharmacy", "2160-01-01") if row["pharmacy_id"] == 52} == {None}
+    stops_later = [*TABLES["pharmacy"][:2], {**TABLES["pharmacy"][2], "stoptime": "2150-03-16 12:00:00"}]
+    stopped_later = [
+        {**row, "discontinued_by_poe_id": "1-9"} if row["poe_id"] == "1-2" else row for row in TABLES["poe"]
+    ]
+    stopped_later.append(_order(9, "2150-03-16 12:00:00", transaction_type="D/C", discontinue_of_poe_id="1-2"))
+    other = write_folder(tmp_path / "raw", {**TABLES, "pharmacy": stops_later, "poe": stopped_later})
+    ingest("mimiciv", other, tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    for as_of in (_before(DISCHARGE), DISCHARGE, "2150-03-16 11:59:59"):
+        for table in ("pharmacy", "poe", "poe_detail"):
+            assert store.chart(1, parse_time(as_of)).table(table).batch.to_pylist() == rows(table, as_of)
 
 
 def test_whether_an_order_was_renewed_does_not_show_before_discharge(rows: View) -> None:

@@ -130,6 +130,17 @@ def test_replaced_functions_answer_like_sqlites_own(gate: SqlGate) -> None:
     plain.close()
 
 
+@pytest.mark.parametrize("long", ["printf('%s%s', t, t)", "format('%0200000d', 1)"])
+def test_a_text_too_long_to_make_is_said_and_not_null(gate: SqlGate, long: str) -> None:
+    sql = f"SELECT length({long}) FROM (SELECT printf('%0150000d', 0) AS t)"
+    with pytest.raises(ToolFailure, match=r"printf\(\) would make a text of more than 200,000 characters"):
+        gate.query(sql)
+
+
+def test_a_formatted_null_is_no_refusal(gate: SqlGate) -> None:
+    assert gate.query("SELECT printf(NULL), printf(''), printf('%s', NULL)").rows == ((None, None, ""),)
+
+
 def test_only_the_tables_a_statement_names_are_built(gate: SqlGate) -> None:
     gate.query("SELECT count(*) FROM Diagnoses_ICD")
     assert gate._loader.built == {"diagnoses_icd"}

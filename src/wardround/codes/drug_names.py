@@ -18,6 +18,7 @@ _MARKS = re.compile(r"\*[^*]*\*|<-+|_+")
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _REMARK = re.compile(
     r"^click change.*|\s-\s.*|\sfor\s.*|-hp$|-heart failure$|\b(alcohol withdrawal|replacement|sliding scale)\b.*"
+    r"|\b(antibiotic lock|desens|desensitization|graded challenge)\b"
 )
 _CARRIER = re.compile(r"\d+\s*meq\s*/\s*\d+\s*ml\b.*$|\sin\s(ns|d5w|sodium chloride|dextrose)\b.*$")
 _DOSE = re.compile(
@@ -58,7 +59,13 @@ def _plain(name: str) -> str:
 def _substance(text: str) -> str:
     """One substance of a name: forms and routes off; salts off unless the name is that of a mineral."""
     kinds = _kinds()
-    words = [word for word in text.split() if word not in kinds["form"] and word not in kinds["route"]]
+    named = text.split()
+    words = [
+        word
+        for place, word in enumerate(named)
+        if (word not in kinds["form"] and word not in kinds["route"])
+        or (word == "blue" and place and named[place - 1] in kinds["dye"])
+    ]
     kept = words if words and words[0] in kinds["mineral"] else _without_salts(words)
     plain = _BIOSIMILAR.sub("", " ".join("chloride" if word == "chl" else word for word in kept))
     return _known(plain) or plain

@@ -130,7 +130,10 @@ def _format(clock: sqlite3.Connection, *arguments: Any) -> Any:
         width += sum(_magnitude(value) for value in arguments[1:])
     if width > LONGEST_VALUE:
         raise Refused(f"printf() was asked for a width of {width:,}; the limit is {LONGEST_VALUE:,}.")
-    return clock.execute(f"SELECT printf({','.join('?' * len(arguments))})", arguments).fetchone()[0]
+    made = clock.execute(f"SELECT printf({','.join('?' * len(arguments))})", arguments).fetchone()[0]
+    if made is None and form:  # SQLite's own way of saying so: an empty format apart, nothing else gives NULL
+        raise Refused(f"printf() would make a text of more than {LONGEST_VALUE:,} characters.")
+    return made
 
 
 def _magnitude(value: Any) -> int:
