@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_source import FILES, moment, small_store
+from small_source import FILES, moment, small_spec, small_store, write_files
 
 import wardround.records
 from wardround.core import RecordError, UserError
-from wardround.records import Store
+from wardround.records import Store, ingest
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +102,23 @@ def test_only_finished_stores_of_this_version_open(store: Store, tmp_path: Path)
         Store.open(tmp_path)
     shutil.copytree(store.path, tmp_path / "copy")
     manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
-    manifest["version"] = 0
-    (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="ingest again"):
-        Store.open(tmp_path / "copy")
     (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest)[:50])
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(RecordError, match="damaged"):
         Store.open(tmp_path / "copy")
+    (tmp_path / "copy" / "manifest.json").write_text(json.dumps({**manifest, "version": 99}))
+    with pytest.raises(UserError, match="upgrade wardround"):
+        Store.open(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_older_stores_are_refused_because_their_clocks_leaked(store: Store, tmp_path: Path, version: int) -> None:
+    shutil.copytree(store.path, tmp_path / "old")
+    manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())
+    manifest = {name: body for name, body in manifest.items() if name not in ("sha256", "files", "indexes")}
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps({**manifest, "version": version}))
+    for use in (
+        Store.open,
+        lambda path: ingest(small_spec(tmp_path / "spec"), write_files(tmp_path / "raw", FILES), path),
+    ):
+        with pytest.raises(UserError, match="clocks leaked; ingest again"):
+            use(tmp_path / "old")

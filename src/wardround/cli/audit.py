@@ -1,4 +1,4 @@
-"""``wardround audit``: look for leaks."""
+"""``wardround audit``: look for leaks, and for damage to a store."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from wardround.benchmarks import Benchmark, get_task
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
-from wardround.records import IngestSettings, Store, audit_leaks
+from wardround.records import IngestSettings, Store, audit_leaks, check_store
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
   wardround audit leaks --store store --sample 12345678,2150-01-31T08:00
+  wardround audit store store
 """
 
 
@@ -35,10 +36,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     leaks.add_argument("--raw", type=Path, nargs="+", default=[], help="source folders: run the deletion audit too")
     leaks.add_argument("--limit", type=int, help="at most this many samples, spread evenly")
     leaks.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks to audit")
+    store = actions.add_parser(
+        "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
+    )
+    store.add_argument("folder", type=Path, help="folder of the store")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit and print; status 1 when something leaks."""
+    """Audit and print; status 1 when something leaks or is damaged."""
+    if arguments.action == "store":
+        return _check_store(arguments.folder)
+    return _audit_leaks(arguments)
+
+
+def _check_store(folder: Path) -> int:
+    progress = TerminalProgress()
+    found = check_store(folder, progress)
+    progress.close()
+    print(found.as_text())
+    return 0 if found.whole else 1
+
+
+def _audit_leaks(arguments: argparse.Namespace) -> int:
     if arguments.limit is not None and arguments.limit < 1:
         raise UserError(f"--limit must be at least 1, not {arguments.limit}")
     samples = list(_samples(arguments))

@@ -13,6 +13,7 @@ from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import SourceSpec, TableSpec
 from wardround.records.spec_file import list_sources, load_source_spec
 from wardround.records.store import Store
+from wardround.records.store_check import StoreCheck, check_store
 
 __all__ = [
     "Chart",
@@ -25,10 +26,12 @@ __all__ = [
     "Policy",
     "SourceSpec",
     "Store",
+    "StoreCheck",
     "TableLeaks",
     "TableSpec",
     "admission_sections",
     "audit_leaks",
+    "check_store",
     "delete_future",
     "ingest",
     "list_sources",

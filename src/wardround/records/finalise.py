@@ -22,6 +22,7 @@ from wardround.records.layout import (
     DICTIONARY,
     EVENT,
     GROUP,
+    INDEX,
     LATE,
     NEVER_TIME,
     PENDING,
@@ -192,12 +193,12 @@ def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatc
 
 def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
     schema = next(iter(written.values())).index.schema if written else pa.schema([])
-    names = {name: blocks.file for name, blocks in written.items()}
-    unfinished = folder / "index.arrow.tmp"
+    names = {name: blocks.file.to_json() for name, blocks in written.items()}
+    unfinished = folder / f"{INDEX}.tmp"
     with pa.OSFile(str(unfinished), "wb") as target, pa.ipc.new_file(target, schema.with_metadata(names)) as stream:
         for blocks in written.values():
             stream.write_batch(blocks.index)
-    unfinished.rename(folder / "index.arrow")
+    unfinished.rename(folder / INDEX)
 
 
 __all__ = ["ALWAYS_TIME", "Finishing", "ShardCounts", "late_rules", "table_clocks"]

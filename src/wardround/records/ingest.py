@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,15 +25,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent, write_atomically
+from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.bucket_table import bucket_table, medians_of
+from wardround.records.checksums import map_checked, map_file
 from wardround.records.clocks import median_of_counts
 from wardround.records.finalise import Finishing
 from wardround.records.flat_tables import QUARANTINE
 from wardround.records.flatten import flat_files, flatten, raw_files
 from wardround.records.joins import DictionaryIndex, GroupLabels
-from wardround.records.layout import MANIFEST, STORE_VERSION, SUBJECTS, shard_folder
+from wardround.records.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
+from wardround.records.manifest import read_manifest, write_manifest
 from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
@@ -88,7 +89,7 @@ def _flat(plan: Plan, report: Reporter) -> Plan:
 
 def _run(plan: Plan, report: Reporter) -> None:
     for name, text in plan.spec.files.items():
-        (plan.store / "spec" / name).write_text(text, encoding="utf-8")
+        (plan.store / SPEC_FOLDER / name).write_text(text, encoding="utf-8")
     for name in plan.files.dictionaries:
         _read_dictionary(plan, name)
     tables = [name for name in plan.spec.tables if _has_rows(plan, name)]
@@ -142,10 +143,11 @@ def _read_dictionary(plan: Plan, name: str) -> None:
             write_quarantine(quarantine, cells.broken)
     empty = pa.schema([(key, ARROW_TYPES[kind]) for key, kind in dictionary.columns.items()]).empty_table()
     whole = pa.concat_tables(tables).combine_chunks() if tables else empty
-    path = plan.store / "dictionaries" / f"{name}.arrow"
+    path = plan.store / dictionary_file(name)
     with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, whole.schema) as stream:
         stream.write_table(whole)
-    plan.note(f"dictionary-{name}", {"rows": whole.num_rows, "quarantined": reader.counts.quarantined})
+    counts = {"rows": whole.num_rows, "quarantined": reader.counts.quarantined}
+    plan.note(f"dictionary-{name}", {**counts, "sha256": content_hash(path.read_bytes())})
 
 
 def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
@@ -204,10 +206,11 @@ def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
     return _FINISHING[key]
 
 
-def read_dictionary(store: Path, name: str) -> pa.Table:
-    """Return a dictionary of a store."""
-    with pa.memory_map(str(store / "dictionaries" / f"{name}.arrow")) as file:
-        return pa.ipc.open_file(file).read_all().combine_chunks()
+def read_dictionary(store: Path, name: str, sha256: str | None = None) -> pa.Table:
+    """Return a dictionary of a store, checked against its hash where there is one yet."""
+    path = store / dictionary_file(name)
+    data = map_file(path) if sha256 is None else map_checked(path, sha256)
+    return pa.ipc.open_file(pa.BufferReader(data)).read_all().combine_chunks()
 
 
 def _file_hashes(folder: Path) -> list[list[str]]:
@@ -221,12 +224,12 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
     settings = plan.settings.to_json()
     content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
     manifest: dict[str, Any] = {
-        "version": STORE_VERSION,
         "source": plan.spec.name,
         "spec_sha256": plan.spec.sha256,
         "plan": plan.digest,
         "digest": content_hash(content),
         "shards": plan.shards,
+        "indexes": [dict(shard["files"])[INDEX] for shard in shards],
         "subjects": sum(len(shard["subjects"]) for shard in shards),
         "settings": settings,
         "assumptions": list(plan.settings.assumptions(plan.spec)),
@@ -257,7 +260,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
             )
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
-    write_atomically(plan.store / MANIFEST, json.dumps(manifest, indent=1))
+    write_manifest(plan.store, manifest)
 
 
 def _shown_files(plan: Plan, name: str) -> str | None:
@@ -268,7 +271,7 @@ def _shown_files(plan: Plan, name: str) -> str | None:
 
 
 def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False) -> IngestReport:
-    manifest = json.loads((store / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_manifest(store)
     if manifest["plan"] != plan.digest:
         raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
     tables = manifest["tables"]

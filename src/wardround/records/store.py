@@ -6,7 +6,7 @@ get a :class:`Chart`.
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,19 +20,20 @@ from wardround.core import RecordError, UserError
 from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.buckets import bucket_numbers
 from wardround.records.chart import Chart, Policy
+from wardround.records.checksums import damaged, map_checked
 from wardround.records.ingest import read_dictionary
 from wardround.records.layout import (
     AVAILABLE,
     EVENT,
     LATE,
-    MANIFEST,
     PENDING,
     PUBLISHED,
-    STORE_VERSION,
+    SPEC_FOLDER,
     SUBJECTS,
+    dictionary_file,
     shard_folder,
 )
-from wardround.records.plan import is_unfinished
+from wardround.records.manifest import read_manifest
 from wardround.records.shard_reader import Shard
 from wardround.records.spec import SourceSpec
 from wardround.records.spec_file import load_source_spec
@@ -50,9 +51,13 @@ class Store:
         self.manifest = manifest
         self.table_names: tuple[str, ...] = tuple(manifest["tables"])
         self.digest: str = manifest["digest"]
-        self._dictionaries = {name: read_dictionary(path, name) for name in manifest["dictionaries"]}
-        self._shards = [Shard(shard_folder(path, number)) for number in range(manifest["shards"])]
-        self.subjects: npt.NDArray[np.int64] = np.load(path / SUBJECTS)
+        files: Mapping[str, str] = manifest["files"]
+        self._dictionaries = {
+            name: read_dictionary(path, name, files[dictionary_file(name)]) for name in manifest["dictionaries"]
+        }
+        self._shards = [Shard(shard_folder(path, number), sha256) for number, sha256 in enumerate(manifest["indexes"])]
+        subjects = map_checked(path / SUBJECTS, files[SUBJECTS])
+        self.subjects: npt.NDArray[np.int64] = np.load(io.BytesIO(subjects), allow_pickle=False)
         """The ids of all subjects, sorted."""
         self._layouts = {
             name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
@@ -61,21 +66,18 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open a store. UserError: there is none, it is unfinished, or another version of wardround made it."""
-        file = path / MANIFEST
-        if not file.exists():
-            if is_unfinished(path):
-                raise UserError(f"{path}: the ingest was interrupted; run the same ingest command again to finish it")
-            raise UserError(f"{path}: there is no store here; make one with 'wardround ingest'")
-        try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            raise UserError(f"{file}: the manifest is damaged; ingest again into another folder") from None
-        if "version" not in manifest:
-            raise UserError(f"{path}: {MANIFEST} is not that of a store; is this a benchmark or a run?")
-        if manifest["version"] != STORE_VERSION:
-            raise UserError(f"{path}: a store of version {manifest['version']}, expected {STORE_VERSION}; ingest again")
-        return cls(path, load_source_spec(path / "spec"), manifest)
+        """Open a store. UserError: there is none, it is unfinished, or another version of wardround made it.
+
+        RecordError: its files are not those that were written. Shards are checked when they are read.
+        """
+        manifest = read_manifest(path)
+        for name, sha256 in manifest["files"].items():
+            if name.startswith(SPEC_FOLDER):
+                map_checked(path / name, sha256)
+        spec = load_source_spec(path / SPEC_FOLDER)
+        if spec.sha256 != manifest["spec_sha256"]:
+            raise damaged(path / SPEC_FOLDER, "it is not the spec that the records were ingested with")
+        return cls(path, spec, manifest)
 
     def chart(self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at") -> Chart:
         """Return the record of one subject as of a moment. RecordError: no such subject."""
