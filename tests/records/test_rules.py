@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.records.rule_parser import parse_rule
-from wardround.records.rules import ALWAYS_TIME, NO_TIME, Times, evaluate
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Among, Rule, Times, evaluate
 
 
 @dataclass
@@ -40,6 +40,12 @@ class Rows:
 
     def late_cell(self, key: str, table: str, column: str) -> Times:
         return _times(self.references[key, table, f"late {column}"])
+
+    def there(self, key: str, table: str, rule: Rule) -> Times:
+        raise NotImplementedError
+
+    def among(self, part: Among) -> Times:
+        raise NotImplementedError
 
     def holds(self, column: str, values: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         return np.array([text in values for text in self.texts[column]])
@@ -82,6 +88,11 @@ ROWS = Rows(
         ("min(a, b)", [1, None, None, None]),
         ("first(a, b)", [1, 2, 5, None]),
         ("first(min(a, b), b, a)", [1, 2, 5, None]),
+        ("last(a, b)", [2, 2, 5, None]),
+        ("given(a, b, never)", [2, None, None, None]),
+        ("given(b, always, a)", [ALWAYS_TIME, ALWAYS_TIME, 5, None]),
+        ("until(a, b)", [1, None, None, None]),
+        ("until(b, shift(a, 1))", [2, None, None, None]),
         ("never", [None] * 4),
         ("always", [ALWAYS_TIME] * 4),
         ("known(stay_id, stays)", [9, None, 1, 1]),
@@ -111,13 +122,20 @@ def test_a_rule_prints_as_it_was_written() -> None:
     assert parse_rule(text.replace(" ", "")) == parse_rule(text)
     text = "when(kind, 'a b', 'c', shift(end_of_day(a), -1), cell(poe_id, poe, status))"
     assert str(parse_rule(text)) == text
+    text = "given(until(a, b), at(c, d, last(e, f)), latest(g, h, earliest(i, j, k)))"
+    assert str(parse_rule(text)) == text
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("", "is empty"),
-        ("latest(a, b)", "unknown function 'latest'; known are .*first"),
+        ("newest(a, b)", "unknown function 'newest'; known are .*first"),
+        ("latest(a, b)", "latest takes a table, its key and a rule"),
+        ("earliest(max(a), b, c)", "earliest takes 2 plain names"),
+        ("at(a, b)", "at takes a key, a table and a rule"),
+        ("given(a, b)", "given takes three rules"),
+        ("until(a)", "until takes two rules"),
         ("max(a, b", r"a '\)' is missing"),
         ("max(", r"a '\)' is missing"),
         ("max(a b)", r"expected ',' or '\)', found 'b'"),

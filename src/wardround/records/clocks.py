@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from wardround.records.arrow_types import integers, microseconds, valid
 from wardround.records.rules import (
     NO_TIME,
+    Among,
     Choice,
     Column,
     Following,
@@ -25,9 +26,11 @@ from wardround.records.rules import (
     MedianDelay,
     Reference,
     Rule,
+    There,
     Times,
     evaluate,
     walk,
+    walk_everywhere,
 )
 from wardround.records.spec import SourceSpec, TableSpec
 
@@ -60,6 +63,7 @@ class ShardClocks:
     settings: ClockSettings
     load: Load
     _parents: dict[str, _Parent | None] = field(default_factory=dict)
+    _children: dict[Among, tuple[Any, Times]] = field(default_factory=dict)
 
     def evaluate(self, rule: Rule, table: TableSpec, batch: pa.RecordBatch) -> Times:
         """Return the rule's times for the rows of ``batch``."""
@@ -70,6 +74,26 @@ class ShardClocks:
         if name not in self._parents:
             self._parents[name] = self._load_parent(name)
         return self._parents[name]
+
+    def children(self, part: Among) -> tuple[Any, Times]:
+        """Return the keys that rows of another table name, and the least or largest time of the rows of each."""
+        if part not in self._children:
+            self._children[part] = self._extremes(part)
+        return self._children[part]
+
+    def _extremes(self, part: Among) -> tuple[Any, Times]:
+        table = self.spec.tables[part.table]
+        batch = self.load(part.table, tuple({part.key, *rule_columns(part.rule)}))
+        if batch is None or part.key not in batch.schema.names:
+            return pa.nulls(0), np.empty(0, dtype=np.int64)
+        times = self.evaluate(part.rule, table, batch)
+        named = batch.column(part.key).dictionary_encode()
+        places = integers(named.indices, null=-1)
+        counted = (places >= 0) & (times != NO_TIME)
+        is_least = part.name == "earliest"
+        found = np.full(len(named.dictionary), np.iinfo(np.int64).max if is_least else NO_TIME, dtype=np.int64)
+        (np.minimum if is_least else np.maximum).at(found, places[counted], times[counted])
+        return named.dictionary, np.where(found == np.iinfo(np.int64).max, NO_TIME, found)
 
     def _load_parent(self, name: str) -> _Parent | None:
         table = self.spec.tables[name]
@@ -89,7 +113,9 @@ def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
         needed.add(table.subject)
     for other in spec.tables.values():
         for _, rule in other.rules():
-            for part in walk(rule):
+            for part in walk_everywhere(rule):
+                if isinstance(part, There) and part.table == table.name:
+                    needed |= rule_columns(part.rule)
                 if isinstance(part, Reference | LateCell) and part.table == table.name:
                     needed.add(part.column)
                     if isinstance(part, LateCell):
@@ -104,7 +130,7 @@ def rule_columns(rule: Rule) -> set[str]:
         match part:
             case Column(name):
                 names.add(name)
-            case Known(key, _) | Reference(key, _, _) | LateCell(key, _, _) | Choice(key, _, _, _):
+            case Known(key) | Reference(key) | LateCell(key) | There(key) | Choice(key):
                 names.add(key)
             case Following(_, column, _):
                 names.add(column)
@@ -158,6 +184,23 @@ class TableFrame:
         late = self.clocks.evaluate(owner.late[column], owner, parent.batch)
         known = valid(parent.batch.column(column)) & (late != NO_TIME) & (parent.available != NO_TIME)
         return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
+
+    def there(self, key: str, table: str, rule: Rule) -> Times:
+        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        parent = self.clocks.parent(table)
+        if parent is None:
+            return self._look_up(key, table, None)
+        times = self.clocks.evaluate(rule, self.clocks.spec.tables[table], parent.batch)
+        known = (times != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
+
+    def among(self, part: Among) -> Times:
+        """The least or largest time of the rows of another table that name these."""
+        keys, times = self.clocks.children(part)
+        if len(keys) == 0:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        places = integers(pc.index_in(self.batch.column(self.table.key[0]), keys, skip_nulls=True), null=-1)
+        return np.where(places >= 0, times[places], NO_TIME)
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from wardround.core import UserError
 from wardround.records.rules import (
+    Among,
     Choice,
     Column,
     Combined,
@@ -14,6 +15,7 @@ from wardround.records.rules import (
     Dated,
     EndOfDay,
     Following,
+    Given,
     Known,
     Lag,
     LateCell,
@@ -21,6 +23,8 @@ from wardround.records.rules import (
     Reference,
     Rule,
     Shift,
+    There,
+    Until,
 )
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|-?[0-9]+|'[^']*'|[(),])")
@@ -98,6 +102,32 @@ def _late_cell(head: str, arguments: list[Rule], text: str) -> Rule:
     return LateCell(key, table, column)
 
 
+def _there(head: str, arguments: list[Rule], text: str) -> Rule:
+    key, table = _names(head, arguments[:2], 2, text)
+    if len(arguments) != 3:
+        raise UserError(f"time rule {text!r}: at takes a key, a table and a rule")
+    return There(key, table, arguments[2])
+
+
+def _among(head: str, arguments: list[Rule], text: str) -> Rule:
+    table, key = _names(head, arguments[:2], 2, text)
+    if len(arguments) != 3:
+        raise UserError(f"time rule {text!r}: {head} takes a table, its key and a rule")
+    return Among(head, table, key, arguments[2])
+
+
+def _given(head: str, arguments: list[Rule], text: str) -> Rule:
+    if len(arguments) != 3:
+        raise UserError(f"time rule {text!r}: given takes three rules")
+    return Given(*arguments)
+
+
+def _until(head: str, arguments: list[Rule], text: str) -> Rule:
+    if len(arguments) != 2:
+        raise UserError(f"time rule {text!r}: until takes two rules")
+    return Until(*arguments)
+
+
 def _choice(head: str, arguments: list[Rule], text: str) -> Rule:
     quoted = [part.name for part in arguments[1:-2] if isinstance(part, Column) and part.name.startswith("'")]
     if len(arguments) < 4 or not isinstance(arguments[0], Column) or len(quoted) != len(arguments) - 3:
@@ -147,9 +177,15 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "max": _combined,
     "min": _combined,
     "first": _combined,
+    "last": _combined,
+    "given": _given,
+    "until": _until,
     "known": _known,
     "ref": _reference,
     "cell": _late_cell,
+    "at": _there,
+    "earliest": _among,
+    "latest": _among,
     "when": _choice,
     "lag": _lag,
     "shift": _shift,

@@ -3,10 +3,16 @@
     COLUMN                  a time column of the row; a date-typed column reads as 23:59:59 of its day
     always | never          known from the start | at no time
     max(r, ..) min(r, ..)   null if any part is null
-    first(r, ..)            the first part that is not null
+    first(r, ..) last(r, ..) the first part that is not null | the largest of those that are not
+    given(r, s, t)          s where r is not null, else t
+    until(r, s)             r where it is not after s, else null
     known(KEY, TABLE)       when the row of TABLE whose primary key equals this row's KEY cell became available
     ref(KEY, TABLE, COLUMN) a time cell of that row, but not before the row itself became available
     cell(KEY, TABLE, COLUMN) when a late cell of that row became known; null if the cell is empty
+    at(KEY, TABLE, r)       r of that row, but not before the row itself became available
+    earliest(TABLE, KEY, r) latest(TABLE, KEY, r)
+                            the least or largest r of the rows of TABLE whose KEY cell is this row's primary key; null
+                            if none has one. Theirs is the time that they have in the end, known by now or not
     when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell,
                             'A*' a text that begins with A), else s
     when(COLUMN, {LIST}, ..)  the quoted values of a named list of the spec's [source.lists]
@@ -68,7 +74,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """``max``, ``min`` or ``first`` of other rules."""
+    """``max``, ``min``, ``first`` or ``last`` of other rules."""
 
     name: str
     parts: tuple[Rule, ...]
@@ -110,6 +116,54 @@ class LateCell:
 
     def __str__(self) -> str:
         return f"cell({self.key}, {self.table}, {self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A rule of the row that ``key`` names in ``table``."""
+
+    key: str
+    table: str
+    rule: Rule
+
+    def __str__(self) -> str:
+        return f"at({self.key}, {self.table}, {self.rule})"
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """``earliest`` or ``latest`` of a rule over the rows of ``table`` that name this row in their column ``key``."""
+
+    name: str
+    table: str
+    key: str
+    rule: Rule
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.table}, {self.key}, {self.rule})"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One rule where another has a time, else a third."""
+
+    condition: Rule
+    chosen: Rule
+    other: Rule
+
+    def __str__(self) -> str:
+        return f"given({self.condition}, {self.chosen}, {self.other})"
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """A rule's time where it is not after that of another."""
+
+    part: Rule
+    limit: Rule
+
+    def __str__(self) -> str:
+        return f"until({self.part}, {self.limit})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +254,10 @@ Rule = (
     | Known
     | Reference
     | LateCell
+    | There
+    | Among
+    | Given
+    | Until
     | Choice
     | Lag
     | Shift
@@ -214,19 +272,36 @@ NEVER = Constant("never")
 
 
 def walk(rule: Rule) -> Iterator[Rule]:
-    """Yield a rule and every rule inside it."""
+    """Yield a rule and every rule inside it that reads the same row."""
     yield rule
-    if isinstance(rule, Combined):
-        for part in rule.parts:
-            yield from walk(part)
-    elif isinstance(rule, Choice):
-        yield from walk(rule.chosen)
-        yield from walk(rule.other)
-    elif isinstance(rule, Lag | Shift | EndOfDay | Following):
-        yield from walk(rule.part)
-    elif isinstance(rule, Dated):
-        yield from walk(rule.part)
-        yield from walk(rule.day)
+    for part in _inside(rule):
+        yield from walk(part)
+
+
+def walk_everywhere(rule: Rule) -> Iterator[Rule]:
+    """Yield a rule and every rule inside it, those that read rows of other tables too."""
+    for part in walk(rule):
+        yield part
+        if isinstance(part, There | Among):
+            yield from walk_everywhere(part.rule)
+
+
+def _inside(rule: Rule) -> tuple[Rule, ...]:
+    match rule:
+        case Combined(_, parts):
+            return parts
+        case Choice(_, _, chosen, other):
+            return chosen, other
+        case Given(condition, chosen, other):
+            return condition, chosen, other
+        case Until(part, limit):
+            return part, limit
+        case Dated(part, day):
+            return part, day
+        case Lag(part) | Shift(part) | EndOfDay(part) | Following(part):
+            return (part,)
+        case _:
+            return ()
 
 
 class Frame(Protocol):
@@ -251,6 +326,14 @@ class Frame(Protocol):
 
     def late_cell(self, key: str, table: str, column: str) -> Times:
         """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        ...
+
+    def there(self, key: str, table: str, rule: Rule) -> Times:
+        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        ...
+
+    def among(self, part: Among) -> Times:
+        """The least or largest time of the rows of another table that name these."""
         ...
 
     def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -279,6 +362,8 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return np.full(frame.num_rows, ALWAYS_TIME if name == "always" else NO_TIME, dtype=np.int64)
         case Combined("first", parts):
             return _first([evaluate(part, frame) for part in parts])
+        case Combined("last", parts):
+            return _latest([evaluate(part, frame) for part in parts])
         case Combined(name, parts):
             return _extreme(name, [evaluate(part, frame) for part in parts])
         case Known(key, table):
@@ -287,6 +372,16 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
             return frame.reference(key, table, column)
         case LateCell(key, table, column):
             return frame.late_cell(key, table, column)
+        case There(key, table, inner):
+            return frame.there(key, table, inner)
+        case Among():
+            return frame.among(rule)
+        case Given(condition, chosen, other):
+            known = evaluate(condition, frame) != NO_TIME
+            return np.where(known, evaluate(chosen, frame), evaluate(other, frame))
+        case Until(part, limit):
+            times = evaluate(part, frame)
+            return np.where(times <= evaluate(limit, frame), times, NO_TIME)
         case Choice(column, values, chosen, other):
             return np.where(frame.holds(column, values), evaluate(chosen, frame), evaluate(other, frame))
         case Lag(part, setting):
@@ -311,6 +406,13 @@ def _first(parts: list[Times]) -> Times:
         if not missing.any():
             break
         result = np.where(missing, part, result)
+    return result
+
+
+def _latest(parts: list[Times]) -> Times:
+    result = parts[0]
+    for part in parts[1:]:
+        result = np.maximum(result, part)  # null is the smallest of all
     return result
 
 

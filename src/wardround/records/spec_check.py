@@ -6,7 +6,21 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 
 from wardround.core import UserError
-from wardround.records.rules import Choice, Column, Following, Known, Lag, LateCell, MedianDelay, Reference, Rule, walk
+from wardround.records.rules import (
+    Among,
+    Choice,
+    Column,
+    Following,
+    Known,
+    Lag,
+    LateCell,
+    MedianDelay,
+    Reference,
+    Rule,
+    There,
+    walk,
+    walk_everywhere,
+)
 from wardround.records.spec import LAG_SETTINGS, DictionarySpec, TableSpec
 
 
@@ -28,7 +42,9 @@ def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, Dic
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
     """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
     needs = {
-        name: sorted({rule.table for rule in walk(table.available_at) if isinstance(rule, Known | LateCell)})
+        name: sorted(
+            {rule.table for rule in walk_everywhere(table.available_at) if isinstance(rule, Known | LateCell | There)}
+        )
         for name, table in tables.items()
     }
     order: list[str] = []
@@ -166,7 +182,9 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
                     raise UserError(f"{place}: when() needs a text or int column, {table.name}.{column} is not")
                 if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
                     raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
-            case Known(key, parent) | Reference(key, parent, _) | LateCell(key, parent, _):
+            case Among():
+                _check_among(place, part, table, tables)
+            case Known(key, parent) | Reference(key, parent) | LateCell(key, parent) | There(key, parent):
                 _known_names(place, (key,), table.columns)
                 _check_parent(place, parent, tables)
                 _check_key_types(place, table, key, tables[parent])
@@ -174,11 +192,26 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
                     _check_time(place, part.column, tables[parent])
                 if isinstance(part, LateCell):
                     _known_names(place, (part.column,), tables[parent].late)
+                if isinstance(part, There):
+                    _check_rule(place, part.rule, tables[parent], tables)
             case Lag(_, setting):
                 if setting not in LAG_SETTINGS:
                     raise UserError(f"{place}: no setting {setting!r}; known are {', '.join(LAG_SETTINGS)}")
             case _:
                 pass
+
+
+def _check_among(place: str, part: Among, table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
+    """Rows that name this one are read by their own cells only, so that no clock can come to need itself."""
+    if part.table not in tables:
+        raise UserError(f"{place}: no table {part.table!r}")
+    _known_names(place, (part.key,), tables[part.table].columns)
+    _check_parent(place, table.name, tables)
+    _check_key_types(place, tables[part.table], part.key, table)
+    _check_rule(place, part.rule, tables[part.table], tables)
+    other = Known | Reference | LateCell | There | Among | Following | MedianDelay
+    if any(isinstance(inner, other) for inner in walk(part.rule)):
+        raise UserError(f"{place}: {part.name}() takes a rule over cells of {part.table} alone, not {str(part.rule)!r}")
 
 
 def _check_time(place: str, column: str, table: TableSpec) -> None:

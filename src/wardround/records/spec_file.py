@@ -160,10 +160,11 @@ class _Module:
         self.flatten: str | None = source.take("flatten", str)
         self.assumed: Mapping[str, str] = _assumed(source)
         self.splits: str | None = source.take("splits", str)
-        lists: Mapping[str, object] = source.take("lists", dict, {})
+        lists = _as_arguments(source.take("lists", dict, {}), f"{file.name}: source.lists")
+        rules = _named_rules(source.take("rules", dict, {}), lists, f"{file.name}: source.rules")
         source.take("description", str)
         source.close()
-        self._tables = _filled_in(root.take("tables", dict, {}), _as_arguments(lists, f"{file.name}: source.lists"))
+        self._tables = _filled_in(root.take("tables", dict, {}), {**rules, **lists})
         self._dictionaries = root.take("dictionaries", dict, {})
         root.close()
 
@@ -197,8 +198,18 @@ def _as_arguments(lists: Mapping[str, object], place: str) -> dict[str, str]:
     return {f"{{{name}}}": ", ".join(f"'{value}'" for value in cast(list[str], v)) for name, v in lists.items()}
 
 
+def _named_rules(rules: Mapping[str, object], lists: Mapping[str, str], place: str) -> dict[str, str]:
+    """Return named parts of rules; a part may hold lists and the parts before it."""
+    named: dict[str, str] = {}
+    for name, text in rules.items():
+        if not isinstance(text, str) or f"{{{name}}}" in lists:
+            raise UserError(f"{place}.{name}: expected a time rule under a name of its own, found {text!r}")
+        named[f"{{{name}}}"] = str(_filled_in(text, {**named, **lists}))
+    return named
+
+
 def _filled_in(body: Any, lists: Mapping[str, str]) -> Any:
-    """Return a part of a spec with ``{name}`` replaced by the list of that name."""
+    """Return a part of a spec with ``{name}`` replaced by the list or rule of that name."""
     if isinstance(body, dict):
         return {key: _filled_in(value, lists) for key, value in body.items()}
     if isinstance(body, str):
