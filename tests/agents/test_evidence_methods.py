@@ -138,7 +138,15 @@ LONG = "burn " + " ".join(f"word{n}" for n in range(20))
         (say(LONG), ["fever 0", "burn 0"], {"cut_from_words": 21, "query": " ".join(LONG.split()[:15])}),
         (say("- Query: burn\nbecause it matters"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("**Refined query**: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
-        (say("The evidence is ENOUGH."), ["fever 0"], {"stop": "enough"}),
+        (say("The evidence is ENOUGH."), ["fever 0"], {"stop": "failed: it held no query"}),
+        (say("Everything is covered now.\n\nENOUGH"), ["fever 0"], {"stop": "enough"}),
+        (say("Not yet ENOUGH.\nburn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("The excerpts are NOT ENOUGH: wounds are missing.\n- burn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("I have looked at the skin findings\n\nburn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("burn\nThis would show an injury."), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say('I would search for "burn" next.'), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("Sure, the next search: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
+        (say("Wounds were not covered.\nThere may be a burn of the hand"), ["fever 0", "burn 0"], {}),
         (say("Here is the next search:\nburn"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("Burns are missing.\nRefined query: burn"), ["fever 0", "burn 0"], {"query": "burn"}),
         (say("   "), ["fever 0"], {"stop": "failed: it was empty"}),
@@ -155,6 +163,14 @@ LONG = "burn " + " ".join(f"word{n}" for n in range(20))
         "labelled",
         "bold label",
         "enough in a sentence",
+        "enough on a line of its own",
+        "enough denied",
+        "not enough",
+        "preamble",
+        "reason behind",
+        "quoted",
+        "announced in a line",
+        "sentences",
         "announced",
         "reasoned",
         "empty",
@@ -169,6 +185,25 @@ def test_what_a_refinement_may_say(reply: Any, found: list[str], note: dict[str,
     [noted] = played.recorder.of("query")
     assert {name: noted[name] for name in note} == note
     assert played.outcome.answer == ("1",)
+
+
+def test_a_search_that_adds_nothing_ends_the_rounds() -> None:
+    script = Script(refine=[say("a fever in other words"), say("never asked")])
+    played = Played("ehr-rag-no-der", findings(), script, rounds=3)
+    assert played.purposes == ["refine", "act"]
+    stops = [note.get("stop") for note in played.recorder.of("query")]
+    assert stops == [None, "nothing new"]
+    assert events(played.requests[-1]) == ["fever 0"]
+
+
+def test_a_chosen_indicator_is_not_lost_to_one_that_differs_in_case() -> None:
+    rows = [Row(name=name, time=day(300), value=value) for name, value in (("hemoglobin", 5.0), ("Hemoglobin", 12.0))]
+    rows += findings(indicators=4)
+    for chosen, other in (("Hemoglobin", "hemoglobin"), ("hemoglobin", "Hemoglobin")):
+        played = Played("ehr-rag-no-der", rows, Script(rerank=say(f'["{chosen}", "indicator 1"]')), fine=2)
+        assert played.notes("indicators", "chosen", "invented") == [([chosen, "indicator 1"], 0)]
+        assert f"- {chosen}: " in shown(played.requests[-1])
+        assert f"- {other}: " not in shown(played.requests[-1])
 
 
 @pytest.mark.parametrize(

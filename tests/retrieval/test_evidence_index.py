@@ -186,6 +186,15 @@ def test_indicators_by_likeness_and_their_latest_values() -> None:
     assert evidence.row_ids(trajectory.rows) == tuple(f"events:{number}" for number in (3, 4, 5, 6, 7))
 
 
+def test_units_that_differ_in_case_only_are_one_series_under_the_commoner_spelling() -> None:
+    units = ["g/dL", "g/dl", "g/dL", "G/DL"]
+    rows = [Row(name="Hemoglobin", time=day(n), value=10.0 + n, unit=unit) for n, unit in enumerate(units)]
+    found = index(rows)
+    assert found.indicators == ("Hemoglobin",)
+    [series] = found.trajectories(["Hemoglobin"])
+    assert (series.unit, [value for _, value in series.values]) == ("g/dL", [10.0, 11.0, 12.0, 13.0])
+
+
 def test_a_series_has_one_unit_and_by_choice_one_code() -> None:
     rows = [
         Row(name="Glucose", time=day(1), value=90, unit="mg/dL", code="LAB//1"),

@@ -34,14 +34,20 @@ async def _chosen(desk: Desk, coarse: Sequence[str]) -> tuple[tuple[str, ...], d
     written = await desk.ask(prompt_text("rerank", names=coarse, most=most), purpose="rerank")
     if written.problem is not None:
         return tuple(coarse[:most]), {"by": "likeness", "failed": written.problem}
-    named = parse_answer(written.text) or ()
-    exact = {_plain(name): name for name in coarse}
-    known = tuple(dict.fromkeys(exact[_plain(name)] for name in named if _plain(name) in exact))
-    invented = sum(_plain(name) not in exact for name in named)
+    meant = _meant(parse_answer(written.text) or (), coarse)
+    known = tuple(dict.fromkeys(name for name in meant if name is not None))
+    invented = meant.count(None)
     if not known:
         return tuple(coarse[:most]), {"by": "likeness", "failed": "no name of the list was given", "invented": invented}
     return known[:most], {"by": "the model", "invented": invented, "too_many": max(0, len(known) - most)}
 
 
-def _plain(name: str) -> str:
-    return " ".join(name.split()).strip("*`").casefold()
+def _meant(named: Sequence[str], coarse: Sequence[str]) -> list[str | None]:
+    """Return which of the names each one given means: as it is spelt, else whatever its case; None for no name."""
+    exact = {_spelt(name): name for name in reversed(coarse)}
+    folded = {_spelt(name).casefold(): name for name in reversed(coarse)}
+    return [exact.get(_spelt(name)) or folded.get(_spelt(name).casefold()) for name in named]
+
+
+def _spelt(name: str) -> str:
+    return " ".join(name.split()).strip("*`")

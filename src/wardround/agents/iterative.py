@@ -1,8 +1,9 @@
 """Adaptive iterative retrieval (EHR-RAG, eq. 4-5): the model says what is missing, until it is enough.
 
 A round is one retrieval. After each but the last, the model is shown what was found and answers ENOUGH or one refined
-query of at most 15 words that was not asked before. A longer one is cut to its first 15 words, a repeated one ends the
-path (it could find nothing new), and so does a failed call: what was found so far stands. Each is noted.
+query of at most 15 words that was not asked before. A longer one is cut to its first 15 words. A repeated one ends the
+path (it could find nothing new), and so do a search that found nothing new and a failed call: what was found so far
+stands. Each is noted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ ENOUGH = "ENOUGH"
 _LABEL = re.compile(
     r"^(?:[^\w\n]|\d)*(?:(?:the\s+)?(?:refined\s+|new\s+|next\s+)?(?:search\s+)?query)[\s*_`]*[:\-–]\s*", re.IGNORECASE
 )
-_ENOUGH = re.compile(r"^\W*enough\b|(?-i:(?<!not )(?<!NOT )\bENOUGH\b)", re.IGNORECASE)
+_TALK = re.compile(
+    r"^\W*(?:here(?:'s|\s+is)|sure|okay|ok|certainly|of course|i|i'd|i'll|i'm|we|let(?:'s|\s+me)|this|that|these|those"
+    r"|it|because|since|so|as|based|given|looking|not|no|yes|although|however|but|therefore|the\s+(?:excerpts?|evidence"
+    r"|records?|next|new|refined|missing|most)|what(?:'s|\s+is)\s+(?:missing|needed|not))\b",
+    re.IGNORECASE,
+)
+"""How a line begins that talks about a query instead of being one."""
+_BULLET = re.compile(r"^\s*(?:[-•>]|\d+[.)])\s+")
+_QUOTED = re.compile(r"[\"“”]([^\"“”]{3,})[\"“”]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +50,11 @@ async def iterate(desk: Desk, query: str, *, way: Way, rounds: int, path: str, b
         desk.note("query", path=path, round=number, **_facts(refined))
         if refined.stop is not None:
             break
-        more = await desk.search(way, refined.query, path=path, round=number)
-        found = found.joined(more)
+        known, more = found, await desk.search(way, refined.query, path=path, round=number)
+        found = known.joined(more)
+        if found.events == known.events:
+            desk.note("query", path=path, round=number, stop="nothing new")
+            break
     return found
 
 
@@ -55,11 +67,11 @@ async def _refine(desk: Desk, found: Evidence, *, path: str, beside: Evidence) -
 
 
 def read_query(text: str, asked: Sequence[str]) -> Refined:
-    """Read a refined query, or ENOUGH, out of a reply."""
+    """Read a refined query, or ENOUGH, out of a reply. ENOUGH is a line of its own: in a sentence it may be denied."""
     lines = [line for line in text.splitlines() if line.strip(" \t*`'\"#-")]
-    if any(_ENOUGH.search(line) for line in lines):
+    if any(_is_enough(line) for line in lines):
         return Refined(stop="enough")
-    words = _LABEL.sub("", _query_line(lines)).strip(" \t*_`'\"“”.").split()
+    words = _BULLET.sub("", _query_of(lines)).strip(" \t*_`'\"“”.").split()
     if not words:
         return Refined(stop="failed: it held no query")
     query = " ".join(words[:MOST_WORDS])
@@ -69,10 +81,39 @@ def read_query(text: str, asked: Sequence[str]) -> Refined:
     return Refined(query=query, words=len(words))
 
 
-def _query_line(lines: Sequence[str]) -> str:
-    """Return the line that is called a query, else the first that does not only announce one."""
-    labelled = [line for line in lines if _LABEL.sub("", line).strip() not in ("", line.strip())]
-    return next(iter((*labelled, *(line for line in lines if not line.rstrip(" *").endswith(":")), *lines)), "")
+def _is_enough(line: str) -> bool:
+    return _plain(_LABEL.sub("", line)) == ENOUGH.casefold()
+
+
+def _query_of(lines: Sequence[str]) -> str:
+    """Return what a reply asks for: what is called a query, else the last line that is no talk, as reasons come first.
+
+    A line that talks holds a query only after its colon or between its quotation marks. A reply of a single plain
+    sentence is taken at its word.
+    """
+    for place, line in enumerate(lines):
+        if _LABEL.match(line):
+            return _LABEL.sub("", line).strip(" *_`") or "".join(lines[place + 1 : place + 2])
+    plain = [line for line in lines if not _talks(line)]
+    terse = [line for line in plain if line.rstrip(" *_`\"'”")[-1:] not in ".!?"]
+    if terse or plain:
+        return (terse or plain)[-1]
+    inside = [found for found in map(_inside, lines) if found]
+    if inside:
+        return inside[-1]
+    alone = len(lines) == 1 and not lines[0].rstrip(" *").endswith(":") and ENOUGH not in lines[0]
+    return lines[0] if alone else ""
+
+
+def _talks(line: str) -> bool:
+    return bool(_TALK.match(line)) or line.rstrip(" *_`").endswith(":") or ENOUGH in line
+
+
+def _inside(line: str) -> str:
+    """Return the query that a line of talk holds, if it holds one."""
+    quoted = _QUOTED.findall(line)
+    behind = line.rpartition(":")[2].strip(" *_`")
+    return (quoted[-1] if quoted else behind if ":" in line else "") if ENOUGH not in line else ""
 
 
 def _plain(query: str) -> str:

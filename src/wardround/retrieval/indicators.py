@@ -1,9 +1,9 @@
 """Numeric events by indicator: the named series of section 3.2 of the EHR-RAG paper.
 
-An indicator is an event name, as in the paper, together with its unit: values in mg/dL and mmol/L are no one series.
-Where a name has several units each is named ``name [unit]``. With ``indicator="code"`` tests of one name and different
-codes (blood and urine glucose) are kept apart too, named ``name [code]``. An infinite value is no measurement: such
-rows stay among the text events, so that they are shown.
+An indicator is an event name, as in the paper, together with its unit: values in mg/dL and mmol/L are no one series,
+values in g/dL and g/dl are, under the commoner spelling. Where a name has several units each is named ``name [unit]``.
+With ``indicator="code"`` tests of one name and different codes (blood and urine glucose) are kept apart too, named
+``name [code]``. An infinite value is no measurement: such rows stay among the text events, so that they are shown.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def _named_series(columns: EventColumns, places: Places, by: Indicator) -> dict[
     units = columns.unit_array.take(pa.array(places)).dictionary_encode()
     unit_texts = [*(" ".join(text.split()) or None for text in units.dictionary.to_pylist()), None]
     unit_places = np.asarray(units.indices.fill_null(len(unit_texts) - 1), np.int64)
+    unit_texts = _one_spelling(unit_texts, np.bincount(unit_places, minlength=len(unit_texts)).tolist())
     pairs, back = np.unique(columns.concept[places] * len(unit_texts) + unit_places, return_inverse=True)
     grouped: dict[tuple[str, str, str | None], list[int]] = defaultdict(list)
     for number, pair in enumerate(pairs.tolist()):
@@ -87,6 +88,15 @@ def _named_series(columns: EventColumns, places: Places, by: Indicator) -> dict[
         rows = np.concatenate([order[starts[number] : starts[number + 1]] for number in grouped[key]])
         series[labels[key]] = _Series(unit=key[2], places=places[np.sort(rows)])
     return series
+
+
+def _one_spelling(units: list[str | None], counts: list[int]) -> list[str | None]:
+    """Return each unit in the commonest spelling of those that differ in case only."""
+    best: dict[str, tuple[int, str]] = {}
+    for unit, count in zip(units, counts, strict=True):
+        if unit is not None:
+            best[unit.casefold()] = max(best.get(unit.casefold(), (-1, "")), (count, unit))
+    return [None if unit is None else best[unit.casefold()][1] for unit in units]
 
 
 def _labels(keys: list[tuple[str, str, str | None]]) -> dict[tuple[str, str, str | None], str]:
