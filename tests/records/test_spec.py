@@ -140,3 +140,42 @@ def test_a_circle_of_available_times_is_shown(tmp_path: Path) -> None:
 def test_an_unknown_source_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no source named 'nosuch'"):
         load_source_spec("nosuch")
+
+
+def _of_sensitivity(folder: Path, name: str, *words: str | None) -> SourceSpec:
+    """Load a source of as many files as there are words; None leaves the word out."""
+    folder.mkdir()
+    for number, word in enumerate(words):
+        text = SPEC.replace('"small"', f'"{name}"') if number == 0 else f'[source]\nname = "{name}"\n'
+        line = "" if word is None else f'sensitivity = "{word}"\n'
+        (folder / f"{number}.toml").write_text(text.replace(f'name = "{name}"\n', f'name = "{name}"\n{line}'))
+    return load_source_spec(folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((None,), "credentialed"),
+        (("synthetic",), "synthetic"),
+        (("synthetic", "open"), "open"),
+        (("open", "synthetic"), "open"),
+        (("synthetic", "credentialed"), "credentialed"),
+        (("synthetic", None), "credentialed"),
+    ],
+)
+def test_in_a_spec_of_several_files_the_strictest_word_decides(
+    words: tuple[str | None, ...], expected: str, tmp_path: Path
+) -> None:
+    assert _of_sensitivity(tmp_path / "spec", "small", *words).sensitivity == expected
+
+
+@pytest.mark.parametrize("word", ["public", "Synthetic", "", "synthetic "])
+def test_an_unknown_sensitivity_is_refused(word: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="known are synthetic, open, credentialed"):
+        _of_sensitivity(tmp_path / "spec", "small", word)
+
+
+def test_no_edited_copy_of_our_own_spec_lowers_the_word(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'mimiciv' are credentialed, and no edited spec makes them 'synthetic'"):
+        _of_sensitivity(tmp_path / "spec", "mimiciv", "synthetic")
+    assert _of_sensitivity(tmp_path / "again", "mimiciv", "credentialed").sensitivity == "credentialed"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_source import FILES, moment, small_store
 
+from wardround.cli.main import main
 from wardround.core import RecordError, UserError
 from wardround.records import Store, check_store
 
@@ -103,13 +104,38 @@ def test_missing_short_long_and_foreign_files(store: Store, tmp_path: Path) -> N
     assert check_store(copy).unknown == ("shards/notes.txt",)
 
 
-def test_the_command_prints_what_is_damaged_and_ends_with_status_1(store: Store, tmp_path: Path) -> None:
+def test_the_command_prints_what_is_damaged_and_ends_with_status_1(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(store.path, copy)
-    command = [sys.executable, "-m", "wardround", "audit", "store", str(copy)]
-    good = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (good.returncode, "0 damaged" in good.stdout) == (0, True)
+    assert main(["audit", "store", str(copy)]) == 0
+    assert "0 damaged" in capsys.readouterr().out
     turned(copy / "shards" / "00000" / "index.arrow", 700, 3)
-    bad = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert bad.returncode == 1
-    assert "index.arrow is damaged" in bad.stdout
+    assert main(["audit", "store", str(copy)]) == 1
+    assert "index.arrow is damaged" in capsys.readouterr().out
+
+
+def test_an_edited_store_sends_nothing_that_it_did_not_send_before(store: Store, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(store.path, copy)
+    spec, manifest = copy / "spec" / "small.toml", copy / "manifest.json"
+    text = spec.read_text()
+    spec.write_text(text.replace('name = "small"\n', 'name = "small"\nsensitivity = "synthetic"\n'))
+    with pytest.raises(RecordError, match=r"small\.toml is damaged"):
+        Store.open(copy)
+    body = json.loads(manifest.read_text())
+    body["files"]["spec/small.toml"] = hashlib.sha256(spec.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(body))
+    with pytest.raises(RecordError, match=r"manifest\.json is damaged"):
+        Store.open(copy)
+    spec.write_text(text)
+    manifest.write_text(
+        json.dumps({**json.loads((store.path / "manifest.json").read_text()), "sensitivity": "synthetic"})
+    )
+    with pytest.raises(RecordError, match=r"manifest\.json is damaged"):
+        Store.open(copy)
+    shutil.copy(store.path / "manifest.json", manifest)
+    (copy / "spec" / "more.toml").write_text('[source]\nname = "small"\n')
+    with pytest.raises(RecordError, match="not the spec that the records were ingested with"):
+        Store.open(copy)

@@ -20,6 +20,7 @@ from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
 from wardround.core.question import LabelKind, Question
+from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.sqlite_files import must_be_complete
 from wardround.core.thinking import without_thinking
 from wardround.core.time import (
@@ -36,6 +37,7 @@ from wardround.core.usage import Price, Usage
 
 __all__ = [
     "END_OF_DAY",
+    "SENSITIVITIES",
     "FormatError",
     "LabelKind",
     "LeakError",
@@ -49,6 +51,7 @@ __all__ = [
     "RecordError",
     "Reporter",
     "RowId",
+    "Sensitivity",
     "ToolCall",
     "ToolFailure",
     "ToolSchema",
@@ -70,6 +73,7 @@ __all__ = [
     "parse_time_bound",
     "row_id",
     "silent",
+    "strictest",
     "to_microseconds",
     "without_thinking",
     "write_atomically",

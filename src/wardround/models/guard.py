@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 
-from wardround.core import UserError
+from wardround.core import Sensitivity, UserError
 
-Sensitivity = Literal["open", "synthetic", "credentialed"]
 _PORTS = {"http": 80, "https": 443}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wardround.core import Sensitivity
 from wardround.records.rules import Constant, Rule
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
@@ -211,7 +212,7 @@ class SourceSpec:
     """The spec's own files, name to text."""
     modules: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
-    sensitivity: str = "credentialed"
+    sensitivity: Sensitivity = "credentialed"
     ignored: tuple[str, ...] = ()
     """Columns that every file may have and nothing is made of."""
     flatten: str | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from wardround.core import UserError, content_hash
+from wardround.core import SENSITIVITIES, Sensitivity, UserError, content_hash, strictest
 from wardround.records.rule_parser import parse_rule
 from wardround.records.rules import Rule
 from wardround.records.spec import (
@@ -64,7 +64,7 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
         files={module.file.name: module.text for module in modules},
         modules=tuple(dict.fromkeys(module.module for module in modules)),
         versions=tuple(dict.fromkeys(version for module in modules for version in module.versions)),
-        sensitivity=modules[0].sensitivity,
+        sensitivity=_sensitivity(modules),
         flatten=next((module.flatten for module in modules if module.flatten), None),
         ignored=tuple(dict.fromkeys(name for module in modules for name in module.ignored)),
         assumed={setting: text for module in modules for setting, text in module.assumed.items()},
@@ -83,6 +83,31 @@ def _spec_files(name_or_path: str | Path) -> list[Path]:
         known = ", ".join(list_sources()) or "none"
         raise UserError(f"no source named {str(name_or_path)!r} and no spec file there; sources: {known}")
     return files
+
+
+def _sensitivity(modules: Sequence[_Module]) -> Sensitivity:
+    """Return the strictest word of some files. UserError: it is freer than that of our own source of this name."""
+    found = strictest(module.sensitivity for module in modules)
+    name = modules[0].name
+    ours = sorted((_SPECS / name).glob("*.toml")) if name in list_sources() else []
+    least = strictest(_sensitivity_word(_source_keys(file)) for file in ours) if ours else found
+    if strictest((found, least)) != found:
+        raise UserError(
+            f"{modules[0].file}: records of source {name!r} are {least}, and no edited spec makes them {found!r}; "
+            f"give a spec of other records another source.name"
+        )
+    return found
+
+
+def _source_keys(file: Path) -> _Keys:
+    return _Keys(tomllib.loads(file.read_text(encoding="utf-8")).get("source", {}), f"{file.name}: source")
+
+
+def _sensitivity_word(source: _Keys) -> Sensitivity:
+    word = source.take("sensitivity", str, "credentialed")
+    if word not in SENSITIVITIES:
+        raise UserError(f"{source.place}.sensitivity: unknown word {word!r}; known are {', '.join(SENSITIVITIES)}")
+    return cast(Sensitivity, word)
 
 
 def _add(target: dict[str, Any], name: str, value: object, file: Path) -> None:
@@ -155,7 +180,7 @@ class _Module:
         self.module: str = source.take("module", str, file.stem)
         self.title: str = source.take("title", str, self.name)
         self.versions = source.names("versions")
-        self.sensitivity: str = source.take("sensitivity", str, "credentialed")
+        self.sensitivity = _sensitivity_word(source)
         self.ignored = source.names("ignored")
         self.flatten: str | None = source.take("flatten", str)
         self.assumed: Mapping[str, str] = _assumed(source)
