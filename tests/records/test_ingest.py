@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -320,3 +322,64 @@ def test_blocks_end_between_records_and_know_their_lines(tmp_path: Path) -> None
     assert b"".join(block.data for block in blocks).decode() == text.partition("\n")[2]
     assert all(bytes(block.data).endswith(b'end"\n') for block in blocks)
     assert [block.first_line for block in blocks[:2]] == [2, 2 + bytes(blocks[0].data).count(b"\n")]
+
+
+class _Killed(BaseException):
+    """Stands for SIGKILL: nothing in the code may catch it."""
+
+
+class _KillSwitch:
+    """Raises at the n-th step that changes a folder. Audit hooks cannot be taken away, so there is one for all."""
+
+    folder = Path("nowhere")
+    left = -1
+    events = frozenset(("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open"))
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.left < 0 or event not in self.events:
+            return
+        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        if str(arguments[0]).startswith(str(self.folder)):
+            self.left -= 1
+            if self.left < 0:
+                raise _Killed
+
+
+@pytest.fixture(scope="module")
+def kill_switch() -> _KillSwitch:
+    switch = _KillSwitch()
+    sys.addaudithook(switch)
+    return switch
+
+
+def test_an_ingest_killed_at_any_step_continues_and_leaves_no_raw_rows(
+    kill_switch: _KillSwitch, tmp_path: Path
+) -> None:
+    raw, spec = write_files(tmp_path / "raw", FILES), small_spec(tmp_path / "spec")
+    settings = IngestSettings(shards=2)
+    kill_switch.folder, kill_switch.left = tmp_path / "whole", 10_000
+    ingest(spec, raw, tmp_path / "whole", settings=settings)
+    steps, kill_switch.left = 10_000 - kill_switch.left, -1
+    digest = Store.open(tmp_path / "whole").digest
+    assert steps > 100, "the switch has to see the steps"
+    for step in (*range(6), *range(6, steps - 20, 17), *range(steps - 20, steps)):
+        store = tmp_path / f"killed-{step}"
+        kill_switch.folder, kill_switch.left = store, step
+        with pytest.raises(_Killed):
+            ingest(spec, raw, store, settings=settings)
+        kill_switch.left = -1
+        if (store / "manifest.json").exists():
+            assert not [path for name in ("buckets", "flat") for path in (store / "building" / name).rglob("*")]
+            assert Store.open(store).digest == digest
+        ingest(spec, raw, store, settings=settings)
+        assert Store.open(store).digest == digest
+        assert not (store / "building").exists()
+        shutil.rmtree(store)
+
+
+def test_a_killed_start_does_not_take_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
+    write_files(tmp_path / "store", {"building/thesis.txt": "x"})
+    with pytest.raises(UserError, match="not empty"):
+        run(tmp_path, {})
+    assert (tmp_path / "store" / "building" / "thesis.txt").exists()

@@ -36,7 +36,7 @@ from wardround.records.flatten import flat_files, flatten, raw_files
 from wardround.records.joins import DictionaryIndex, GroupLabels
 from wardround.records.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
 from wardround.records.manifest import read_manifest, write_manifest
-from wardround.records.plan import Plan, as_json, is_finished, prepare, shard_count
+from wardround.records.plan import RAW_ROWS, Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import DictionarySpec, SourceSpec
@@ -47,6 +47,8 @@ fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl
 """File locks, where the system has them."""
 
 _DEFAULTS = IngestSettings()
+_MANIFEST_NOTE = "manifest"
+"""The last part: everything else of the store is written."""
 
 
 def ingest(
@@ -68,19 +70,36 @@ def ingest(
     plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
     with _disk_errors(store):
         if is_finished(store):
-            return _report_of(store, plan, started)
+            found = _report_of(store, plan, started)
+            _remove(plan.building)  # what a kill in the last step left
+            return found
         resumed = prepare(plan)
         with _only_one(plan.building):
-            _run(_flat(plan, report), report)
-        shutil.rmtree(plan.building)
+            if plan.noted(_MANIFEST_NOTE) is None:
+                _run(_flat(plan, report), report)
+            _finish(plan)
     return _report_of(store, plan, started, resumed=resumed)
+
+
+def _finish(plan: Plan) -> None:
+    """Remove the raw rows, then write the manifest: a finished store never has any beside it, whenever it is killed."""
+    for name in RAW_ROWS:
+        _remove(plan.building / name)
+    write_manifest(plan.store, plan.noted(_MANIFEST_NOTE))
+    _remove(plan.building)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; another process may be at it too."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def _flat(plan: Plan, report: Reporter) -> Plan:
     """Return the plan with tables to read: raw files are made flat, unless that was done."""
     if plan.spec.flatten is None:
         return plan
-    folder = plan.building / "flat"
+    folder = plan.flat_folder
     if plan.noted("flatten") is None:
         quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
         plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
@@ -99,7 +118,7 @@ def _run(plan: Plan, report: Reporter) -> None:
     medians = _medians(plan, tables)
     _each(plan, partial(finish_shard, medians=medians), list(range(plan.shards)), report)
     _FINISHING.clear()
-    _write_manifest(plan, tables, medians)
+    _note_manifest(plan, tables, medians)
 
 
 def _has_rows(plan: Plan, name: str) -> bool:
@@ -217,7 +236,7 @@ def _file_hashes(folder: Path) -> list[list[str]]:
     return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]
 
 
-def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, float]) -> None:
+def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, float]) -> None:
     shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
     notes = {name: plan.noted(f"table-{name}") for name in tables}
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
@@ -260,7 +279,7 @@ def _write_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, flo
             )
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
-    write_manifest(plan.store, manifest)
+    plan.note(_MANIFEST_NOTE, manifest)
 
 
 def _shown_files(plan: Plan, name: str) -> str | None:

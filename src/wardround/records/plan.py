@@ -15,11 +15,16 @@ import pyarrow.parquet as pq
 
 from wardround.core import UserError, content_hash, write_atomically
 from wardround.records.clocks import ClockSettings
-from wardround.records.layout import MANIFEST, STORE_VERSION, building_folder
+from wardround.records.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, building_folder
 from wardround.records.settings import IngestSettings
 from wardround.records.sources import SourceFiles
 from wardround.records.spec import SourceSpec
 
+_PLAN = "plan.json"
+_BUCKETS, _FLAT = "buckets", "flat"
+RAW_ROWS = (_BUCKETS, _FLAT)
+"""The folders of unfinished work that hold rows of the source."""
+_FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER)
 _MOST_SHARDS = 4_096
 _SHARE = 8
 """A shard's raw rows take this part of the memory; finishing holds about three copies of the largest table."""
@@ -50,7 +55,12 @@ class Plan:
 
     def bucket_folder(self, table: str) -> Path:
         """Where a table's buckets lie."""
-        return self.building / "buckets" / table
+        return self.building / _BUCKETS / table
+
+    @property
+    def flat_folder(self) -> Path:
+        """Where raw files that are no tables lie as tables."""
+        return self.building / _FLAT
 
     def note(self, part: str, body: Any) -> None:
         """Mark a part as done, in one step."""
@@ -102,18 +112,38 @@ def prepare(plan: Plan) -> bool:
     UserError: the folder holds something else, or a store made from other input.
     """
     store = plan.store
-    note = plan.building / "plan.json"
-    if note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.digest:
-        return True
-    if store.exists() and not note.exists() and any(store.iterdir()):
-        raise UserError(f"{store}: the folder is not empty and holds no unfinished store; choose another or remove it")
-    if store.exists():
-        shutil.rmtree(store)
-    plan.building.mkdir(parents=True)
-    for name in ("shards", "dictionaries", "quarantine", "spec"):
-        (store / name).mkdir()
-    write_atomically(note, json.dumps(plan.digest))
-    return False
+    note = plan.building / _PLAN
+    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.digest
+    if not is_same:
+        if store.exists() and not note.exists() and not _is_only_begun(store):
+            raise UserError(
+                f"{store}: the folder is not empty and holds no unfinished store; choose another or remove it"
+            )
+        _clear(store, keep=note)
+        plan.building.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, json.dumps(plan.digest))
+    for name in _FOLDERS:
+        (store / name).mkdir(exist_ok=True)
+    return is_same
+
+
+def _is_only_begun(store: Path) -> bool:
+    """Whether the folder holds no more than an ingest makes before it says what it is."""
+    building = building_folder(store)
+    ours = {building, *(store / name for name in _FOLDERS)}
+    inside = [path for path in store.rglob("*") if path not in ours]
+    return all(path.parent == building and _PLAN in path.name for path in inside)
+
+
+def _clear(store: Path, *, keep: Path) -> None:
+    """Empty the folder of an unfinished store; ``keep`` goes last, so that a kill leaves what says whose it is."""
+    for path in (*store.glob("*"), *keep.parent.glob("*")):
+        if path in (keep, keep.parent):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def is_finished(store: Path) -> bool:
