@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +13,8 @@ from types import ModuleType
 import pytest
 
 import wardround.benchmarks
-from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.benchmarks import Benchmark, Sample, build_ehrshot, get_task
+from wardround.benchmarks.agentehr import build_agentehr
 from wardround.core import RecordError, UserError
 
 
@@ -58,6 +63,25 @@ def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> Non
     a_benchmark().save(tmp_path / "bench")
     with pytest.raises(UserError, match="exists already"):
         a_benchmark().save(tmp_path / "bench")
+
+
+@pytest.mark.parametrize("build", [build_agentehr, build_ehrshot])
+def test_a_full_folder_is_refused_before_any_work(build: Callable[..., Benchmark], tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "mine.txt").write_text("x")
+    with pytest.raises(UserError, match="exists already"):
+        build(object(), tmp_path / "bench")  # nothing is asked of the store
+
+
+def test_what_a_killed_build_left_is_removed_and_a_running_one_kept(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    left, running = tmp_path / f"bench.partial-{process.pid}", tmp_path / f"bench.partial-{os.getppid()}"
+    for folder in (left, running):
+        folder.mkdir()
+        (folder / "samples.jsonl").write_text("{}")
+    a_benchmark().save(tmp_path / "bench")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench", running.name]
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

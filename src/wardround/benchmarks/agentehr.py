@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, must_be_new
 from wardround.benchmarks.drawing import Recipe, choose_events, draw, make_samples, read_encounters, weigh
 from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
 from wardround.benchmarks.label_events import EventFinder, LabelSource
@@ -43,6 +43,7 @@ def build_agentehr(
 ) -> Benchmark:
     """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
     each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
+    must_be_new(folder)
     wanted = [get_task(name) for name in sorted(set(tasks))]
     recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
     report(Progress(label="candidate spaces", done=0, total=1))

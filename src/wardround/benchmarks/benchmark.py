@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from wardround.tools.candidates import CandidateSpace
 SCHEMA = 1
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
+_PARTIAL = ".partial-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +98,9 @@ class Benchmark:
 
     def save(self, folder: Path) -> Benchmark:
         """Write everything to a new folder in one rename; UserError when something is there already."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(f"{folder} exists already; remove it or choose another folder")
-        partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+        must_be_new(folder)
+        _remove_leftovers(folder)
+        partial = folder.with_name(f"{folder.name}{_PARTIAL}{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         lines = _sample_lines(self.all_samples)
@@ -133,6 +135,30 @@ class Benchmark:
             spaces={name: _load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
         )
+
+
+def must_be_new(folder: Path) -> None:
+    """Refuse a folder that something is in already: called before the work too, which may take an hour."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists already; remove it or choose another folder")
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what builds of this folder left that were killed while they wrote: it holds questions about patients."""
+    for path in folder.parent.glob(f"{glob.escape(folder.name)}{_PARTIAL}*"):
+        number = path.name.rpartition("-")[2]
+        if number.isdigit() and not _is_running(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _space_path(folder: Path, name: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wardround import __version__
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, must_be_new
 from wardround.benchmarks.ehrshot.chexpert import ReportLabels, read_labels, report_questions
 from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
@@ -66,6 +66,7 @@ def build_ehrshot(
     ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
     """
+    must_be_new(folder)
     wanted = [_task(name) for name in sorted(set(tasks) or set(EHRSHOT_TASKS))]
     check_fractions(fractions)
     if policy not in CLOCKS:
