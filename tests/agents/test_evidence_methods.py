@@ -12,6 +12,7 @@ from questions import ANEMIA, OPEN
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
 from wardround.agents.evidence import Evidence
+from wardround.agents.iterative import read_query
 from wardround.agents.opposing import sides
 from wardround.agents.reasoned_search import read_step
 from wardround.agents.tokens import count_message, count_schemas
@@ -459,3 +460,16 @@ def test_thinking_is_no_evidence_for_the_decision() -> None:
     reply = Message(role="assistant", content="<think>secret plan</think>The case.")
     played = Played("ehr-rag", findings(), Script(argue=[reply, reply]))
     assert "secret plan" not in shown(played.requests[-1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        (LONG, LONG),  # asked in full once, in full again
+        (" ".join(LONG.split()[:15]), LONG),  # asked as it was cut, asked in full again
+        ("Burn, word0!", "burn word0"),
+    ],
+)
+def test_a_query_that_was_asked_before_ends_the_rounds_however_long_it_is(asked: str, reply: str) -> None:
+    assert read_query(reply, [asked]).stop == "repeated"
+    assert read_query(f"{reply} more", ["fever"]).stop is None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from doubles import ListRecorder, PaperChart, check_wire, play
 
-from wardround.agents import Limits
+from wardround.agents import Limits, get_agent
+from wardround.agents.agent import Hooks, LoopSettings
+from wardround.agents.episode import Ending, Episode
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.scripted import ScriptedModel, call, calls, say
+
+REACT = get_agent("react")
 
 
 def finish(*answers: str) -> Reply:
@@ -163,3 +168,26 @@ def test_an_endpoint_that_fails_is_a_row_not_a_crash() -> None:
     outcome = play(model)
     assert (outcome.finish, outcome.answer, outcome.turns) == ("error", None, 2)
     assert outcome.error == "the endpoint answered 500 three times (status 500, 3 attempts)"
+
+
+def test_the_share_of_a_prefix_is_broken_by_other_tools() -> None:
+    """Two turns at the limit: the forced call offers only ``finish``, so nothing of its prompt is a known prefix."""
+    turns = [call("get_rows", table_name="a"), call("get_rows", table_name="b")]
+    played = play(ScriptedModel([*turns, finish("x")]), limits=Limits(turns=2))
+    alone = play(
+        ScriptedModel(turns), agent=replace(REACT, loop=LoopSettings(forced_finish=False)), limits=Limits(turns=2)
+    )
+    assert played.forced
+    assert played.prefix_share is not None
+    assert alone.prefix_share is not None
+    assert played.prefix_share < alone.prefix_share / 1.3
+
+
+def test_a_hook_that_asks_for_more_without_a_new_trial_does_not_go_on_for_ever() -> None:
+    class Insistent(Hooks):
+        async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+            return True
+
+    model = ScriptedModel([finish("x"), finish("y")])
+    outcome = play(model, agent=replace(REACT, hooks=(Insistent,)))
+    assert (outcome.answer, len(model.requests)) == (("x",), 1)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -239,3 +240,17 @@ def test_exports_hold_every_branch_and_rebuild_every_prompt(tmp_path: Path) -> N
         assert walked[::-1] == [message.to_wire() for message in recorded.prompt]
         assert line["tools"][turn["tools"]] == [TOOLS[0].to_wire()]
         assert turn["usage"]["reasoning_tokens"] is None
+
+
+def test_other_tools_before_the_same_messages_are_no_prefix(tmp_path: Path) -> None:
+    """Schemas stand before the messages: a served model's cache is of no use once they change."""
+    path = tmp_path / "w.sqlite"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("e", {})
+        for ordinal, tools in enumerate([TOOLS, TOOLS, (), ()]):
+            recorder.turn(replace(ask(START, ordinal), tools=tools), calling(ordinal))
+        recorder.finish({})
+    with LogReader(path) as reader:
+        found = [turn.prefix_bytes for turn in reader.trajectory("e").turns]
+    whole = sum(len(message.wire) for message in START)
+    assert found == [0, whole, 0, whole]

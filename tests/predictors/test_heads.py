@@ -81,3 +81,12 @@ def test_boosting_tries_its_grid_and_keeps_the_best() -> None:
     assert found.points == 27
     assert found.dev_auroc == 1.0
     assert (found.probabilities.argmax(axis=1) == TRUTH).all()
+
+
+def test_probabilities_stand_under_their_own_class_when_one_between_was_not_fitted() -> None:
+    truth = np.where(TRUTH == 1, 3, 1)  # of five classes, 1 and 3
+    for head in (Logistic(), Boosting()):
+        found = head(ROWS, truth, ROWS, truth, ROWS, 5).probabilities
+        assert (found[:, [0, 2, 4]] == 0).all()
+        assert found[truth == 3, 3].mean() > found[truth == 1, 3].mean()
+        np.testing.assert_allclose(found[:, [1, 3]].sum(axis=1), 1)

@@ -46,3 +46,9 @@ def test_every_member_may_come_up() -> None:
     labels = np.zeros(6, int)
     seen = {int(draw_shots(labels, 1, 1, most=1, seed=seed, name="x").places[0]) for seed in range(100)}
     assert seen == set(range(6))
+
+
+def test_a_class_nobody_has_is_not_drawn_and_repeats_nothing() -> None:
+    shots = draw_shots(np.array([0, 2, 2]), 4, 2, most=4, seed=1, name="task")
+    assert shots.repeated == (1, 0, 0, 0)
+    assert sorted(shots.places.tolist()) == [0, 0, 1, 2]

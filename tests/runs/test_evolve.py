@@ -15,6 +15,7 @@ from fake_server import Answer, FakeServer, error, text, tools
 from wardround.agents import list_agents
 from wardround.benchmarks import Benchmark
 from wardround.benchmarks.agentehr import build_agentehr
+from wardround.benchmarks.split import split_of
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.log import LogReader
@@ -282,6 +283,23 @@ def test_a_bank_of_another_split_serves_nobody_its_evaluated_patients(
     assert served
     assert not served & barred
     assert any(note["withheld"]["evaluated"] for note in notes)
+
+
+def test_patients_of_the_dev_split_are_evaluated_on_too(
+    settings: RunSettings, bank_path: Path, synthetic_store: Store, tmp_path: Path
+) -> None:
+    with Bank.open(bank_path, writable=False) as bank:
+        taught = {one.provenance.subject for one in bank.experiences()}
+        hashed = {
+            n: bank.subject_hash(Subject(source="mimiciv", subject_id=n)) for n in synthetic_store.subjects.tolist()
+        }
+        count = len(bank)
+    teachers = {number for number, text in hashed.items() if text in taught}
+    seed = next(n for n in range(1000) if {split_of(one, n, (0.1, 0.8, 0.1)) for one in teachers} == {"dev"})
+    build_agentehr(synthetic_store, tmp_path / "benchmark", seed=seed, per_task=60, fractions=(0.1, 0.8, 0.1))
+    changed = replace(settings, benchmark=str(tmp_path / "benchmark"), split="test", limit=None, bank=str(bank_path))
+    folder = start(tmp_path / "run", replace(changed, agents=("retrosum-evolved",)))
+    assert folder.manifest["bank"]["withheld_evaluated"] == count
 
 
 def test_an_empty_bank_is_refused_where_it_should_serve(settings: RunSettings, tmp_path: Path) -> None:

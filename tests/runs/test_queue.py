@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from wardround.core import UserError
 from wardround.runs.queue import WorkQueue, is_alive, this_owner
+from wardround.runs.settings import EpisodeKey
 
 
 @pytest.fixture
@@ -70,3 +72,18 @@ def test_a_file_that_is_no_queue_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "queue.sqlite").write_bytes(b"no database at all, but long enough to look like a file header" * 40)
     with pytest.raises(UserError, match="cannot open the run's queue"):
         WorkQueue(tmp_path / "queue.sqlite")
+
+
+def test_the_order_is_that_of_adding_not_of_the_names(tmp_path: Path) -> None:
+    queue, keys = WorkQueue(tmp_path / "other.sqlite"), ["m", "z", "a", "k", "b"]
+    queue.add(keys)
+    assert [queue.lease(1), queue.lease(3), queue.lease(9)] == [["m"], ["z", "a", "k"], ["b"]]
+    assert queue.listed() == keys
+
+
+def test_an_episode_has_one_seed_whoever_plays_it() -> None:
+    key = EpisodeKey(agent="react", model="offline", task="diagnoses", sample="1-2", epoch=0)
+    same = [replace(key, agent="retrosum"), replace(key, model="openai/other")]
+    assert {one.seed(7) for one in same} == {key.seed(7)}
+    others = [replace(key, task="labevents"), replace(key, sample="1-3"), replace(key, epoch=1)]
+    assert len({key.seed(7), key.seed(8), *(one.seed(7) for one in others)}) == 5

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
 
 from wardround.core import UserError
 from wardround.scoring import Interval, cluster_bootstrap, patient_bootstrap
-from wardround.scoring.bootstrap import mean_of_rows, sum_by_subject
+from wardround.scoring.bootstrap import _bca_levels, mean_of_rows, sum_by_subject
 
 
 def edges(interval: Interval) -> tuple[float, float]:
@@ -97,3 +97,29 @@ def test_wrong_use_is_named() -> None:
         patient_bootstrap([1.0, 2.0], ["a"], seed=1)
     with pytest.raises(UserError, match="confidence"):
         patient_bootstrap([1.0], ["a"], seed=1, confidence=95)
+
+
+def test_bca_levels_are_those_of_efron() -> None:
+    """An own calculation of z0 and a (Efron 1987, eq. 2.8 and 6.6) on skewed values, a patient each."""
+    values = np.array([0.0, 0.1, 0.1, 0.3, 0.9, 2.5, 6.0])
+    sums = np.column_stack([values, np.ones(7)])
+    drawn = np.random.default_rng(5).choice(values, size=(4000, 7)).mean(axis=1)
+    normal, estimate = NormalDist(), values.mean()
+    bias = normal.inv_cdf(((drawn < estimate).sum() + (drawn == estimate).sum() / 2) / 4000)
+    without = np.array([np.delete(values, n).mean() for n in range(7)])
+    pull = without.mean() - without
+    acceleration = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
+    assert acceleration == pytest.approx(0.0940, abs=1e-4)  # d = x - mean: sum d^3 88.8, sum d^2 29.2
+    expected = []
+    for level in (0.025, 0.975):
+        shifted = bias + normal.inv_cdf(level)
+        expected.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+    found = _bca_levels(sums, mean_of_rows, drawn, float(estimate), (0.025, 0.975))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_interval_of_four_patients_is_not_telling_one_of_five_is() -> None:
+    for count, telling in ((4, False), (5, True)):
+        values = [n / 7 for n in range(count)]
+        assert patient_bootstrap(values, list(range(count)), seed=1, resamples=100).is_telling is telling
+    assert not patient_bootstrap([0.5] * 9, ["one"] * 9, seed=1).is_telling

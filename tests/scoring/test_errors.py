@@ -173,3 +173,10 @@ def test_a_text_without_an_answer_of_a_method_without_tools_has_the_wrong_form()
     assert no_prediction_mode(without) == NoPrediction.FORMAT_SUBMERSION
     nothing = replace(without, turns=tuple(replace(t, reply=replace(t.reply, content="")) for t in without.turns))
     assert no_prediction_mode(nothing) == NoPrediction.INCOMPLETE
+
+
+@pytest.mark.parametrize(("revisits", "found"), [(15, False), (16, True)])
+def test_fifteen_revisits_are_none_too_many(revisits: int, found: bool) -> None:
+    turns = [[value(n)] if n % 3 else [LOOK[0]] for n in range(revisits + 2)]  # two calls are new, the rest come back
+    made = trajectory([*turns, END], answer=["x"])
+    assert (ErrorClass.MULTI_TOOL_CYCLE in classes(made)) is found

@@ -174,3 +174,20 @@ def test_toolsets_are_chosen_by_name_and_category() -> None:
     assert "load_ehr" not in tools.names
     with pytest.raises(UserError, match="run_sql_query"):
         tools.select(["run_sql"])
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT count(*) AS n FROM main.labevents", "400"),
+        ('SELECT count(*) AS n FROM "main"."labevents"', "400"),
+        ("WITH labevents AS (SELECT 1 AS a) SELECT count(*) AS n FROM labevents", "1"),
+        ("WITH labevents AS (SELECT 1 AS a) SELECT count(*) AS n FROM main.labevents", "400"),
+        ("SELECT count(*) AS n FROM temp.labevents", "Did you mean 'labevents'"),
+        ("SELECT count(*) AS n FROM main.labevnts", "Did you mean 'labevents'"),
+    ],
+)
+def test_a_table_may_be_named_with_its_schema(environment: Environment, query: str, said: str) -> None:
+    text = environment.call("run_sql_query", {"sql_query": query}).text
+    assert said in (text if "mean" in said else text.splitlines()[-1])
+    assert "mean" in said or text.splitlines()[-1] == said

@@ -164,3 +164,11 @@ def test_nothing_later_than_the_chart_s_time_is_found(synthetic_store: Store) ->
             assert set(page.row_ids) <= on_chart
             shown = re.findall(r"(?:\[| at )(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", page.text)
             assert all(datetime.fromisoformat(time) <= as_of for time in shown)
+
+
+def test_the_ends_of_a_range_belong_to_it() -> None:
+    tools = environment(small_chart(40))
+    for limit, said in ((0, None), (-1, "must be at least 0, got -1"), (20, None), (21, "must be at most 20, got 21")):
+        result = ask(tools, "glucose", limit=limit)
+        assert result.is_error is (said is not None), result.text
+        assert said is None or said in result.text

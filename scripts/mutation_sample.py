@@ -1,0 +1,298 @@
+"""Mutation testing by a seeded sample: of N small faults put into the code, how many does a test find?
+
+    python -m pytest -n 2 --cov=wardround --cov-context=test --cov-report= \\
+        --durations=0 --durations-min=0 -vv > durations.txt
+    python scripts/mutation_sample.py --coverage .coverage --durations durations.txt --mutants 400 --out mutants
+
+Each mutant is one site drawn at random from the rooms named (every site equally likely), in a copy of the tree. Tests
+whose coverage touches the changed line run, quickest first, then the rest of the room's tests, until one fails or the
+budget of test seconds is spent. A mutant that no test fails for has survived; one that takes all its CPU time counts
+as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on; survivors and the
+kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found nothing. Needs
+pytest-cov.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import Empty, Queue
+
+from mutation_sites import Mutation, mutations, sites
+
+ROOMS = ("scoring", "runs", "predictors", "records", "agents")
+_CARRIED = (
+    "src",
+    "tests",
+    "scripts",
+    "examples",
+    "benchmarks",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "Makefile",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+)
+_WALL_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one mutant: `killed`, `endless`, `survived` or `untested` (no test touches its line)."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    verdict: str
+    tests: int
+    killer: str = ""
+
+
+class Coverage:
+    """Which tests touch a line, from a coverage file with test contexts and pytest's list of durations."""
+
+    def __init__(self, data: Path, durations: Path) -> None:
+        self._connection = sqlite3.connect(f"file:{data}?mode=ro", uri=True, check_same_thread=False)
+        self._seconds = _durations(durations.read_text())
+        self._lock = threading.Lock()
+
+    def tests(self, file: str, line: int) -> list[str]:
+        """Tests that touch the line, quickest first; then the others of their files and of the room."""
+        direct, setup = self._contexts(file, line)
+        files = {name.split("::")[0] for name in setup} | {f"tests/{Path(file).parts[2]}/"}
+        beside = {name for name in self._seconds if name.startswith(tuple(files))}
+        whole = beside if direct or setup else set()
+        return [*self._quickest(direct | setup), *self._quickest(whole - direct - setup)]
+
+    def seconds(self, test: str) -> float:
+        """What the test's call took."""
+        return self._seconds.get(test, 0.01)
+
+    def _quickest(self, names: set[str]) -> list[str]:
+        return sorted(names, key=lambda name: (self.seconds(name), name))
+
+    def _contexts(self, file: str, line: int) -> tuple[set[str], set[str]]:
+        query = (
+            "SELECT c.context, l.numbits FROM line_bits l JOIN file f ON f.id = l.file_id "
+            "JOIN context c ON c.id = l.context_id WHERE f.path LIKE ?"
+        )
+        with self._lock:
+            rows = self._connection.execute(query, (f"%/{file}",)).fetchall()
+        touching = [name for name, bits in rows if _has(bits, line)]
+        if touching == [""]:  # a line of the module itself: whoever uses the module
+            touching = [name for name, _ in rows]
+        names = {name.rpartition("|")[0] for name in touching if name.endswith("|run")}
+        return names, {name.rpartition("|")[0] for name in touching if name.endswith("|setup")} - names
+
+
+def _has(bits: bytes, line: int) -> bool:
+    byte, bit = divmod(line, 8)
+    return byte < len(bits) and bool(bits[byte] >> bit & 1)
+
+
+def _durations(text: str) -> dict[str, float]:
+    found = re.findall(r"^([0-9.]+)s call +(tests/.+?)$", text, re.MULTILINE)
+
+    return {name.strip(): float(seconds) for seconds, name in found}
+
+
+def draw(root: Path, rooms: tuple[str, ...], count: int, seed: int) -> list[tuple[str, Mutation]]:
+    """`count` mutants: a site at random, then one of its mutations."""
+    files = sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
+    found = [(path, node) for path in files for node in sites(path.read_text())]
+    generator = random.Random(seed)
+    generator.shuffle(found)
+    drawn: list[tuple[str, Mutation]] = []
+    for path, node in found:
+        options = mutations(path.read_text(), node)
+        if options:
+            drawn.append((str(path.relative_to(root)), generator.choice(options)))
+        if len(drawn) == count:
+            break
+    return drawn
+
+
+def judge(tree: Path, file: str, mutation: Mutation, coverage: Coverage, budget_seconds: float) -> Outcome:
+    """Put one mutation into a copy of the tree, run its tests, take it out again."""
+    chosen = _within(coverage, coverage.tests(file, mutation.line), budget_seconds)
+    verdict = _run(tree, file, mutation, chosen, budget_seconds) if chosen else "untested"
+    killer = _first_failure(tree) if verdict == "killed" else ""
+    site = {"file": file, "line": mutation.line, "before": mutation.before, "after": mutation.after}
+    return Outcome(**site, verdict=verdict, tests=len(chosen), killer=killer)
+
+
+def _within(coverage: Coverage, tests: list[str], budget_seconds: float) -> list[str]:
+    chosen, spent = [], 0.0
+    for test in tests:
+        spent += coverage.seconds(test)
+        if spent > budget_seconds and chosen:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def _run(tree: Path, file: str, mutation: Mutation, tests: list[str], budget_seconds: float) -> str:
+    path = tree / file
+    original = path.read_text()
+    path.write_text(mutation.source)
+    try:
+        status = _pytest(tree, tests, cpu_seconds=int(budget_seconds * 3) + 60)
+    finally:
+        path.write_text(original)
+    if status < 0 or status in {124, 137}:
+        return "endless"
+    if status == 4:
+        raise SystemExit(f"pytest did not take the tests of {file}:{mutation.line}: {tests[:3]}")
+    return "survived" if status == 0 else "killed"
+
+
+def _pytest(tree: Path, tests: list[str], *, cpu_seconds: int) -> int:
+    (tree / "chosen.txt").write_text("\n".join(tests))
+    environment = os.environ | {
+        "PYTHONPATH": str(tree / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_DATABASE_FILE": str(tree / "examples.db"),
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "@chosen.txt"]
+
+    def bounded() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
+
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, preexec_fn=bounded, timeout=_WALL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return 124
+    (tree / "last.txt").write_bytes(done.stdout + done.stderr)
+    return done.returncode
+
+
+def _first_failure(tree: Path) -> str:
+    """The test that found the mutant; empty where the tests could not even be collected."""
+    found = re.search(
+        r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", (tree / "last.txt").read_text(errors="replace"), re.MULTILINE
+    )
+    return found[1] if found and "::" in found[1] else ""
+
+
+def unsound(tree: Path, outcomes: list[Outcome]) -> set[str]:
+    """Tests that found a mutant and fail on the code as it is, too: what they found is nothing."""
+    killers = sorted({outcome.killer for outcome in outcomes if outcome.killer})
+    if not killers or _pytest(tree, killers, cpu_seconds=3600) == 0:
+        return set()
+    return {killer for killer in killers if _pytest(tree, [killer], cpu_seconds=600) != 0}
+
+
+def wilson(killed: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """The Wilson score interval of a share."""
+    share = killed / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return middle - half, middle + half
+
+
+def _copies(root: Path, out: Path, count: int) -> list[Path]:
+    trees = [out / f"tree-{n}" for n in range(count)]
+    for tree in trees:
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir(parents=True)
+        for name in _CARRIED:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif (root / name).exists():
+                shutil.copy(root / name, tree / name)
+    return trees
+
+
+def _work(
+    tree: Path, queue: Queue[tuple[str, Mutation]], coverage: Coverage, budget: float, out: Path, lock: threading.Lock
+) -> None:
+    while True:
+        try:
+            file, mutation = queue.get_nowait()
+        except Empty:
+            return
+        outcome = judge(tree, file, mutation, coverage, budget)
+        with lock, (out / "results.jsonl").open("a") as lines:
+            lines.write(json.dumps(asdict(outcome)) + "\n")
+        change = f"{mutation.before[:50]!r} -> {mutation.after[:50]!r}"
+        print(f"{outcome.verdict:9} {file}:{mutation.line} {change} ({queue.qsize()} left)", flush=True)
+
+
+def _done(out: Path) -> list[Outcome]:
+    path = out / "results.jsonl"
+    return [Outcome(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def report(outcomes: list[Outcome]) -> None:
+    """Print the survivors, then the rate by room and over all."""
+    for outcome in outcomes:
+        if outcome.verdict in {"survived", "untested"}:
+            print(f"{outcome.verdict:9} {outcome.file}:{outcome.line}  {outcome.before!r} -> {outcome.after!r}")
+    for room in sorted({Path(outcome.file).parts[2] for outcome in outcomes}):
+        _rate(room, [outcome for outcome in outcomes if Path(outcome.file).parts[2] == room])
+    _rate("all", outcomes)
+
+
+def _rate(name: str, outcomes: list[Outcome]) -> None:
+    killed = sum(outcome.verdict in {"killed", "endless"} for outcome in outcomes)
+    low, high = wilson(killed, len(outcomes))
+    print(f"{name:10} {killed} of {len(outcomes)} found: {killed / len(outcomes):.3f} ({low:.3f} to {high:.3f})")
+
+
+def main() -> None:
+    """Draw, judge what is not judged yet, report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--coverage", type=Path, required=True)
+    parser.add_argument("--durations", type=Path, required=True)
+    parser.add_argument("--rooms", nargs="+", default=ROOMS)
+    parser.add_argument("--mutants", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--test-seconds", type=float, default=40.0, help="tests per mutant, by what they took unmutated"
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    settings = parser.parse_args()
+    root, coverage = Path(__file__).resolve().parents[1], Coverage(settings.coverage, settings.durations)
+    settings.out.mkdir(parents=True, exist_ok=True)
+    out = settings.out.resolve()
+    judged = {(outcome.file, outcome.line, outcome.before, outcome.after) for outcome in _done(out)}
+    queue: Queue[tuple[str, Mutation]] = Queue()
+    for file, mutation in draw(root, tuple(settings.rooms), settings.mutants, settings.seed):
+        if (file, mutation.line, mutation.before, mutation.after) not in judged:
+            queue.put((file, mutation))
+    lock = threading.Lock()
+    trees = _copies(root, out, settings.workers)
+    threads = [
+        threading.Thread(target=_work, args=(tree, queue, coverage, settings.test_seconds, out, lock)) for tree in trees
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    broken = unsound(trees[0], _done(out))
+    if broken:
+        print("fail without any mutation, so what they found does not count:", *sorted(broken), sep="\n  ")
+    report([outcome for outcome in _done(out) if outcome.killer not in broken])
+
+
+if __name__ == "__main__":
+    main()
