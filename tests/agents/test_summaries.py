@@ -10,7 +10,7 @@ from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import AgentSettings, EstimatedTokens, Limits, get_agent
 from wardround.agents.tokens import count_message
-from wardround.core import Message, ProviderError
+from wardround.core import Message, ProviderError, UserError
 from wardround.models import Reply, Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
 
@@ -103,6 +103,60 @@ def test_what_the_summariser_saw_at_every_window(name: str) -> None:
         assert {message.role for message in request.messages} == {"system", "user"}, "no calls without tools"
         turns = [int(found) for found in re.findall(r"^\[turn (\d+)\]$", "\n".join(texts), re.MULTILINE)]
         assert turns == list(range(first, 3 * number + 4))
+
+
+def batching(request: Request) -> Reply:
+    """Four calls a turn, an answer in the fifth."""
+    if not request.tools:
+        return say(f"<summary>S{_summaries_before(request) + 1}</summary>")
+    if request.ordinal - _summaries_before(request) == 4:
+        return call("finish", response=["x"])
+    calls = [call("get_rows", table_name=f"t{n}").message.tool_calls[0] for n in range(4)]
+    return replace(say(""), message=Message(role="assistant", content=None, tool_calls=tuple(calls)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_that_batches_its_calls_is_summarised_by_default(name: str) -> None:
+    model, recorder = ScriptedModel(batching), ListRecorder()
+    outcome = play(model, agent=get_agent(name), recorder=recorder)
+    assert (outcome.answer, outcome.turns) == (("x",), 5), "half the window in turns"
+    [note] = recorder.of("summary")
+    assert (note["turn"], note["by"], note["recent_calls"], note["recent_turns"]) == (3, "calls", 12, 3)
+    assert _carried(by_purpose(recorder, "act")[-1]) == ["S1"]
+    assert recorder.of("summarising") == [{"window": 10, "share": 0.7}]
+
+
+def test_the_calls_are_counted_anew_after_a_summary_and_in_every_turn() -> None:
+    def script(request: Request) -> Line:
+        if not request.tools:
+            return say("<summary>S1</summary>")
+        if request.ordinal == 1:
+            return say("Let me think.")
+        number = sum("thinks" in (text or "") for text in _texts(request))
+        return call("finish", response=["x"]) if request.ordinal > 8 else call("think", response=f"thinks {number}")
+
+    _, recorder = played("retrosum", script, window=3)
+    assert [(note["turn"], note["recent_calls"]) for note in recorder.of("summary")] == [(3, 2), (6, 3)], (
+        "a turn without a call counts as one"
+    )
+
+
+def test_a_summary_is_due_earlier_where_what_was_read_fills_its_share_of_the_room() -> None:
+    def script(request: Request) -> Line:
+        if not request.tools:
+            return say("<summary>S1</summary>")
+        done = request.ordinal >= 5
+        return call("finish", response=["x"]) if done else call("get_rows", table_name="t1", lines=30)
+
+    seen = {}
+    for share in (0.4, 1.0):
+        model, recorder = ScriptedModel(script), ListRecorder()
+        agent = get_agent("retrosum", AgentSettings(window_share=share))
+        play(model, agent=agent, recorder=recorder, limits=Limits(context_tokens=8000, reply_tokens=1000))
+        seen[share] = [(note["turn"], note["by"]) for note in recorder.of("summary")]
+    assert seen == {0.4: [(3, "room")], 1.0: []}
+    with pytest.raises(UserError, match="share"):
+        AgentSettings(window_share=0.0)
 
 
 def test_the_previous_summary_parts_the_distant_turns_from_the_recent_ones() -> None:
@@ -209,7 +263,7 @@ def test_a_hundred_long_turns_at_8k_lose_nothing_without_a_line_in_the_log(name:
     outcome = play(model, agent=get_agent(name), environment=environment, recorder=recorder, limits=limits)
     assert (outcome.finish, outcome.answer, outcome.turns) == ("turn_limit", ("x",), 100)
     summaries = recorder.of("summary")
-    assert len(summaries) == 10
+    assert [note["by"] for note in summaries] == ["room"] * 100, "every result fills 0.7 of the room"
     assert not any("failed" in note for note in summaries)
     whole = {seen.call.id: seen.result_text for _, _, results, _ in recorder.turns for seen in results}
     assert min(len(text) for text in list(whole.values())[:-1]) > 7500

@@ -104,6 +104,18 @@ def test_rows_for_strata_tasks_and_all_without_repetition() -> None:
     assert rows[-1].f1.estimate == pytest.approx(0.4)
 
 
+def test_how_many_episodes_were_summarised_is_said_where_a_method_summarises_none_too() -> None:
+    plain, other = scored(1, 0.2), replace(scored(2, 0.2), agent="retrosum")
+    never = replace(other, use=replace(other.use, summarises=True))
+    failed = replace(scored(3, 0.1), agent="retrosum", use=replace(never.use, summaries=2, failed_summaries=2))
+    once = replace(scored(4, 0.1), agent="retrosum", use=replace(never.use, summaries=2, failed_summaries=1))
+    assert "summarised" not in render_table(summarise([plain], resamples=50))
+    text = render_table(summarise([plain, never, failed, once], resamples=50))
+    assert "summarised" in text.splitlines()[0]
+    assert "1 of 3" in next(line for line in text.splitlines() if line.startswith("retrosum"))
+    assert "0 of 1" in render_table(summarise([never], resamples=50))
+
+
 def test_agents_are_kept_apart() -> None:
     rows = summarise([scored(1, 0.2), replace(scored(1, 0.6), agent="resum")], resamples=200)
     assert [(row.agent, row.f1.estimate) for row in rows] == [("react", 0.2), ("resum", 0.6)]

@@ -50,6 +50,7 @@ def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentS
         def hook() -> Hooks:
             return Summarising(
                 window=settings.window,
+                share=settings.window_share,
                 actor_retrospect=actor,
                 summariser_retrospect=summariser,
                 final=settings.final_summary,
@@ -61,7 +62,7 @@ def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentS
 
 
 DEFAULTS = AgentSettings()
-_SUMMARISING = ("window", "final_summary")
+_SUMMARISING = ("window", "window_share", "final_summary")
 _METHODS = {
     method.name: method
     for method in (
@@ -74,7 +75,7 @@ _METHODS = {
         ),
         Method(
             name="resum",
-            title="ReSum: every w turns a summary replaces the history",
+            title="ReSum: every w calls a summary replaces the history",
             make=_summing(actor=False, summariser=False),
             uses=_SUMMARISING,
             tables=(2, 4),
@@ -117,7 +118,7 @@ _METHODS = {
         ),
         Method(
             name="retrosum-actor-only",
-            title="Ablation: the actor keeps its history, the summariser reads only the last w turns",
+            title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
             make=_summing(summariser=False),
             uses=_SUMMARISING,
             tables=(4,),

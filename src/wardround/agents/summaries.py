@@ -1,11 +1,14 @@
 """ReSum, RetroSum and the ablations between them: one hook with two switches (RetroSum paper, eq. 3-5 and table 4).
 
-Every ``window`` turns the summariser writes one summary. *Summariser retrospect*: it reads the distant turns again,
+Every ``window`` tool calls the summariser writes one summary: the paper's turn is one call with its observation, and a
+model that batches its calls would else never come to a tenth turn. A turn is not parted, so a batch may overshoot. A
+summary is due as well where the turns since the last one fill ``share`` of the actor's room: later, the budget would
+have taken out what nobody had summarised. *Summariser retrospect*: it reads the distant turns again,
 beside the recent ones, the previous summary and the question (eq. 3); without it only the recent ones. *Actor
 retrospect*: the actor keeps its history and carries the newest summary beside it (eq. 4-5); without it the summary
 replaces the history. Either way there is exactly one summary in the actor's context, the latest.
 
-A summary that fails changes nothing: the previous one stays, the history stays, the next window is that much longer.
+A summary that fails changes nothing: the previous one stays, the history stays, the next one reads that much more.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from wardround.agents.beside import Beside, Written, prompt_text
 from wardround.agents.episode import Ending, Episode
 from wardround.agents.history import Block
 from wardround.agents.served import served_text
+from wardround.agents.tokens import count_message
 
 SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried")
 _SUMMARY_SHARE = 0.25
@@ -23,22 +27,29 @@ _LESSONS_SHARE = 0.15
 
 
 class Summarising(Hooks):
-    """Writes a summary every ``window`` turns of a trial, and one at the answer if ``final`` (it is only recorded)."""
+    """Writes a summary every ``window`` calls of a trial or ``share`` of the room, and one at the answer if ``final``
+    (it is only recorded)."""
 
     def __init__(
-        self, *, window: int, actor_retrospect: bool, summariser_retrospect: bool, final: bool = False
+        self, *, window: int, share: float, actor_retrospect: bool, summariser_retrospect: bool, final: bool = False
     ) -> None:
         self._window = window
+        self._share = share
         self._actor_retrospect = actor_retrospect
         self._summariser_retrospect = summariser_retrospect
         self._final = final
         self._failures = 0
         self._trial = 0
-        self._start = self._covered = self._shown = 0
+        self._start = self._covered = self._shown = self._counted = 0
+        self._calls = self._tokens = 0
         self._beside: Beside | None = None
         self._previous: str = ""
         self._previous_mark: int | None = None
         self._pinned: int | None = None
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Note that summaries are to be expected: an episode without one can then be told from one without this."""
+        episode.recorder.note("summarising", {"window": self._window, "share": self._share})
 
     async def before_turn(self, episode: Episode) -> None:
         """Start afresh with every trial: a summary of the one before it would be history that was withdrawn."""
@@ -46,24 +57,31 @@ class Summarising(Hooks):
             self._begin(episode)
 
     async def after_turn(self, episode: Episode) -> None:
-        """Summarise where a window is full."""
-        if episode.trial_turn % self._window == 0:
-            await self._summarise(episode)
+        """Summarise where a window is full, in calls or in tokens. A turn without a call counts as one."""
+        for block in self._turns(episode, self._counted):
+            self._calls += max(len(block.observations), block.kind == "turn")
+            self._tokens += sum(count_message(episode.counter, message) for message in block.messages)
+        self._counted = len(episode.history.blocks)
+        by = "calls" if self._calls >= self._window else "room"
+        if by == "calls" or self._tokens >= self._share * episode.room():
+            await self._summarise(episode, by=by)
+            self._calls = self._tokens = 0
 
     async def at_answer(self, episode: Episode, ending: Ending) -> bool:
         """Write the last summary of the trial, for reflection."""
         if self._final:
-            await self._summarise(episode, last=True)
+            await self._summarise(episode, by="answer")
         return False
 
     def _begin(self, episode: Episode) -> None:
         if self._pinned is not None:
             episode.history.withdraw([self._pinned])
         self._trial = episode.trial
-        self._start = self._covered = self._shown = len(episode.history.blocks)
+        self._start = self._covered = self._shown = self._counted = len(episode.history.blocks)
+        self._calls = self._tokens = 0
         self._beside, self._previous, self._previous_mark, self._pinned = None, "", None, None
 
-    async def _summarise(self, episode: Episode, *, last: bool = False) -> None:
+    async def _summarise(self, episode: Episode, *, by: str) -> None:
         recent = self._turns(episode, self._covered)
         if not recent:
             return
@@ -74,8 +92,8 @@ class Summarising(Hooks):
         instruction = prompt_text("summarise", first=first, last=end, previous=bool(self._previous))
         limit = int(episode.room() * _SUMMARY_SHARE)
         written = await beside.ask(instruction, purpose="summarise", limit_tokens=limit)
-        self._note(episode, recent, written)
-        if written.problem is None and not last:
+        self._note(episode, recent, written, by)
+        if written.problem is None and by != "answer":
             self._take_over(episode, beside, written.text, end)
 
     def _reader(self, episode: Episode) -> Beside:
@@ -101,12 +119,14 @@ class Summarising(Hooks):
         self._previous_mark = beside.say(prompt_text("summary_so_far", text=text, last=end))
         self._covered = self._shown = len(episode.history.blocks)
 
-    def _note(self, episode: Episode, recent: list[Block], written: Written) -> None:
+    def _note(self, episode: Episode, recent: list[Block], written: Written, by: str) -> None:
         """Note what was summarised, or that nothing was and what is kept instead."""
         distant = len(_real_turns(self._turns(episode, self._start, self._covered)))
         detail = {
             "turn": episode.turn,
             "trial": episode.trial,
+            "by": by,
+            "recent_calls": sum(len(block.observations) for block in recent),
             "recent_turns": len(_real_turns(recent)),
             "distant_turns": distant if self._summariser_retrospect else 0,
             "previous_summary": bool(self._previous),

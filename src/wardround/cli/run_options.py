@@ -82,7 +82,13 @@ def _add_methods(methods: argparse._ArgumentGroup) -> None:
     methods.add_argument("--bank", type=Path, help="bank of experiences (wardround evolve), for methods that read one")
     methods.add_argument("--encoder", default=DEFAULTS.encoder, help="makes keys of experiences, vectors of charts")
     methods.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint")
-    methods.add_argument("--window", type=int, default=DEFAULTS.window, help="turns between two summaries")
+    methods.add_argument("--window", type=int, default=DEFAULTS.window, help="tool calls between two summaries")
+    methods.add_argument(
+        "--window-share",
+        type=float,
+        default=DEFAULTS.window_share,
+        help="share of the room that, filled since the last summary, makes one due earlier",
+    )
     methods.add_argument("--k", type=int, default=DEFAULTS.k, help="episodes whose experiences are retrieved")
     methods.add_argument("--advice", type=int, default=DEFAULTS.advice, help="pieces of advice per tool")
     methods.add_argument("--candidates", type=int, default=DEFAULTS.candidates, help="sampled actions (reflectool-cs)")
@@ -198,6 +204,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         encoder=arguments.encoder,
         encoder_url=arguments.encoder_url,
         window=arguments.window,
+        window_share=arguments.window_share,
         k=arguments.k,
         advice=arguments.advice,
         candidates=arguments.candidates,

@@ -50,6 +50,7 @@ class RunSettings:
     encoder: str = "lexical"
     encoder_url: str | None = None
     window: int = AgentSettings().window
+    window_share: float = AgentSettings().window_share
     k: int = AgentSettings().k
     advice: int = AgentSettings().advice
     candidates: int = AgentSettings().candidates

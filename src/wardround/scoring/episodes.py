@@ -25,8 +25,9 @@ class EpisodeUse:
 
     ``usage`` is None when an endpoint did not count its tokens, ``cost`` (US dollars) when a price is not known:
     a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
-    counts the results that showed rows of each record table. ``summaries`` were tried, ``failed_summaries`` of them
-    left the one before in place. ``experiences`` were served from a bank, None where none was asked.
+    counts the results that showed rows of each record table. ``summarises``: its method writes
+    summaries; ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the
+    one before in place. ``experiences`` were served from a bank, None where none was asked.
     """
 
     turns: int
@@ -39,9 +40,15 @@ class EpisodeUse:
     tool_errors: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
     prefix_share: float | None = None
+    summarises: bool = False
     summaries: int = 0
     failed_summaries: int = 0
     experiences: int | None = None
+
+    @property
+    def summarised(self) -> bool:
+        """Whether at least one summary was written while it played."""
+        return self.summaries > self.failed_summaries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +166,8 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
     records = [record for turn in turns for record in turn.results]
     counted = all(not {"input_tokens", "output_tokens"} & set(turn.unreported) for turn in turns)
     costs = [turn.cost for turn in turns]
-    summaries = [note.detail for note in trajectory.notes if note.kind == "summary"]
+    tried = [note.detail for note in trajectory.notes if note.kind == "summary"]
+    summaries = [detail for detail in tried if detail.get("by") != "answer"]
     asked = [note.detail for note in trajectory.notes if note.kind == "experiences"]
     return EpisodeUse(
         turns=sum(turn.purpose == "act" for turn in turns),
@@ -172,6 +180,7 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
         tool_errors=sum(record.is_error for record in records),
         tables=dict(sorted(Counter(name for one in records for name in (one.table or "").split(", ") if name).items())),
         prefix_share=_prefix_share(turns),
+        summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
         failed_summaries=sum("failed" in detail for detail in summaries),
         experiences=sum(len(detail.get("served", ())) for detail in asked) if asked else None,

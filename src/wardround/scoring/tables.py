@@ -25,7 +25,8 @@ class SummaryRow:
     ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
     first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of turns,
     tokens, cost and seconds are per episode, None where not known of every episode. ``errors`` counts episodes;
-    ``failed`` ones ended in an endpoint's error and score 0. ``summaries`` were tried, ``failed_summaries`` of them
+    ``failed`` ones ended in an endpoint's error and score 0. ``summarised`` counts the
+    episodes with a summary, None where the method writes none; ``summaries`` were tried, ``failed_summaries`` of them
     left the one before in place; ``experiences`` is the mean of those served, None where no bank was asked.
     """
 
@@ -49,6 +50,7 @@ class SummaryRow:
     errors: Mapping[ErrorClass, int]
     failed: int
     tool_calls: Mapping[str, int]
+    summarised: int | None = None
     summaries: int = 0
     failed_summaries: int = 0
     experiences: float | None = None
@@ -120,6 +122,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         errors={name: sum(name in score.errors for score in scores) for name in ErrorClass},
         failed=sum(score.finish == "error" for score in scores),
         tool_calls=_tool_mix(scores),
+        summarised=_summarised(scores),
         summaries=sum(score.use.summaries for score in scores),
         failed_summaries=sum(score.use.failed_summaries for score in scores),
         experiences=_mean_known([score.use.experiences for score in scores]),
@@ -149,6 +152,12 @@ def _mean_tokens(usages: list[Usage | None], tokens: Callable[[Usage], int]) -> 
 def _mean_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None
+
+
+def _summarised(scores: list[EpisodeScore]) -> int | None:
+    if not any(score.use.summarises for score in scores):
+        return None
+    return sum(score.use.summarised for score in scores)
 
 
 def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
@@ -224,6 +233,11 @@ _COLUMNS = (
     ),
     _Column(
         title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
+    ),
+    _Column(
+        title="summarised",
+        cell=lambda row: "" if row.summarised is None else f"{row.summarised} of {row.episodes}",
+        shown=_any_known(lambda row: row.summarised),
     ),
     _Column(
         title="summaries failed",
