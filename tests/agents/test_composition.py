@@ -120,7 +120,7 @@ def test_reflexion_a_second_trial_starts_clean_with_the_critique_and_all_turns_a
     assert [message.role for message in model.requests[3].messages] == ["system", "user", "user"]
     assert texts(model.requests[3])[-1] == "Critique: look at b"
     assert purposes(recorder) == ["act", "act", "reflect", "act", "act"]
-    assert recorder.of("trial") == [{"trial": 2, "turn": 2}]
+    assert recorder.of("trial") == [{"trial": 2, "turn": 2, "acts": 2}]
 
 
 def test_a_critique_that_fails_does_not_cost_the_answer() -> None:

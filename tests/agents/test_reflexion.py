@@ -34,6 +34,8 @@ def test_the_second_trial_starts_from_the_question_and_the_critique() -> None:
     assert texts(second)[1] == TASK.user
     assert "Look at b." in texts(second)[2]
     assert "attempt 1" in texts(second)[2]
+    assert "Your answer then was:\n- x\n" in texts(second)[2], "its own answer is not forgotten"
+    assert recorder.of("trial") == [{"trial": 2, "turn": 2, "acts": 2}]
     for request in model.requests:
         check_wire(request.messages)
 

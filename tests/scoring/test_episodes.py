@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from trajectories import call, trajectory
+from trajectories import call, new_trial, trajectory
 
 from wardround.benchmarks import Sample
 from wardround.codes import LabelSet
 from wardround.core import Usage
+from wardround.log import Note
 from wardround.scoring import (
     EpisodeScore,
     ErrorClass,
@@ -69,8 +71,27 @@ def test_what_an_episode_cost() -> None:
     assert use.cost == pytest.approx(0.75)
     assert use.model_seconds == pytest.approx(6.0)
     assert use.tool_seconds == pytest.approx(1.5)
-    assert use.tool_calls == {"finish": 1, "get_candidates_by_keyword": 2}
+    assert use.tool_calls == {"finish": 1, "get_candidates_by_keyword": 1}, (
+        "a call that was not the actor's was not made"
+    )
     assert use.tool_errors == 1
+
+
+def test_calls_that_were_only_proposed_are_not_counted_as_made() -> None:
+    """ReflecTool proposes the same action twice and makes it once."""
+    made = trajectory([LOOK, LOOK, LOOK, END, END], purposes=["candidate", "choose", "act", "candidate", "act"])
+    use = episode_use(made)
+    assert use.tool_calls == {"finish": 1, "get_candidates_by_keyword": 1}
+    assert (use.turns, use.trial_turns, use.model_calls) == (2, (2,), 5)
+
+
+def test_turns_are_counted_trial_by_trial() -> None:
+    made = replace(trajectory([LOOK, LOOK, END, LOOK, END]), notes=(new_trial(2, acts=3),))
+    assert (episode_use(made).turns, episode_use(made).trial_turns) == (5, (3, 2))
+    older = replace(made, notes=(Note(n=0, kind="trial", detail={"trial": 2, "turn": 3}),))
+    assert episode_use(older).trial_turns == (3, 2)
+    skipped = replace(made, notes=(Note(n=0, kind="trial", detail={"turn": 3, "skipped": "the endpoint is down"}),))
+    assert episode_use(skipped).trial_turns == (5,)
 
 
 def test_what_is_not_known_is_not_a_number() -> None:

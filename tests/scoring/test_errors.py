@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trajectories import call, trajectory
+from trajectories import call, new_trial, trajectory
 
 from wardround.log import Trajectory
 from wardround.scoring import ErrorClass, NoPrediction, classify_errors, no_prediction_mode
@@ -180,3 +180,31 @@ def test_fifteen_revisits_are_none_too_many(revisits: int, found: bool) -> None:
     turns = [[value(n)] if n % 3 else [LOOK[0]] for n in range(revisits + 2)]  # two calls are new, the rest come back
     made = trajectory([*turns, END], answer=["x"])
     assert (ErrorClass.MULTI_TOOL_CYCLE in classes(made)) is found
+
+
+def test_what_a_later_trial_reads_again_is_no_repetition() -> None:
+    trial = [LOOK, *[[call("think", response=letter * 30)] for letter in "abcdefghijklmnop"], END]
+    joined = trajectory([*trial, *trial], answer=["x"])
+    assert classes(joined) == {ErrorClass.MULTI_TOOL_CYCLE}
+    assert classes(replace(joined, notes=(new_trial(2, acts=len(trial)),))) == set()
+    across = trajectory([LOOK, *[[value(7)]] * 3, [value(7)], [value(7)], END], answer=["x"])
+    assert ErrorClass.TOOL_REPEAT in classes(across)
+    assert ErrorClass.TOOL_REPEAT not in classes(replace(across, notes=(new_trial(2, acts=4),)))
+    within = trajectory([END, LOOK, *[[value(7)]] * 5, END], answer=["x"])
+    assert ErrorClass.TOOL_REPEAT in classes(replace(within, notes=(new_trial(2, acts=1),)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "refused", "seen"),
+    [
+        ("SELECT * FROM diagnoses_ccs_candidates WHERE label LIKE '%sepsis%'", False, True),
+        ('select label from "Diagnoses_CCS_candidates"', False, True),
+        ("SELECT * FROM diagnoses_ccs_candidates", True, False),
+        ("SELECT 'diagnoses_ccs_candidates' FROM admissions -- diagnoses_ccs_candidates", False, False),
+        ("SELECT * FROM diagnoses_icd", False, False),
+    ],
+)
+def test_candidates_listed_by_sql_are_candidates(statement: str, refused: bool, seen: bool) -> None:
+    made = trajectory([[call("run_sql_query", sql_query=statement)], END], answer=["x"], refused=[0] if refused else ())
+    found = classify_errors(made, CANDIDATE_TOOLS, ["diagnoses_ccs_candidates"])
+    assert (ErrorClass.NO_CANDIDATE_TOOL not in found) is seen

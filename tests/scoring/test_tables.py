@@ -116,6 +116,15 @@ def test_how_many_episodes_were_summarised_is_said_where_a_method_summarises_non
     assert "0 of 1" in render_table(summarise([never], resamples=50))
 
 
+def test_turns_are_those_of_a_trial() -> None:
+    twice = scored(1, 0.2)
+    twice = replace(twice, use=replace(twice.use, turns=9, trial_turns=(6, 3)))
+    [row] = summarise([twice], resamples=50)
+    assert (row.turns, row.trials) == (4.5, 2.0)
+    assert "trials" in render_table([row])
+    assert "trials" not in render_table(summarise([scored(1, 0.2)], resamples=50))
+
+
 def test_agents_are_kept_apart() -> None:
     rows = summarise([scored(1, 0.2), replace(scored(1, 0.6), agent="resum")], resamples=200)
     assert [(row.agent, row.f1.estimate) for row in rows] == [("react", 0.2), ("resum", 0.6)]

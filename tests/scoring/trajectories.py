@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wardround.core import Message, ToolCall, Usage
-from wardround.log import EpisodeEntry, ToolRecord, Trajectory, Turn
+from wardround.log import EpisodeEntry, Note, ToolRecord, Trajectory, Turn
 
 TOOLS = tuple(
     {"type": "function", "function": {"name": name, "parameters": {"properties": properties, "required": required}}}
@@ -23,6 +23,11 @@ TOOLS = tuple(
 def call(name: str, arguments: str | None = None, **values: Any) -> tuple[str, str]:
     """A call by name and either raw argument text or values."""
     return name, json.dumps(values) if arguments is None else arguments
+
+
+def new_trial(number: int, *, acts: int) -> Note:
+    """What Reflexion notes when a further trial begins."""
+    return Note(n=number, kind="trial", detail={"trial": number, "turn": acts, "acts": acts})
 
 
 def trajectory(

@@ -86,6 +86,8 @@ class Episode:
         self.trial = 1
         self.trial_turn = 0
         """Turns played in this trial: what the turn limit counts."""
+        self.acts = 0
+        """Actions recorded, over all trials: a forced last answer is one, and no turn of its own."""
         self.model_calls = 0
         self.usage = Usage()
         self.cost: float | None = 0.0
@@ -193,7 +195,7 @@ class Episode:
         self.history.withdraw(block.number for block in self.history.visible() if block.kind != "pinned")
         self.trial += 1
         self.trial_turn = 0
-        self.recorder.note("trial", {"trial": self.trial, "turn": self.turn})
+        self.recorder.note("trial", {"trial": self.trial, "turn": self.turn, "acts": self.acts})
 
     @property
     def spent(self) -> bool:

@@ -172,6 +172,7 @@ class _Loop:
         return None
 
     def _record(self, asked: Asked, message: Message, observations: Sequence[Observation]) -> None:
+        self.state.acts += 1
         reply = asked.reply if message is asked.reply.message else replace(asked.reply, message=message)
         self.state.recorder.turn(asked.request, reply, [_tool_record(seen) for seen in observations], purpose="act")
 

@@ -1,7 +1,7 @@
 """Reflexion (Shinn et al., 2023): try, criticise oneself without knowing the right answer, try again.
 
-The next trial starts from the question and the critiques so far. Every trial has the whole turn limit, all its turns
-are in the log, and the last trial's answer counts.
+The next trial starts from the question, the critiques so far and the answers that they are about. Every trial has the
+whole turn limit, all its turns are in the log, and the last trial's answer counts.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ class SelfCritique(Hooks):
             episode.recorder.note("critique", {"turn": episode.turn, "trial": episode.trial, "cut": True})
         trial = episode.trial
         episode.new_trial()
-        episode.pin(prompt_text("critique_carried", trial=trial, text=written.text))
+        episode.pin(prompt_text("critique_carried", trial=trial, answer=ending.answer, text=written.text))
         return True

@@ -129,11 +129,12 @@ def _turns(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:
     columns = [f"≤ {edge}" for edge in _TURN_EDGES] + [f"> {_TURN_EDGES[-1]}"]
     rows = {}
     for label, group in groups.items():
-        bins = Counter(_turn_bin(score.use.turns) for score in group)
-        rows[label] = {column: bins[n] / len(group) for n, column in enumerate(columns)}
+        trials = [turns for score in group for turns in score.use.trial_turns or (score.use.turns,)]
+        bins = Counter(map(_turn_bin, trials))
+        rows[label] = {column: bins[n] / len(trials) for n, column in enumerate(columns)}
     return Section(
         title="Turns per episode",
-        text="Share of episodes that took so many turns.",
+        text="Share of episodes (of Reflexion: of trials, each of which has the turn limit) that took so many turns.",
         chart=charts.heat(rows, columns, title="Turns per episode"),
     )
 
@@ -156,7 +157,7 @@ def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
     if columns:  # methods without tools call none
         yield Section(
             title="Tools called",
-            text="Share of tool calls by category; unknown are tools that do not exist.",
+            text="Share of the tool calls that were made by category; unknown are tools that do not exist.",
             chart=charts.heat(rows, columns, title="Tool calls by category"),
         )
 

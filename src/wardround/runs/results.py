@@ -32,7 +32,9 @@ def score_run(folder: RunFolder, *, report: Reporter = silent) -> list[EpisodeSc
         for done, entry in enumerate(entries):
             key = EpisodeKey.parse(entry.key)
             trajectory = reader.trajectory(entry.key)
-            scores.append(score_episode(trajectory, samples[key.sample], labels[key.task], candidate_tools))
+            scores.append(
+                score_episode(trajectory, samples[key.sample], labels[key.task], candidate_tools, benchmark.spaces)
+            )
             report(Progress(label="scoring", done=done + 1, total=len(entries), unit="episodes"))
     scores.sort(key=lambda score: EpisodeKey.parse(score.episode))
     lines = (json.dumps(score.to_json(), ensure_ascii=False) for score in scores)

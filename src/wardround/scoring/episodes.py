@@ -15,13 +15,16 @@ from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.sets import SetScore, class_score, set_scores
+from wardround.scoring.trials import trials_of
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeUse:
-    """What an episode cost. ``turns`` are the actor's, ``model_calls`` include summaries and the like.
+    """What an episode cost. ``turns`` are the actor's, over all trials; ``trial_turns`` those of each trial, which is
+    what the turn limit holds for. ``model_calls`` include summaries and the like. ``tool_calls`` were made, not only
+    proposed.
 
     ``usage`` is None when an endpoint did not count its tokens, ``cost`` (US dollars) when a price is not known:
     a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
@@ -36,6 +39,7 @@ class EpisodeUse:
     cost: float | None
     model_seconds: float
     tool_seconds: float
+    trial_turns: tuple[int, ...] = ()
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     tool_errors: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
@@ -95,7 +99,8 @@ class EpisodeScore:
     def from_json(cls, body: Mapping[str, Any]) -> EpisodeScore:
         """Read what :meth:`to_json` wrote."""
         values = {name: value for name, value in body.items() if name != "schema"}
-        usage = values["use"]["usage"]
+        use = values["use"]
+        usage = use["usage"]
         return cls(
             **values
             | {
@@ -105,13 +110,23 @@ class EpisodeScore:
                 "grounding": GroundingCounts(**values["grounding"]),
                 "errors": frozenset(map(ErrorClass, values["errors"])),
                 "no_prediction": None if values["no_prediction"] is None else NoPrediction(values["no_prediction"]),
-                "use": EpisodeUse(**values["use"] | {"usage": None if usage is None else Usage(**usage)}),
+                "use": EpisodeUse(
+                    **use
+                    | {
+                        "usage": None if usage is None else Usage(**usage),
+                        "trial_turns": tuple(use.get("trial_turns", ())),
+                    }
+                ),
             }
         )
 
 
 def score_episode(
-    trajectory: Trajectory, sample: Sample, label_set: LabelSet | None, candidate_tools: Iterable[str]
+    trajectory: Trajectory,
+    sample: Sample,
+    label_set: LabelSet | None,
+    candidate_tools: Iterable[str],
+    candidate_tables: Iterable[str] = (),
 ) -> EpisodeScore:
     """Score one finished episode against its sample.
 
@@ -139,7 +154,7 @@ def score_episode(
         score=score,
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
-        errors=classify_errors(trajectory, candidate_tools) - _not_expected(sample),
+        errors=classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(sample),
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
         target=sample.target if get_task(sample.task).classes else (),
@@ -163,6 +178,7 @@ def _not_expected(sample: Sample) -> frozenset[ErrorClass]:
 def episode_use(trajectory: Trajectory) -> EpisodeUse:
     """Add up tokens, money, time and tool calls of an episode."""
     turns = trajectory.turns
+    acts = [turn for turn in turns if turn.purpose == "act"]
     records = [record for turn in turns for record in turn.results]
     counted = all(not {"input_tokens", "output_tokens"} & set(turn.unreported) for turn in turns)
     costs = [turn.cost for turn in turns]
@@ -170,13 +186,14 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
     summaries = [detail for detail in tried if detail.get("by") != "answer"]
     asked = [note.detail for note in trajectory.notes if note.kind == "experiences"]
     return EpisodeUse(
-        turns=sum(turn.purpose == "act" for turn in turns),
+        turns=len(acts),
         model_calls=len(turns),
         usage=trajectory.usage if counted else None,
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         model_seconds=sum(turn.seconds for turn in turns),
         tool_seconds=sum(record.seconds for record in records),
-        tool_calls=dict(sorted(Counter(call.name for turn in turns for call in turn.reply.tool_calls).items())),
+        trial_turns=tuple(map(len, trials_of(trajectory))),
+        tool_calls=dict(sorted(Counter(call.name for turn in acts for call in turn.reply.tool_calls).items())),
         tool_errors=sum(record.is_error for record in records),
         tables=dict(sorted(Counter(name for one in records for name in (one.table or "").split(", ") if name).items())),
         prefix_share=_prefix_share(turns),

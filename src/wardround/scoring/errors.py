@@ -2,21 +2,25 @@
 
 A *turn* is one reply of the actor (purpose ``act``); its tool calls may be several. Parameters are compared as
 canonical JSON, so that key order and spaces make no difference; arguments that are no JSON are compared as written.
+Repetition is looked for within a trial: a later one starts afresh and has to read again what the one before it read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from wardround.log import Trajectory, Turn
 from wardround.scoring.calls import Call, are_identical, are_similar, tool_calls
 from wardround.scoring.no_prediction import no_prediction_mode
+from wardround.scoring.trials import trials_of
+from wardround.tools.sql_text import tokens
 
 REPEAT_TURNS = 5
 LOOP_TURNS = 10
 CYCLE_CALLS = 15
+_SQL_TOOL = "run_sql_query"
 
 
 class ErrorClass(StrEnum):
@@ -30,26 +34,51 @@ class ErrorClass(StrEnum):
     NO_CANDIDATE_TOOL = "no_candidate_tool"
 
 
-def classify_errors(trajectory: Trajectory, candidate_tools: Iterable[str]) -> frozenset[ErrorClass]:
+def classify_errors(
+    trajectory: Trajectory, candidate_tools: Iterable[str], candidate_tables: Iterable[str] = ()
+) -> frozenset[ErrorClass]:
     """Return every error class that holds for an episode.
 
     *Tool repeat*: one identical call in 5 consecutive turns. *Single-tool loop*: one tool in 10 consecutive turns, each
     call more than 0.95 similar to the one before, not all identical (that is a repeat). *Multi-tool cycle*: more than
     15 calls that are that similar to an earlier call of the same tool. *Tool usage*: a call that the tools refused.
+    *No candidate tool*: neither one of ``candidate_tools`` was called nor one of ``candidate_tables`` read by SQL.
     """
-    turns = [turn for turn in trajectory.turns if turn.purpose == "act"]
-    calls = [tool_calls(turn) for turn in turns]
-    flat = [call for turn in calls for call in turn]
-    candidates = set(candidate_tools)
+    trials = trials_of(trajectory)
+    turns = [turn for trial in trials for turn in trial]
     holds = {
         ErrorClass.NO_PREDICTION: no_prediction_mode(trajectory) is not None,
-        ErrorClass.TOOL_REPEAT: max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS,
-        ErrorClass.SINGLE_TOOL_LOOP: _has_single_tool_loop(calls),
-        ErrorClass.MULTI_TOOL_CYCLE: count_revisits(flat, enough=CYCLE_CALLS + 1) > CYCLE_CALLS,
+        **_repetition([[tool_calls(turn) for turn in trial] for trial in trials]),
         ErrorClass.TOOL_USAGE: any(_was_refused(turn) for turn in turns),
-        ErrorClass.NO_CANDIDATE_TOOL: not any(call.name in candidates for call in flat),
+        ErrorClass.NO_CANDIDATE_TOOL: not _saw_candidates(turns, set(candidate_tools), set(candidate_tables)),
     }
     return frozenset(name for name, found in holds.items() if found)
+
+
+def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass, bool]:
+    """Whether any trial repeats itself in one of the three ways."""
+    return {
+        ErrorClass.TOOL_REPEAT: any(max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS for calls in trials),
+        ErrorClass.SINGLE_TOOL_LOOP: any(map(_has_single_tool_loop, trials)),
+        ErrorClass.MULTI_TOOL_CYCLE: any(
+            count_revisits([call for turn in calls for call in turn], enough=CYCLE_CALLS + 1) > CYCLE_CALLS
+            for calls in trials
+        ),
+    }
+
+
+def _saw_candidates(turns: Iterable[Turn], tools: Collection[str], tables: Collection[str]) -> bool:
+    """Whether a candidate tool was called, or SQL that was not refused reads a candidate table."""
+    if any(call.name in tools for turn in turns for call in turn.reply.tool_calls):
+        return True
+    queries = [one for turn in turns for one in turn.results if one.call.name == _SQL_TOOL and not one.is_error]
+    return any(not _named_in(Call.read(one.call)).isdisjoint(tables) for one in queries)
+
+
+def _named_in(call: Call) -> set[str]:
+    """Return the names in a statement: words and quoted names, not what stands in a string or a comment."""
+    statement = " ".join(text for text in (call.values or {}).values() if isinstance(text, str))
+    return {token.text for token in tokens(statement) if token.kind in ("word", "quoted")}
 
 
 def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:

@@ -23,8 +23,9 @@ class SummaryRow:
     """One agent with one model on one task and stratum (or all of them).
 
     ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
-    first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of turns,
-    tokens, cost and seconds are per episode, None where not known of every episode. ``errors`` counts episodes;
+    first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of tokens,
+    cost and seconds are per episode, None where not known of every episode, those of ``turns`` per trial, of which an
+    episode has ``trials``. ``errors`` counts episodes;
     ``failed`` ones ended in an endpoint's error and score 0. ``summarised`` counts the
     episodes with a summary, None where the method writes none; ``summaries`` were tried, ``failed_summaries`` of them
     left the one before in place; ``experiences`` is the mean of those served, None where no bank was asked.
@@ -54,6 +55,7 @@ class SummaryRow:
     summaries: int = 0
     failed_summaries: int = 0
     experiences: float | None = None
+    trials: float = 1.0
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
@@ -113,7 +115,8 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         precision=_mean(scores, lambda one: one.score.precision),
         recall=_mean(scores, lambda one: one.score.recall),
         reachable_recall=_mean(scores, lambda one: one.winnable_recall),
-        turns=fmean(score.use.turns for score in scores),
+        turns=fmean(turns for score in scores for turns in score.use.trial_turns or (score.use.turns,)),
+        trials=fmean(len(score.use.trial_turns) or 1 for score in scores),
         input_tokens=_mean_tokens(usages, lambda usage: usage.input_tokens),
         output_tokens=_mean_tokens(usages, lambda usage: usage.output_tokens),
         cost=_mean_known([score.use.cost for score in scores]),
@@ -216,6 +219,7 @@ _COLUMNS = (
     _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
     _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),
     _Column(title="turns", cell=lambda row: f"{row.turns:.1f}"),
+    _Column(title="trials", cell=lambda row: f"{row.trials:.1f}", shown=lambda rows: any(r.trials > 1 for r in rows)),
     _Column(
         title="tokens in",
         cell=lambda row: _optional(row.input_tokens, ",.0f"),

@@ -1,0 +1,23 @@
+"""The trials of an episode: Reflexion plays a question several times, and each trial starts afresh."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from wardround.log import Trajectory, Turn
+
+
+def trials_of(trajectory: Trajectory) -> tuple[tuple[Turn, ...], ...]:
+    """Return the actor's turns trial by trial; methods without trials have one.
+
+    A note says how many actions went before each further trial (older logs: how many turns, which leaves a forced
+    answer to the trial after it).
+    """
+    turns = tuple(turn for turn in trajectory.turns if turn.purpose == "act")
+    starts = [
+        int(note.detail.get("acts", note.detail["turn"]))
+        for note in trajectory.notes
+        if note.kind == "trial" and "trial" in note.detail
+    ]
+    edges = [0, *(start for start in starts if start < len(turns)), len(turns)]
+    return tuple(turns[start:end] for start, end in pairwise(edges))
