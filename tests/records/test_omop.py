@@ -115,17 +115,17 @@ def test_an_act_is_known_when_done_unless_only_a_bill_tells_of_it(tmp_path: Path
     _known_from(omop_store(tmp_path, {"procedure_occurrence": [row]}), "procedure_occurrence", known)
 
 
-def test_a_visit_shows_its_end_when_it_is_over_and_waits_with_what_an_emergency_visit_became(tmp_path: Path) -> None:
+def test_a_visit_shows_its_end_and_its_kind_when_it_is_over(tmp_path: Path) -> None:
     visit = {**VISIT, "discharged_to_concept_id": 8536, "provider_id": 5, "preceding_visit_occurrence_id": 9}
     store = omop_store(tmp_path / "a", {"visit_occurrence": [visit]})
     _known_from(store, "visit_occurrence", "2150-01-02 08:00:00")
     for column in ("visit_end_date", "visit_end_datetime", "discharged_to", "discharged_to_concept_id", "provider_id"):
         _known_from(store, "visit_occurrence", "2150-01-06 11:00:00", column)
-    first = _rows(store, "visit_occurrence", "2150-01-02 08:00:00")[0]
-    assert (first["name"], first["code"], first["preceding_visit_occurrence_id"]) == ("Inpatient Visit", "IP", None)
-    for number, kind in enumerate((262, 9203)):
+    last = _rows(store, "visit_occurrence", "2150-01-06 11:00:00")[0]
+    assert (last["name"], last["code"], last["preceding_visit_occurrence_id"]) == ("Inpatient Visit", "IP", None)
+    for number, kind in enumerate((262, 9203, 9201, 581385)):
         store = omop_store(tmp_path / str(number), {"visit_occurrence": [{**VISIT, "visit_concept_id": kind}]})
-        for column in ("name", "code", "visit_concept_id", "visit_source_value"):
+        for column in ("name", "visit_concept_id", "visit_source_value"):
             _known_from(store, "visit_occurrence", "2150-01-06 11:00:00", column)
 
 
@@ -236,7 +236,7 @@ def test_version_5_3_reads_with_its_own_names_in_upper_case(tmp_path: Path) -> N
     store = Store.open(tmp_path / "store")
     for table, moment, to in (
         ("visit_occurrence", "2150-01-06 11:00:00", "home"),
-        ("visit_detail", "2150-01-05 23:59:59", "ward"),
+        ("visit_detail", "2150-01-06 11:00:00", "ward"),
     ):
         _known_from(store, table, moment, "discharged_to")
         assert _rows(store, table, moment)[0]["discharged_to"] == to
@@ -328,7 +328,7 @@ POOLS: dict[str, list[object]] = {
     "parent_visit_detail_id": [100, ""],
     "preceding_visit_detail_id": [101, ""],
     "visit_concept_id": [9201, 9203, 262],
-    "visit_detail_concept_id": [9201, 262],
+    "visit_detail_concept_id": [9201, 262, 8870, 32037],
     "condition_type_concept_id": [32840, 32817, 32821, 0],
     "procedure_type_concept_id": [32817, 32810],
     "device_type_concept_id": [32817, 32810],
