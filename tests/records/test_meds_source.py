@@ -140,7 +140,10 @@ def test_codes_are_kept_as_they_are_and_described_where_the_data_set_does(tmp_pa
         ("Blood Pressure Standing (1 min)", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("BMI (kg/m2)", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("PROCEDURE//START//225752", MIDNIGHT, MIDNIGHT),
-        ("HCPCS//Hospital observation per hr", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
+        ("HOSPITAL_DISCHARGE//HOME", MIDNIGHT, MIDNIGHT),
+        ("HOSPITAL_DISCHARGE//DIED", MIDNIGHT, MIDNIGHT),
+        ("DRG//APR//194//HEART FAILURE", NOON, NOON),
+        ("MEDICATION//STOP//Aspirin", NOON, NOON + timedelta(hours=1)),
         ("MEDS_DEATH", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("MEDS_DEATH//hospital", MIDNIGHT, datetime(2150, 3, 2, 23, 59, 59)),
         ("MEDS_DEATH", NOON, NOON),
@@ -168,6 +171,79 @@ def test_a_coded_procedure_waits_for_the_person_s_next_discharge(tmp_path: Path)
     assert known_since(store, 2, "PROCEDURE//ICD//10//0210") == MIDNIGHT.replace(hour=23, minute=59, second=59)
     assert [event.code for event in store.chart(3, NOON + 900 * day).events()] == []
     assert report.never_visible == {"events": 1}
+
+
+def _stay(died: bool) -> list[dict[str, Any]]:
+    """A stay that ends in a death, its discharge at the midnight before as some are, or goes on for a week."""
+    home = NOON + timedelta(days=9)
+    rows = [
+        row(1, NOON - timedelta(days=3), "HOSPITAL_ADMISSION//URGENT//X"),
+        row(1, NOON - timedelta(days=2), "MEDICATION//START//Aspirin"),
+        row(1, NOON - timedelta(days=1), "MEDICATION//STOP//Aspirin"),
+        row(1, datetime(2150, 2, 27), "PROCEDURE//ICD//10//0210"),
+        row(1, datetime(2150, 2, 27), "HCPCS//Hospital observation"),
+    ]
+    end = MIDNIGHT if died else home
+    rows += [row(1, end, code) for code in ("DIAGNOSIS//ICD//10//I10", "DRG//APR//194//HEART FAILURE")]
+    if not died:
+        return [*rows, row(1, home, "HOSPITAL_DISCHARGE//HOME")]
+    return [*rows, row(1, MIDNIGHT, "HOSPITAL_DISCHARGE//DIED"), row(1, MIDNIGHT + timedelta(hours=20), "MEDS_DEATH")]
+
+
+@pytest.mark.parametrize("dated", [False, True], ids=["death with a time", "death with a day"])
+def test_a_discharge_and_the_codes_at_it_wait_for_the_death(tmp_path: Path, dated: bool) -> None:
+    rows = _stay(died=True)
+    rows[-1]["time"] = MIDNIGHT if dated else rows[-1]["time"]
+    store, _ = store_of(write(tmp_path, {"0": rows}))
+    death = MIDNIGHT.replace(hour=23, minute=59, second=59) if dated else MIDNIGHT + timedelta(hours=20)
+    for code in [each["code"] for each in rows[2:]]:
+        assert known_since(store, 1, code) == death, code
+    assert known_since(store, 1, "MEDICATION//START//Aspirin") == NOON - timedelta(days=2)
+
+
+def test_nothing_before_the_death_tells_of_it(tmp_path: Path) -> None:
+    """The outcome changed in the raw files: charts up to the death are the same."""
+    died, lived = (store_of(write(tmp_path / str(died), {"0": _stay(died=died)}))[0] for died in (True, False))
+    moments = [NOON - timedelta(days=3) + timedelta(hours=hours) for hours in range(79)]
+    for moment in [*moments, MIDNIGHT + timedelta(hours=20) - timedelta(seconds=1)]:
+        charts = [store.chart(1, moment).table("events").batch for store in (died, lived)]
+        assert charts[0].equals(charts[1]), moment
+
+
+def test_a_stop_after_the_stay_does_not_wait_for_the_next_one(tmp_path: Path) -> None:
+    hour = timedelta(hours=1)
+    rows = [
+        row(1, NOON, "HOSPITAL_ADMISSION//URGENT//X"),
+        row(1, NOON + 9 * hour, "HOSPITAL_DISCHARGE//HOME"),
+        row(1, NOON + 12 * hour, "MEDICATION//STOP//Aspirin"),
+        row(1, NOON + 900 * hour, "HOSPITAL_ADMISSION//URGENT//X"),
+        row(1, NOON + 902 * hour, "MEDICATION//STOP//Heparin"),
+        row(1, NOON + 909 * hour, "HOSPITAL_DISCHARGE//HOSPICE"),
+    ]
+    store, _ = store_of(write(tmp_path, {"0": rows}))
+    assert known_since(store, 1, "MEDICATION//STOP//Aspirin") == NOON + 13 * hour
+    assert known_since(store, 1, "MEDICATION//STOP//Heparin") == NOON + 909 * hour
+
+
+def test_the_rate_of_an_infusion_waits_for_its_end(tmp_path: Path) -> None:
+    hour = timedelta(hours=1)
+    rows = [
+        row(1, NOON, "INFUSION_START//221906", numeric_value=4.0),
+        row(1, NOON + 2 * hour, "INFUSION_END//221906", numeric_value=8.0),
+        row(1, NOON + 2 * hour, "INFUSION_START//221906", numeric_value=5.0),
+        row(1, NOON, "INFUSION_START//225158", numeric_value=100.0, available_at=NOON + hour),
+    ]
+    store, _ = store_of(write(tmp_path, {"0": rows}))
+    seen = {
+        hours: [
+            (e.code[-6:], e.numeric_value) for e in store.chart(1, NOON + hours * hour).events() if "START" in e.code
+        ]
+        for hours in (0, 1, 2, 900)
+    }
+    assert seen[0] == [("221906", None)]
+    assert sorted(seen[1], key=str) == [("221906", None), ("225158", 100.0)]
+    assert sorted(seen[2], key=str) == [("221906", 4.0), ("221906", None), ("225158", 100.0)]
+    assert sorted(seen[900], key=str) == sorted(seen[2], key=str), "the second never ended"
 
 
 def test_a_recorded_time_of_knowledge_wins_and_is_not_handed_out(tmp_path: Path) -> None:
@@ -269,6 +345,14 @@ def test_the_audit_finds_nothing_and_finds_what_is_planted(tmp_path: Path) -> No
 
 HOURS = st.integers(0, 96).map(lambda hours: datetime(2150, 3, 1) + timedelta(hours=hours))
 CODES = [
+    "HOSPITAL_ADMISSION//URGENT//X",
+    "HOSPITAL_DISCHARGE//DIED",
+    "HOSPITAL_DISCHARGE//HOME",
+    "DIAGNOSIS//ICD//10//I10",
+    "PROCEDURE//ICD//10//0210",
+    "MEDICATION//STOP//Aspirin",
+    "INFUSION_START//1",
+    "INFUSION_END//1",
     "LAB//1//mg",
     "LAB//RESULT//1//mg",
     "MEDS_DEATH",

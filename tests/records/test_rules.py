@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +53,13 @@ class Rows:
 
     def subjects(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(self.owners, dtype=np.int64)
+
+    def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        which = [
+            next((n for n, start in enumerate(starts) if text.startswith(start)), -1) for text in self.texts[column]
+        ]
+        names = [ord(text[len(starts[n])]) if n >= 0 else -1 for n, text in zip(which, self.texts[column], strict=True)]
+        return np.array(which, np.int64), np.array(names, np.int64)
 
     def lag(self, setting: str) -> int:
         return {"coding_lag": 100}[setting]
@@ -149,6 +157,9 @@ def test_a_rule_prints_as_it_was_written() -> None:
         ("when(kind, a, b)", "when takes a column, quoted values and two rules"),
         ("when(kind, 'a', b)", "when takes a column, quoted values and two rules"),
         ("cell(a, b)", "cell takes 3 plain names"),
+        ("following(a, code)", "following takes a rule, a column and quoted values"),
+        ("following(a, code, '!A')", "following takes a rule, a column and quoted values"),
+        ("closed(a, code, 'A')", "closed takes a rule, a column and two quoted beginnings"),
         ("a + b", "cannot read"),
         (",", "expected a name"),
     ],
@@ -167,6 +178,84 @@ def test_following_is_the_subject_s_next_marked_row() -> None:
     assert value("following(t, code, 'out')", rows) == [5, 5, 5, None, None, None, None, 20]
     assert value("following(shift(t, 0), code, 'out', 'p')", rows) == [1, 5, 5, 9, None, 2, 7, 20]
     assert value("following(t, code, 'no such')", rows) == [None] * 8
+
+
+def test_following_stops_at_a_barrier() -> None:
+    rows = Rows(
+        columns={"t": [1, 3, 4, 6, 6, 7, 9, 12]},
+        texts={"code": ["p", "out", "p", "in", "out", "p", "in", "out"]},
+        owners=[1] * 8,
+    )
+    assert value("following(t, code, 'out', '!in')", rows) == [3, 3, 6, 6, 6, None, None, 12], "out before in at 6"
+    shown = "following(t, code, 'out', '!in')"
+    assert str(parse_rule(shown)) == shown
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ([(1, "+a"), (4, "-a")], {0: 4}),
+        ([(1, "+a"), (4, "-b")], {0: None}),
+        ([(1, "+a"), (4, "-a"), (4, "+a"), (9, "-a")], {0: 4, 2: 9}),
+        ([(1, "+a"), (2, "+a"), (3, "-a"), (8, "-a")], {0: 8, 1: 8}),
+        ([(1, "+a"), (2, "+b"), (3, "-b"), (8, "-a")], {0: 8, 1: 3}),
+        ([(1, "-a"), (2, "+a"), (3, "-a")], {1: 3}),
+        ([(5, "+a"), (5, "-a")], {0: 5}),
+        ([(5, "+a"), (5, "+a"), (5, "-a"), (7, "-a")], {0: 7, 1: 7}),
+        ([(5, "+a")], {0: None}),
+    ],
+    ids=[
+        "own",
+        "other name",
+        "one after the other",
+        "two at once",
+        "two names",
+        "orphan end",
+        "moment",
+        "one of two",
+        "open",
+    ],
+)
+def test_what_was_begun_is_closed_when_all_of_its_name_has_ended(
+    codes: list[tuple[int, str]], expected: dict[int, int | None]
+) -> None:
+    """A second subject's rows, and rows of other codes, end nothing."""
+    rows = Rows(
+        columns={"t": [*(time for time, _ in codes), 2, 2]},
+        texts={"code": [*(code for _, code in codes), "-a", "a"]},
+        owners=[*(1 for _ in codes), 2, 1],
+    )
+    assert value("closed(t, code, '+', '-')", rows) == [
+        *(expected.get(place) for place in range(len(codes))),
+        None,
+        None,
+    ]
+    assert str(parse_rule("closed(t, code, '+', '-')")) == "closed(t, code, '+', '-')"
+
+
+EVENTS = st.tuples(st.integers(1, 2), st.integers(0, 6), st.sampled_from(["+a", "-a", "+b", "-b", "x"]))
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=25))
+def test_closed_agrees_with_counting_moment_by_moment(drawn: list[tuple[int, int, str]]) -> None:
+    rows = Rows(
+        columns={"t": [time for _, time, _ in drawn]},
+        texts={"code": [code for _, _, code in drawn]},
+        owners=[owner for owner, _, _ in drawn],
+    )
+    expected = []
+    for owner, time, code in drawn:
+        same = [(t, c[0]) for o, t, c in drawn if o == owner and c[1:] == code[1:]]
+        running, answer = 0, None
+        for moment in range(7) if code[0] == "+" else ():
+            begun, ended = same.count((moment, "+")), same.count((moment, "-"))
+            if answer is None and moment > time and ended and ended >= running:
+                answer = moment
+            running = max(running + begun - ended, 0)
+            if moment == time and not running:
+                answer = moment
+        expected.append(answer)
+    assert value("closed(t, code, '+', '-')", rows) == expected
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.none() | st.integers(0, 9), st.booleans()), min_size=1, max_size=30))

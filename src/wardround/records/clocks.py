@@ -19,6 +19,7 @@ from wardround.records.rules import (
     NO_TIME,
     Among,
     Choice,
+    Closed,
     Column,
     Following,
     Known,
@@ -109,7 +110,7 @@ class ShardClocks:
 
 def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     needed = {table.key[0], *rule_columns(table.available_at)}
-    if table.subject is not None and any(isinstance(part, Following) for part in walk(table.available_at)):
+    if table.subject is not None and any(isinstance(part, Following | Closed) for part in walk(table.available_at)):
         needed.add(table.subject)
     for other in spec.tables.values():
         for _, rule in other.rules():
@@ -132,7 +133,7 @@ def rule_columns(rule: Rule) -> set[str]:
                 names.add(name)
             case Known(key) | Reference(key) | LateCell(key) | There(key) | Choice(key):
                 names.add(key)
-            case Following(_, column, _):
+            case Following(_, column, _) | Closed(_, column, _, _):
                 names.add(column)
             case MedianDelay(start, end):
                 names.update((start, end))
@@ -223,6 +224,20 @@ class TableFrame:
         """Whose row each is."""
         subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject or "_subject"), null=0)
         return subjects
+
+    def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
+        if column not in self.batch.schema.names:
+            return np.full(self.num_rows, -1), np.full(self.num_rows, -1)
+        encoded = self.batch.column(column).dictionary_encode()
+        numbers: dict[str, int] = {}
+        which, names = [-1], [-1]
+        for text in encoded.dictionary.to_pylist():
+            place = next((place for place, start in enumerate(starts) if text.startswith(start)), -1)
+            which.append(place)
+            names.append(numbers.setdefault(text[len(starts[place]) :], len(numbers)) if place >= 0 else -1)
+        cells = integers(encoded.indices, null=-1) + 1
+        return np.array(which, np.int64)[cells], np.array(names, np.int64)[cells]
 
     def lag(self, setting: str) -> int:
         """A setting in microseconds."""

@@ -9,6 +9,7 @@ from wardround.core import UserError
 from wardround.records.rules import (
     Among,
     Choice,
+    Closed,
     Column,
     Combined,
     Constant,
@@ -166,11 +167,27 @@ def _median_delay(head: str, arguments: list[Rule], text: str) -> Rule:
 
 
 def _following(head: str, arguments: list[Rule], text: str) -> Rule:
+    column, quoted = _column_and_values(arguments)
+    barriers = tuple(value[1:] for value in quoted if value.startswith("!"))
+    values = tuple(value for value in quoted if not value.startswith("!"))
+    if column is None or not values:
+        raise UserError(f"time rule {text!r}: following takes a rule, a column and quoted values")
+    return Following(arguments[0], column, values, barriers)
+
+
+def _closed(head: str, arguments: list[Rule], text: str) -> Rule:
+    column, quoted = _column_and_values(arguments)
+    if column is None or len(quoted) != 2:
+        raise UserError(f"time rule {text!r}: closed takes a rule, a column and two quoted beginnings")
+    return Closed(arguments[0], column, *quoted)
+
+
+def _column_and_values(arguments: list[Rule]) -> tuple[str | None, list[str]]:
+    """Read a rule's arguments after the first: a column and quoted values; no column if they are something else."""
     names = [part.name for part in arguments[1:] if isinstance(part, Column)]
     quoted = [name[1:-1] for name in names[1:] if name.startswith("'")]
-    if len(arguments) < 3 or len(names) != len(arguments) - 1 or len(quoted) != len(names) - 1:
-        raise UserError(f"time rule {text!r}: following takes a rule, a column and quoted values")
-    return Following(arguments[0], names[0], tuple(quoted))
+    fine = len(arguments) > 2 and len(names) == len(arguments) - 1 and len(quoted) == len(names) - 1
+    return (names[0] if fine and not names[0].startswith("'") else None), quoted
 
 
 _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
@@ -193,4 +210,5 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "dated": _dated,
     "median_delay": _median_delay,
     "following": _following,
+    "closed": _closed,
 }

@@ -23,7 +23,10 @@
                             a time); DAY where r is null, and not before the start of DAY
     median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
     following(r, COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values,
-                            not before this row's own; null if there is none
+                            not before this row's own; null if there is none, or if one that holds a value written
+                            '!A' comes first
+    closed(r, COLUMN, 'A', 'B') for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A
+                            and that name have one of B and that name; null if they never have, and for other rows
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
 columns and the other tables come from is the frame's business (`clocks.py`).
@@ -40,10 +43,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import to_microseconds
+from wardround.records.other_rows import NO_TIME as NO_TIME
+from wardround.records.other_rows import Times as Times
+from wardround.records.other_rows import closed, following
 
-Times = npt.NDArray[np.int64]
-NO_TIME = int(np.iinfo(np.int64).min)
-"""Null as an integer; the same bits as NumPy's NaT."""
 ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
 
@@ -236,15 +239,32 @@ class MedianDelay:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """``part`` of the subject's next row, in the order of ``part``, whose ``column`` holds one of ``values``."""
+    """``part`` of the subject's next row, in the order of ``part``, whose ``column`` holds one of ``values``.
+
+    Null where a row that holds one of ``barriers`` comes first.
+    """
 
     part: Rule
     column: str
     values: tuple[str, ...]
+    barriers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        values = ", ".join(f"'{value}'" for value in self.values)
+        values = ", ".join(f"'{value}'" for value in (*self.values, *(f"!{barrier}" for barrier in self.barriers)))
         return f"following({self.part}, {self.column}, {values})"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """When all that began under a row's name has ended; ``begin`` and ``end`` are what stands before the name."""
+
+    part: Rule
+    column: str
+    begin: str
+    end: str
+
+    def __str__(self) -> str:
+        return f"closed({self.part}, {self.column}, '{self.begin}', '{self.end}')"
 
 
 Rule = (
@@ -265,6 +285,7 @@ Rule = (
     | Dated
     | MedianDelay
     | Following
+    | Closed
 )
 
 ALWAYS = Constant("always")
@@ -298,7 +319,7 @@ def _inside(rule: Rule) -> tuple[Rule, ...]:
             return part, limit
         case Dated(part, day):
             return part, day
-        case Lag(part) | Shift(part) | EndOfDay(part) | Following(part):
+        case Lag(part) | Shift(part) | EndOfDay(part) | Following(part) | Closed(part):
             return (part,)
         case _:
             return ()
@@ -342,6 +363,10 @@ class Frame(Protocol):
 
     def subjects(self) -> npt.NDArray[np.int64]:
         """Whose row each is."""
+        ...
+
+    def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
         ...
 
     def lag(self, setting: str) -> int:
@@ -395,8 +420,12 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
         case MedianDelay(start, end):
             delay = frame.median_delay(start, end)
             return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)
-        case Following(part, column, values):
-            return _following(evaluate(part, frame), frame.holds(column, values), frame.subjects())
+        case Following(part, column, values, barriers):
+            wanted, ends = frame.holds(column, values), frame.holds(column, barriers) if barriers else None
+            return following(evaluate(part, frame), wanted, ends, frame.subjects())
+        case Closed(part, column, begin, end):
+            which, names = frame.names_after(column, (begin, end))
+            return closed(evaluate(part, frame), which, names, frame.subjects())
 
 
 def _first(parts: list[Times]) -> Times:
@@ -436,22 +465,6 @@ def _dated(times: Times, days: Times) -> Times:
     whole = np.where(times % _DAY == 0, _last_second(times), times)
     bounded = np.where(days == NO_TIME, whole, np.maximum(whole, days // _DAY * _DAY))
     return np.where(times == NO_TIME, days, bounded)
-
-
-def _following(times: Times, marked: npt.NDArray[np.bool_], subjects: npt.NDArray[np.int64]) -> Times:
-    """Per row the smallest time of a marked row of its subject that is not before its own."""
-    marks = np.flatnonzero(marked & (times != NO_TIME))
-    order = marks[np.lexsort((times[marks], subjects[marks]))]
-    # One number per (subject, time), so that one search finds the first mark at or after a row in its subject.
-    pairs = np.empty(len(order) + len(times), dtype=[("subject", np.int64), ("time", np.int64)])
-    pairs["subject"] = np.concatenate([subjects[order], subjects])
-    pairs["time"] = np.concatenate([times[order], times])
-    ranks = np.unique(pairs, return_inverse=True)[1]
-    place = np.searchsorted(ranks[: len(order)], ranks[len(order) :])
-    found = (place < len(order)) & (times != NO_TIME)
-    nearest = order[np.where(found, place, 0)] if len(order) else np.zeros(len(times), np.int64)
-    found &= subjects[nearest] == subjects
-    return np.where(found, times[nearest], NO_TIME)
 
 
 def _add(times: Times, microseconds: int) -> Times:

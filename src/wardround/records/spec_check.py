@@ -9,6 +9,7 @@ from wardround.core import UserError
 from wardround.records.rules import (
     Among,
     Choice,
+    Closed,
     Column,
     Following,
     Known,
@@ -175,6 +176,10 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
             case MedianDelay(start, end):
                 _check_time(place, start, table)
                 _check_time(place, end, table)
+            case Closed(_, column, _, _):
+                _known_names(place, (column,), table.columns)
+                if table.columns[column] != "text":
+                    raise UserError(f"{place}: closed() needs a text column, {table.name}.{column} is not")
             case Choice(column, values, _, _) | Following(_, column, values):
                 _known_names(place, (column,), table.columns)
                 kind = table.columns[column]
@@ -209,7 +214,7 @@ def _check_among(place: str, part: Among, table: TableSpec, tables: Mapping[str,
     _check_parent(place, table.name, tables)
     _check_key_types(place, tables[part.table], part.key, table)
     _check_rule(place, part.rule, tables[part.table], tables)
-    other = Known | Reference | LateCell | There | Among | Following | MedianDelay
+    other = Known | Reference | LateCell | There | Among | Following | Closed | MedianDelay
     if any(isinstance(inner, other) for inner in walk(part.rule)):
         raise UserError(f"{place}: {part.name}() takes a rule over cells of {part.table} alone, not {str(part.rule)!r}")
 
