@@ -242,6 +242,44 @@ def test_what_is_about_nobody_or_never_so_is_counted(tmp_path: Path) -> None:
     assert report.never_visible == {"medication_requests": 1}
 
 
+def test_resources_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None:
+    pressures = [
+        {"code": code("1"), "valueQuantity": {"value": 120}},
+        {"code": code("2"), "valueQuantity": {"value": 80}},
+    ]
+    places = [{"location": {"display": "Ward"}, "period": {"start": "2150-01-01T09:00:00Z"}}] * 2
+    listed = [{"condition": reference("Condition/c1"), "rank": 1}]
+    bodies = [
+        encounter("e1", "2150-01-01T08:00:00Z", "2150-01-02", location=places, diagnosis=listed),
+        resource("Condition", "c1", recordedDate="2150-01-01", code=code("1")),
+        resource(
+            "Observation",
+            "o1",
+            issued="2150-01-01T08:00:00Z",
+            component=pressures,
+            hasMember=[reference("Observation/o2")],
+        ),
+        resource("Observation", "o2", issued="2150-01-01T08:00:00Z"),
+        resource("DiagnosticReport", "r1", issued="2150-01-01T08:00:00Z", result=[reference("Observation/o1")]),
+    ]
+    again = [{**body, "meta": {"lastUpdated": "2150-02-01T00:00:00Z"}} for body in bodies]
+    store, report = made(tmp_path / "twice", [patient(), *bodies, *again])
+    once, expected = made(tmp_path / "once", [patient(), *bodies])
+    assert (report.rows, report.quarantined) == (expected.rows, {})
+    assert report.repeated_rows == {name: count for name, count in expected.rows.items() if name != "patients"}
+    assert expected.rows["encounter_locations"] == 2
+    for table in expected.rows:
+        assert rows(store, table) == rows(once, table)
+        assert not rows(store, table) or "place" not in rows(store, table)[0]
+
+
+def test_two_resources_of_one_id_that_differ_are_set_aside(tmp_path: Path) -> None:
+    first = resource("Observation", "o1", issued="2150-01-01T08:00:00Z", valueInteger=1)
+    store, report = made(tmp_path, [patient(), first, {**first, "valueInteger": 2}])
+    assert report.quarantined == {"observations": 2}
+    assert rows(store, "observations") == []
+
+
 def _measured(tmp_path: Path, **value: Any) -> dict[str, Any]:
     store, _ = made(tmp_path, [resource("Observation", "o", code=code("1"), issued="2150-01-01T00:00:00Z", **value)])
     return dict(rows(store, "observations")[0])

@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_source import FILES, moment, small_spec, small_store, write_files
+from small_source import FILES, SPEC, moment, small_spec, small_store, write_files
 
 from wardround.core import Progress, RecordError, UserError
-from wardround.records import IngestReport, IngestSettings, Store, ingest
+from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
 from wardround.records.csv_blocks import BLOCK_BYTES, CsvFile
 
 
@@ -161,13 +161,64 @@ def test_a_bare_date_in_a_time_column_is_the_end_of_its_day_and_midnight_is_a_ti
     }
 
 
-def test_a_repeated_key_keeps_both_rows_apart(tmp_path: Path) -> None:
-    orders = FILES["hosp/orders.csv"] + "1,1-1,2150-01-01 08:00:00,\n"
-    run(tmp_path, {"hosp/orders.csv": orders})
+def test_rows_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None:
+    """Every keyed table doubled: the store is that of the single files, row for row and id for id."""
+    spec = small_spec(tmp_path / "spec")
+    files = {name: f"{table.path}.csv" for name, table in spec.tables.items() if table.key}
+    twice = {path: FILES[path] + FILES[path].partition("\n")[2] for path in files.values()}
+    report = run(tmp_path / "twice", twice)
+    once = run(tmp_path / "once", {})
+    assert report.repeated_rows == {name: once.rows[name] for name in files}
+    assert (report.rows, report.quarantined, once.repeated_rows) == (once.rows, once.quarantined, {})
+    stores = [Store.open(tmp_path / each / "store") for each in ("twice", "once")]
+    for subject in (1, 2):
+        for name in spec.tables:
+            assert stores[0].rows(subject, name) == stores[1].rows(subject, name)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_rows_that_share_a_key_and_differ_are_set_aside_and_nothing_refers_to_them(tmp_path: Path, shards: int) -> None:
+    admissions = FILES["hosp/admissions.csv"] + "1,10,2150-01-01 08:00:00,2150-01-05 12:00:00,DIED\n"
+    orders = FILES["hosp/orders.csv"] + "1,1-2,2150-01-02 09:00:00,\n1,1-3,2150-01-03 10:00:00,1-9\n"
+    changes = {"hosp/admissions.csv": admissions, "hosp/orders.csv": orders}
+    report = run(tmp_path, changes, shards=shards)
+    assert report.quarantined == {"admissions": 2, "orders": 2}
+    assert report.repeated_rows == {"orders": 1}
+    assert (report.rows["admissions"], report.rows["orders"]) == (2, 2)
+    files = (tmp_path / "store" / "quarantine").iterdir()
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    reason = "another row has the same key and other content"
+    assert sorted(line["reason"] for line in lines) == [f"{reason}: hadm_id 10"] * 2 + [f"{reason}: order_id 1-2"] * 2
     store = Store.open(tmp_path / "store")
-    assert store.manifest["tables"]["orders"]["repeated_keys"] == 1
-    ids = store.chart(1, moment("31 00:00")).table("orders").batch.column("row_id").to_pylist()
-    assert ids[:2] == ["orders:1-1", "orders:1-1~2"]
+    chart = store.chart(1, moment("31 00:00"))
+    assert {row["hadm_id"] for row in chart.table("labs").batch.to_pylist()} == {None}
+    assert chart.table("orders").batch.column("row_id").to_pylist() == ["orders:1-1", "orders:1-3"]
+    assert chart.table("orders").batch.column("stopped_by").to_pylist() == [None, None]
+
+
+def test_a_key_that_is_only_checked_is_in_no_store(tmp_path: Path) -> None:
+    """``unique`` names the file's own key where row ids must not hold it; without the column nothing is checked."""
+    text = SPEC.replace('path = "hosp/drugs"', 'path = "hosp/drugs"\nunique = ["drug_id"]')
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "spec" / "small.toml").write_text(text)
+    lines = FILES["hosp/drugs.csv"].splitlines()
+    numbered = [
+        f"{lines[0]},drug_id",
+        f"{lines[1]},7",
+        f"{lines[1]},8",
+        f"{lines[1]},7",
+        f"{lines[3]},9",
+        f"{lines[4]},9",
+    ]
+    for name, drugs in (("with", numbered), ("without", [lines[0], lines[1], lines[1]])):
+        raw = write_files(tmp_path / name, {**FILES, "hosp/drugs.csv": "\n".join(drugs) + "\n"})
+        report = ingest(load_source_spec(tmp_path / "spec"), raw, tmp_path / f"{name}-store")
+        store = Store.open(tmp_path / f"{name}-store")
+        assert report.rows["drugs"] == 2
+        assert report.quarantined == ({"drugs": 2} if name == "with" else {})
+        assert report.repeated_rows == ({"drugs": 1} if name == "with" else {})
+        assert report.missing_columns == {}
+        assert "drug_id" not in store.rows(1, "drugs").schema.names
 
 
 def test_rows_whose_subject_comes_from_a_parent(tmp_path: Path) -> None:

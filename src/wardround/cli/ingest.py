@@ -66,6 +66,9 @@ def _print(report: IngestReport) -> None:
     if set_aside:
         where = ", ".join(f"{name} {count:,}" for name, count in report.quarantined.items() if count)
         print(f"set aside {set_aside:,} broken rows ({where}); see {report.store / 'quarantine'}")
+    if report.repeated_rows:
+        where = ", ".join(f"{name} {count:,}" for name, count in report.repeated_rows.items())
+        print(f"given more than once and kept once: {where}")
     hidden = {name: count for name, count in report.never_visible.items() if count}
     if hidden:
         where = ", ".join(f"{name} {count:,}" for name, count in hidden.items())

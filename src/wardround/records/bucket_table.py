@@ -49,7 +49,8 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     writer.flush()
     _PARENTS.clear()
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
-    note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c != "_subject"]}
+    counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
+    note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
     plan.note(f"table-{name}", {**note, "delays": {key: list(each.items()) for key, each in delays.items()}})
 
 
@@ -83,7 +84,7 @@ def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableRead
         TableReader(
             path=path,
             name=table.name,
-            columns=table.columns,
+            columns=table.read_columns,
             required=_required(table),
             needed=_needed(table),
             ignored=plan.spec.ignored,
@@ -92,17 +93,17 @@ def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableRead
         for path in plan.files.tables[table.name]
     ]
     present = {name for reader in readers for name in reader.header()}
-    counts.missing_columns = tuple(name for name in table.columns if name not in present)
+    counts.missing_columns = tuple(name for name in table.read_columns if name not in present)
     return readers
 
 
 def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> pa.Table:
     """Add the columns that only other files of the table have, empty, so that all rows have the same columns."""
-    names = [name for name in table.columns if name not in missing]
+    names = [name for name in table.read_columns if name not in missing]
     if rows.column_names == names:
         return rows
     held = dict(zip(rows.column_names, rows.columns, strict=True))
-    empty = {name: pa.nulls(rows.num_rows, ARROW_TYPES[table.columns[name]]) for name in names if name not in held}
+    empty = {name: pa.nulls(rows.num_rows, ARROW_TYPES[table.read_columns[name]]) for name in names if name not in held}
     return pa.table({name: held[name] if name in held else empty[name] for name in names})
 
 

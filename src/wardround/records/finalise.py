@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.arrow_types import integers, one_array, timestamps
-from wardround.records.buckets import read_bucket
 from wardround.records.clocks import ClockSettings, ShardClocks
 from wardround.records.identity import fingerprints, local_words, numbered_words, row_numbers
 from wardround.records.joins import Dictionaries, DictionaryIndex, GroupLabels
@@ -31,6 +30,7 @@ from wardround.records.layout import (
 from wardround.records.ordering import row_order
 from wardround.records.row_ids import identify, row_ids
 from wardround.records.rules import ALWAYS_TIME, NO_TIME, Column, Rule, Times
+from wardround.records.shard_rows import ShardRows
 from wardround.records.shard_writer import TableBlocks, write_table
 from wardround.records.spec import PendingRows, SourceSpec, TableSpec
 
@@ -41,7 +41,8 @@ class ShardCounts:
 
     rows: dict[str, int] = field(default_factory=dict)
     never_visible: dict[str, int] = field(default_factory=dict)
-    repeated_keys: dict[str, int] = field(default_factory=dict)
+    repeated_rows: dict[str, int] = field(default_factory=dict)
+    conflicting_rows: dict[str, int] = field(default_factory=dict)
     subjects: list[int] = field(default_factory=list)
 
 
@@ -51,6 +52,7 @@ class Finishing:
 
     spec: SourceSpec
     buckets: Mapping[str, Path]
+    quarantine: Path
     settings: ClockSettings
     dictionaries: Dictionaries
     indexes: Mapping[str, DictionaryIndex]
@@ -58,16 +60,14 @@ class Finishing:
 
     def finish(self, shard: int, folder: Path) -> ShardCounts:
         """Write every table of a shard into ``folder`` and its index last."""
-
-        def load(name: str, columns: tuple[str, ...] | None = None) -> pa.RecordBatch | None:
-            path = self.buckets.get(name)
-            return None if path is None else read_bucket(path, shard, columns)
-
-        clocks = ShardClocks(spec=self.spec, settings=self.settings, load=load)
+        rows = ShardRows(spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine)
+        clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
         counts = ShardCounts()
         written: dict[str, TableBlocks] = {}
         for name in self.spec.tables:
-            batch = load(name)
+            batch = rows.load(name)
+            found = rows.counts(name)
+            counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
             if batch is not None and batch.num_rows:
                 written[name] = self._finish_table(self.spec.tables[name], batch, clocks, folder, counts)
         subjects = [blocks.index.column("subject_id").to_numpy() for blocks in written.values()]
@@ -85,7 +85,6 @@ class Finishing:
         identity = identify(table, batch, times[AVAILABLE])
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
-        counts.repeated_keys[table.name] = identity.repeated
         subjects = integers(batch.column(table.subject or "_subject"), null=0)
         order = row_order(subjects, times[EVENT], identity.ties(table, batch))
         columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}

@@ -41,7 +41,9 @@ class FlatTables:
         self._reading: Path | None = None
         self._quarantine = quarantine
         shapes: dict[str, TableSpec | DictionarySpec] = {**spec.tables, **spec.dictionaries}
-        self._tables = {name: _FlatTable(name, shape.columns, folder, shape.path) for name, shape in shapes.items()}
+        self._tables = {
+            name: _FlatTable(name, shape.read_columns, folder, shape.path) for name, shape in shapes.items()
+        }
 
     def add(self, table: str, row: Mapping[str, Any]) -> None:
         """Write one row: text, int, float, datetime (or whole microseconds), date."""

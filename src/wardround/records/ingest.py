@@ -216,6 +216,7 @@ def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
         _FINISHING.clear()
         _FINISHING[key] = Finishing(
             spec=plan.spec,
+            quarantine=plan.store / "quarantine",
             buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if _has_rows(plan, name)},
             settings=plan.clock_settings(medians),
             dictionaries=dictionaries,
@@ -241,6 +242,7 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
     notes = {name: plan.noted(f"table-{name}") for name in tables}
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
     settings = plan.settings.to_json()
+    conflicting = {name: sum(shard["conflicting_rows"].get(name, 0) for shard in shards) for name in tables}
     content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
     manifest: dict[str, Any] = {
         "source": plan.spec.name,
@@ -258,10 +260,10 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
                 "file": _shown_files(plan, name),
                 "rows": sum(shard["rows"].get(name, 0) for shard in shards),
                 "columns": note["columns"],
-                "quarantined": note["counts"]["quarantined"],
+                "quarantined": note["counts"]["quarantined"] + conflicting[name],
                 "masked_cells": note["counts"]["masked"],
                 "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
-                "repeated_keys": sum(shard["repeated_keys"].get(name, 0) for shard in shards),
+                "repeated_rows": sum(shard["repeated_rows"].get(name, 0) for shard in shards),
                 "missing_columns": note["counts"]["missing_columns"],
                 "unknown_columns": note["counts"]["unknown_columns"],
             }
@@ -273,7 +275,8 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
         "flattened": plan.noted("flatten"),
     }
     for name, note in notes.items():
-        if manifest["tables"][name]["rows"] != note["kept"] and plan.spec.tables[name].derive is None:
+        gone = manifest["tables"][name]["repeated_rows"] + conflicting[name]
+        if manifest["tables"][name]["rows"] + gone != note["kept"] and plan.spec.tables[name].derive is None:
             raise RecordError(
                 f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
             )
@@ -309,6 +312,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         seconds=time.monotonic() - started,
         assumptions=tuple(manifest.get("assumptions", ())),
         left_out=flattened["left_out"],
+        repeated_rows={name: table["repeated_rows"] for name, table in tables.items() if table["repeated_rows"]},
         resumed=resumed,
     )
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.identity import fingerprints, local_words, numbered_words, occurrences, row_numbers
+from wardround.records.identity import fingerprints, numbered_words, row_numbers
 from wardround.records.rules import Times
 from wardround.records.spec import TableSpec
 
@@ -21,41 +21,31 @@ _DASH, _NOTHING = pa.scalar("-", _TEXT), pa.scalar("", _TEXT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a table's row ids: an opaque ``number``, or the key and, of a repeated one, the ``occurrence``."""
+    """What makes a table's row ids: the key, which names one row, or an opaque ``number``."""
 
     number: npt.NDArray[np.int64] | None = None
-    occurrence: npt.NDArray[np.int64] | None = None
-
-    @property
-    def repeated(self) -> int:
-        """How many rows have the key of an earlier one."""
-        return 0 if self.occurrence is None else int(np.count_nonzero(self.occurrence))
 
     def ties(self, table: TableSpec, batch: pa.RecordBatch) -> list[Any]:
         """Return the columns that order rows of one event time."""
         if self.number is not None:
             return [self.number]
-        return [*(batch.column(name) for name in table.key), self.occurrence]
+        return [batch.column(name) for name in table.key]
 
 
 def identify(table: TableSpec, batch: pa.RecordBatch, available: Times) -> Identity:
     """Work out what makes row ids: the key, else a number that hashes what is shown and never late."""
     if table.key:
-        return Identity(occurrence=occurrences(local_words(batch, table.key), available))
+        return Identity()
     names = [name for name in table.content_columns if name in batch.schema.names]
     return Identity(number=row_numbers(numbered_words(fingerprints(batch, names, table.name), available)))
 
 
 def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
-    """Return ``table:key`` for every row; parts of a key are joined by ``-``, a repeated key ends in ``~2``."""
+    """Return ``table:key`` for every row; parts of a key are joined by ``-``."""
     if identity.number is not None:
         return numbered_ids(table.name, identity.number)
     parts = [batch.column(name).cast(_TEXT) for name in table.key]
     keys = parts[0] if len(parts) == 1 else _join(parts, _DASH)
-    if identity.repeated:
-        assert identity.occurrence is not None
-        marks = [f"~{number + 1}" if number else "" for number in identity.occurrence.tolist()]
-        keys = _join([keys, pa.array(marks, _TEXT)], _NOTHING)
     return _prefixed(table.name, keys)
 
 

@@ -74,5 +74,7 @@ class IngestReport:
     assumptions: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     """What of raw files that are no tables has no place in the source's tables, in words."""
+    repeated_rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were given more than once, and kept once."""
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""

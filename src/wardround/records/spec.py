@@ -108,6 +108,9 @@ class TableSpec:
     description: str = ""
     key: tuple[str, ...] = ()
     id_columns: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
+    """The file's own primary key, where ``key`` is not: checked at ingest, in no row id. Those that are not among
+    ``columns`` are whole numbers, read for the check and not stored."""
     subject: str | None = None
     subject_from: tuple[str, str] | None = None
     encounter: str | None = None
@@ -146,6 +149,16 @@ class TableSpec:
     def is_static(self) -> bool:
         """Whether the rows have no place in time (``event_time = "always"``)."""
         return isinstance(self.event_time, Constant)
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that name a row of the file; none where it has no primary key."""
+        return self.unique or self.key
+
+    @property
+    def read_columns(self) -> Mapping[str, ColumnType]:
+        """What ingest reads of the file."""
+        return {**self.columns, **{name: "int" for name in self.unique if name not in self.columns}}
 
     @property
     def all_columns(self) -> Mapping[str, ColumnType]:
@@ -195,6 +208,11 @@ class DictionarySpec:
     description: str = ""
     absent: tuple[str, ...] = ()
     """Values of the key's first column that stand for "no code": their entries are not loaded."""
+
+    @property
+    def read_columns(self) -> Mapping[str, ColumnType]:
+        """What ingest reads of the file."""
+        return self.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

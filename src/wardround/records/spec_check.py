@@ -82,6 +82,8 @@ def _check_columns(table: TableSpec) -> None:
     if double:
         raise UserError(f"{place}: joined columns have names of the file's own: {', '.join(double)}")
     every = table.all_columns
+    if table.key and table.unique:
+        raise UserError(f"{place}: unique is for tables without a key")
     own: dict[str, Iterable[str | None]] = {
         "key": table.key,
         "id_columns": table.id_columns,

@@ -79,6 +79,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
     columns: dict[str, ColumnType] = {column: "int" if kind == "time" else kind for column, kind in raw.items()}
     columns |= {column: "text" for column in columns if f"{column}{_NUMBER}" in spec.columns}
     columns |= {column: "int" for column in columns if f"{column}{_TEXT}" in spec.columns}
+    columns |= dict.fromkeys(spec.unique, "int")
     for rows in _read(path, name, flat, columns, [_raw_name(column) for column in spec.required]):
         numbers = integers(rows.column(STAY).combine_chunks(), null=-1)
         places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
@@ -100,6 +101,7 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
             elif column.endswith(_TEXT):
                 array = pc.binary_join_element_wise(pa.scalar(source), array.cast(pa.string()), pa.scalar(" "))
             cells[column] = array
+        cells |= {column: rows.column(column) for column in spec.unique if column in rows.column_names}
         flat.write(name, pa.table(cells))
 
 

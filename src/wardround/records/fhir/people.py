@@ -115,17 +115,20 @@ def encounter(reading: Reading) -> Rows:
         }
     )
     yield "encounters", row
-    for item in parts(body, "location"):
+    for place, item in enumerate(parts(body, "location")):
         if item.get("status") in ("planned", "reserved"):
             reading.flat.leave_out(f"location of an Encounter {item['status']}")
             continue
-        yield "encounter_locations", about | {"encounter_id": reading.key} | _location(reading, item)
-    for item in parts(body, "diagnosis"):  # its place is no rank: a gap would tell of one that waits for its condition
+        here = {"encounter_id": reading.key, "place": place}
+        yield "encounter_locations", about | here | _location(reading, item)
+    # A place in the list only tells copies of the resource apart: as a rank its gaps would tell of one that waits.
+    for place, item in enumerate(parts(body, "diagnosis")):
         yield (
             "encounter_diagnoses",
             about
             | {
                 "encounter_id": reading.key,
+                "place": place,
                 "condition_id": reading.id_of(part(item, "condition")),
                 "diagnosis": text(part(item, "condition"), "display"),
                 "rank": _rank(item),

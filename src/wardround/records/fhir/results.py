@@ -59,8 +59,8 @@ def observation(reading: Reading) -> Rows:
     for place, component in enumerate(parts(body, "component"), 1):
         place_in = {"observation_id": f"{reading.key}.{place}", "component_of": reading.key}
         yield table, shared | place_in | _measured(component)
-    for item in members:
-        link = {"observation_id": reading.key, "member_id": reading.id_of(item)}
+    for place, item in enumerate(members):
+        link = {"observation_id": reading.key, "place": place, "member_id": reading.id_of(item)}
         yield "observation_members", about | link | {"member": text(item, "display")}
 
 
@@ -154,8 +154,8 @@ def report(reading: Reading) -> Rows:
             "text": words,
         },
     )
-    for item in parts(body, "result"):
-        link = {"report_id": reading.key, "observation_id": reading.id_of(item)}
+    for place, item in enumerate(parts(body, "result")):
+        link = {"report_id": reading.key, "place": place, "observation_id": reading.id_of(item)}
         yield "report_results", about | link | {"result": text(item, "display")}
 
 
