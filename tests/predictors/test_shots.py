@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.predictors import ALL_SHOTS, PAPER_SHOTS
 from wardround.predictors.shots import draw_shots
 
 TRUTHS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
@@ -52,3 +53,8 @@ def test_a_class_nobody_has_is_not_drawn_and_repeats_nothing() -> None:
     shots = draw_shots(np.array([0, 2, 2]), 4, 2, most=4, seed=1, name="task")
     assert shots.repeated == (1, 0, 0, 0)
     assert sorted(shots.places.tolist()) == [0, 0, 1, 2]
+
+
+def test_the_shots_are_those_of_both_papers() -> None:
+    ehrshot, ehr_rag = "1 2 4 8 12 16 24 32 48 64 128", "1 2 4 8 16 32 64 128 256"
+    assert set(PAPER_SHOTS) == {*ehrshot.split(), *ehr_rag.split(), ALL_SHOTS}

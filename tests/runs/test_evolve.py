@@ -21,7 +21,7 @@ from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import KINDS, Bank, Subject, contamination_check
 from wardround.records import Store
-from wardround.runs import RunFolder, RunSettings, evolve, execute, score_run, start
+from wardround.runs import RunFolder, RunSettings, evolve, execute, score_run, start, training_strata
 from wardround.scoring import summarise
 
 TASKS = ("diagnoses", "transfers")
@@ -250,6 +250,19 @@ def test_without_a_bank_the_grid_says_what_it_leaves_out(
     assert set(RunFolder.open(tmp_path / "grid").settings.agents) == {"react", "reflexion", "resum", "retrosum"}
 
 
+def played_strata(path: Path) -> set[str]:
+    """The strata of a run's samples."""
+    folder = RunFolder.open(path)
+    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    with LogReader(folder.logs) as reader:
+        return {benchmark.sample(entry.facts["sample"]).stratum for entry in reader.episodes()}
+
+
+def test_a_benchmark_without_a_common_stratum_teaches_with_all_it_has() -> None:
+    benchmark = Benchmark(manifest={"name": "x"}, all_samples=(), spaces={})
+    assert training_strata(benchmark) == ()
+
+
 def test_evolve_from_the_command_line_and_again(
     settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,6 +270,11 @@ def test_evolve_from_the_command_line_and_again(
     common = ["--benchmark", settings.benchmark, "--store", settings.store, "--task", "transfers", "--workers", "1"]
     assert main(["evolve", *common, "--limit", "2", "--out", str(out), "--bank", str(bank)]) == 0
     assert "contamination check: clean" in capsys.readouterr().out
+    assert played_strata(out) == {"common"}, "the paper learns from the common stratum alone"
+    both = ["--stratum", "common", "rare", "--out", str(tmp_path / "both"), "--bank", str(tmp_path / "both.sqlite")]
+    assert main(["evolve", *common, *both]) == 0
+    assert played_strata(tmp_path / "both") == {"common", "rare"}
+    capsys.readouterr()
     assert main(["evolve", "--resume", str(out), "--bank", str(bank)]) == 0
     assert "nothing new; 8 reflections were there already" in capsys.readouterr().out
     assert main(["evolve", *common, "--out", str(out)]) == 2

@@ -11,12 +11,13 @@ from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, contamination_check
-from wardround.runs import Evolution, RunFolder, evolve
+from wardround.runs import Evolution, RunFolder, evolve, training_strata
 
 EXAMPLES = """
   wardround evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100
   wardround evolve --benchmark bench --store store --agent retrosum --model openai/qwen3-30b \\
       --base-url http://127.0.0.1:8000/v1 --out training --bank bank.sqlite --limit 100
+      on training samples of the common stratum, as in the paper; --stratum common rare takes both
   wardround evolve --resume training --bank bank.sqlite
       goes on where it was: neither an episode nor a reflection is made twice
   wardround run --benchmark bench --store store --agent retrosum-evolved --bank bank.sqlite --out run
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     reads = any(get_method(name).memory for name in arguments.agent)
     if reads:  # from the very bank it fills, which may be a new one
         Bank.open(path).close()
+    if arguments.benchmark is not None and not arguments.resume and not arguments.stratum:
+        arguments.stratum = list(training_strata(Benchmark.open(arguments.benchmark)))
     folder = open_run(arguments, bank=str(path) if reads else None, final_summary=True)
     with Bank.open(path) as bank:
         counts = play(folder, arguments)

@@ -15,7 +15,7 @@ from wardround.scoring import render_classes
 
 EXAMPLES = """
   wardround predict --benchmark bench --store store --out run
-      both count baselines on every task with classes, 1 to 128 samples per class and all of them, five replicates
+      both count baselines on every task with classes, 1 to 256 samples per class and all of them, five replicates
   wardround predict --benchmark bench --store store --out run --predictor count-lr --shots all --task lab_anemia
   wardround predict --benchmark bench --store store --out run --predictor clmbr-lr --representations clmbr.parquet
   wardround predict --benchmark bench --store store --out run-ehrshot --gbm-grid ehrshot --without-valued-events \\

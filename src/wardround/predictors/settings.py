@@ -9,8 +9,8 @@ from typing import Any, Literal
 from wardround.core import UserError
 
 ALL_SHOTS = "all"
-PAPER_SHOTS: tuple[str, ...] = ("1", "2", "4", "8", "12", "16", "24", "32", "48", "64", "128", ALL_SHOTS)
-"""EHRSHOT's samples per class; ``all`` is the whole training split."""
+PAPER_SHOTS: tuple[str, ...] = ("1", "2", "4", "8", "12", "16", "24", "32", "48", "64", "128", "256", ALL_SHOTS)
+"""Samples per class, those of EHRSHOT (up to 128) and of EHR-RAG (256 too); ``all`` is the whole training split."""
 PREDICTORS = ("count-lr", "count-gbm", "clmbr-lr")
 C_GRID = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1e0, 1e2, 1e4)
 """EHRSHOT's inverse strengths of the L2 penalty."""

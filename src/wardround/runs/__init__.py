@@ -2,7 +2,7 @@
 
 from wardround.runs.analyses import Point, points_of
 from wardround.runs.episode import episode_facts, open_environment
-from wardround.runs.evolve import Evolution, evolve
+from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.execute import episode_keys, execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import Curve, curves, predictor_rows
@@ -37,6 +37,7 @@ __all__ = [
     "score_run",
     "start",
     "summarise_run",
+    "training_strata",
     "write_predictor_report",
     "write_report",
 ]

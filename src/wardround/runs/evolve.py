@@ -75,6 +75,13 @@ class _Work:
         return f"reflect|{self.kind}|{self.key}"
 
 
+def training_strata(benchmark: Benchmark) -> tuple[str, ...]:
+    """Return the strata that experiences are drawn from: the common one, as in the paper (appendix D.2), so that rare
+    labels stay a shift; all where a benchmark has no common one."""
+    there = {sample.stratum for sample in benchmark.samples(split=TRAINING_SPLIT)}
+    return ("common",) if "common" in there else ()
+
+
 def evolve(
     folder: RunFolder,
     bank: Bank,
