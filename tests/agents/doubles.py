@@ -47,6 +47,8 @@ def _tool(
 class PaperChart:
     """An environment whose rows are made of paper: ``rows`` gives numbered lines, ``write`` is not read-only."""
 
+    checks_answers = False
+
     def __init__(self, *, line: str = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL") -> None:
         self.line = line
         self.calls: list[tuple[str, str]] = []
@@ -85,6 +87,9 @@ class PaperChart:
 
     def check_evidence(self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]) -> tuple[()]:
         return ()
+
+    def accept_any_answer(self) -> None:
+        pass
 
     def _rows(self, environment: object, table_name: str, lines: int = 3) -> ToolResult:
         body = "\n".join(self.line.format(n=n) for n in range(lines))

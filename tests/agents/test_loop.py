@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import Limits, get_agent
 from wardround.agents.agent import Hooks, LoopSettings
 from wardround.agents.episode import Ending, Episode
+from wardround.agents.written_calls import with_written_calls
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.scripted import ScriptedModel, call, calls, say
 
 REACT = get_agent("react")
+PLAIN = replace(get_agent("react"), loop=LoopSettings(written_calls=False))
 
 
 def finish(*answers: str) -> Reply:
@@ -114,10 +117,68 @@ def test_a_call_after_the_reminder_counts_reminders_from_zero_again() -> None:
 
 def test_an_empty_reply_gets_a_reminder_and_leaves_no_empty_message() -> None:
     model = ScriptedModel([Message(role="assistant", content=None), Message(role="assistant", content=" ")])
-    outcome = play(model)
+    outcome = play(model, agent=PLAIN)
     check_wire(model.requests[1].messages)
     assert "empty" in (model.requests[1].messages[-1].content or "")
     assert (outcome.finish, outcome.answer) == ("text", None)
+
+
+def test_an_empty_reply_is_never_the_answer() -> None:
+    thought = Message(role="assistant", content="<think>sepsis, I suppose</think>\n")
+    empty = Message(role="assistant", content=None)
+    model = ScriptedModel([empty, thought, finish("sepsis")])
+    outcome = play(model)
+    assert (outcome.finish, outcome.answer, outcome.turns) == ("finish", ("sepsis",), 3)
+
+
+def test_empty_replies_end_in_the_forced_call() -> None:
+    empty = Message(role="assistant", content=" ")
+    model = ScriptedModel([empty, empty, empty, empty, finish("sepsis")])
+    outcome = play(model)
+    assert (outcome.finish, outcome.answer, outcome.forced) == ("text", ("sepsis",), True)
+    assert [tool.name for tool in model.requests[4].tools] == ["finish"]
+    silent = ScriptedModel([empty] * 5)
+    assert (play(silent).answer, len(silent.requests)) == (None, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I look.\n<tool_call>\n{"name": "get_rows", "arguments": {"table_name": "labevents"}}\n</tool_call>',
+        '<think>hm</think><tool_call>{"name": "get_rows", "arguments": "{\\"table_name\\": \\"labevents\\"}"}',
+        "<tool_call><function=get_rows><parameter=table_name>\nlabevents\n</parameter></function></tool_call>",
+        '```json\n{"name": "get_rows", "parameters": {"table_name": "labevents"}}\n```',
+        '{"name": "get_rows", "arguments": {"table_name": "labevents"}}',
+    ],
+)
+def test_a_call_written_as_text_is_run(text: str) -> None:
+    environment, recorder = PaperChart(), ListRecorder()
+    model = ScriptedModel([Message(role="assistant", content=text), finish("sepsis")])
+    outcome = play(model, environment=environment, recorder=recorder)
+    assert [(name, json.loads(given)) for name, given in environment.calls[:1]] == [
+        ("get_rows", {"table_name": "labevents"})
+    ]
+    assert (outcome.finish, outcome.turns) == ("finish", 2)
+    check_wire(model.requests[1].messages)
+    assert recorder.of("written_call") == [{"turn": 1, "calls": 1}]
+    asked = ScriptedModel([Message(role="assistant", content=text), finish("sepsis")])
+    play(asked, agent=PLAIN, environment=(plain := PaperChart()))
+    assert [name for name, _ in plain.calls] == ["finish"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
+        "The tool get_rows gave nothing.",
+        '{"name": "sepsis"}',
+        "<tool_call>" + '{"name": ["' * 200,
+        "<tool_call>" * 20_000,
+    ],
+)
+def test_only_a_call_of_an_offered_tool_is_read_out_of_a_text(text: str) -> None:
+    message = Message(role="assistant", content=text)
+    assert with_written_calls(message, {"get_rows", "finish"}) is message
 
 
 def test_a_reply_cut_at_the_length_limit_is_told_so() -> None:

@@ -28,6 +28,7 @@ from wardround.runs import (
     summarise_run,
     write_report,
 )
+from wardround.tools import AID_NAMES, Aids
 
 TASKS = ("diagnoses", "labevents", "microbiology", "prescriptions", "procedures", "transfers")
 
@@ -196,3 +197,31 @@ def test_a_limit_draws_samples_by_seed_and_a_higher_one_adds_to_them(settings: R
     assert len(everything) > 3
     assert drawn(2) < drawn(3) < everything
     assert len({frozenset(drawn(2, seed)) for seed in range(8)}) > 1
+
+
+def test_named_samples_are_played_and_no_others(settings: RunSettings, tmp_path: Path) -> None:
+    benchmark = Benchmark.open(Path(settings.benchmark))
+    wanted = tuple(sample.id for sample in benchmark.samples("transfers", "test")[1:3])
+    only = replace(settings, samples=wanted, limit=1)
+    assert [key.sample for key in episode_keys(only, benchmark)] == list(wanted)
+    with pytest.raises(UserError, match="no sample 'transfers-0' in split 'test' of transfers"):
+        start(tmp_path / "run", replace(settings, samples=("transfers-0",), tasks=("transfers",)))
+
+
+def test_aids_are_written_down_and_a_run_from_before_them_has_none(finished: RunFolder, settings: RunSettings) -> None:
+    manifest = json.loads((finished.path / "manifest.json").read_text())
+    assert manifest["aids"] == list(AID_NAMES)
+    assert any("answer_rules" in name for name in manifest["prompts"])
+    body = settings.to_json()
+    assert RunSettings.from_json(body) == settings
+    del body["aids"]
+    assert RunSettings.from_json(body).aids == Aids.none()
+
+
+def test_without_aids_a_run_shows_a_model_what_the_papers_tools_show(settings: RunSettings, tmp_path: Path) -> None:
+    folder = start(tmp_path / "run", replace(settings, tasks=("labevents",), limit=1, aids=Aids.none()))
+    execute(folder)
+    with LogReader(folder.logs) as reader:
+        texts = [message.content or "" for turn in next(iter(reader.trajectories())).turns for message in turn.prompt]
+    assert not any("How answers are counted" in text or "left out:" in text for text in texts)
+    assert not any("answer_rules" in name for name in folder.manifest["prompts"])

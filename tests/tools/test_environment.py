@@ -9,13 +9,13 @@ from fake_chart import FakeChart, FakeTable, small_chart
 
 from wardround.codes import LabelSet
 from wardround.core import UserError
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Aids, Environment, default_toolset
 from wardround.tools.candidates import CandidateSpace
 
 
 @pytest.fixture
 def environment() -> Environment:
-    return Environment(small_chart(400), max_result_tokens=400)
+    return Environment(small_chart(400), max_result_tokens=400, aids=Aids.none())
 
 
 def test_the_session_owns_the_subject(environment: Environment) -> None:

@@ -52,11 +52,13 @@ class LoopSettings:
     ``forced_finish``: at the turn limit or a spent token budget, one more call that offers only ``finish``.
     ``reminders``: how often in a row a reply without a tool call is sent back before it is taken as the final text.
     ``repeat_guard``: see CallRunner; None, the default, leaves repetition to the error taxonomy.
+    ``written_calls``: a tool call that stands in the text of a reply is run, and an empty reply is never the answer.
     """
 
     forced_finish: bool = True
     reminders: int = 1
     repeat_guard: int | None = None
+    written_calls: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

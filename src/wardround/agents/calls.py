@@ -33,6 +33,10 @@ class Surroundings(Protocol):
         """Check every cited row: it exists, it was read, it supports its answer."""
         ...
 
+    def accept_any_answer(self) -> None:
+        """Refuse no answer from now on: the next one is the last that can be given."""
+        ...
+
 
 def unique_ids(message: Message, used: set[str]) -> Message:
     """Return the message with call ids that occur nowhere else in the episode, and note them as used."""

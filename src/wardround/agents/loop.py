@@ -18,9 +18,13 @@ from wardround.agents.history import Observation
 from wardround.agents.labels import read_answer, settle
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.tokens import EstimatedTokens, TokenCounter
-from wardround.core import LimitReached, Message, ProviderError, load_prompt
+from wardround.agents.written_calls import with_written_calls
+from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
 from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply
+
+MOST_EMPTY = 3
+"""Empty replies in a row that are answered with a reminder."""
 
 
 async def run_episode(
@@ -85,6 +89,7 @@ class _Loop:
         self.hooks: list[Hooks] = [hook() for hook in state.agent.hooks]
         self.runner = CallRunner(state.environment, repeat_guard=self.settings.repeat_guard)
         self.reminded = 0
+        self.closing = False
 
     async def play(self) -> Ending:
         """Play turns, over as many trials as the hooks ask for, until an ending stands."""
@@ -124,15 +129,28 @@ class _Loop:
 
     async def _act(self, asked: Asked) -> Ending | None:
         """Do what a reply asks for; returns the ending if it is one."""
-        message = unique_ids(asked.reply.message, self.state.used_ids)
+        message = unique_ids(self._called(asked), self.state.used_ids)
         if message.tool_calls:
             self.reminded = 0
             return await self._answer_calls(asked, message)
-        return self._take_text(asked, message)
+        return await self._take_text(asked, message)
+
+    def _called(self, asked: Asked) -> Message:
+        """The reply's message, with the calls it wrote as text."""
+        said = asked.reply.message
+        if not self.settings.written_calls or asked.reply.finish_reason in ("length", "content_filter"):
+            return said
+        message = with_written_calls(said, {schema.name for schema in asked.request.tools})
+        if message is not said:
+            detail = {"turn": self.state.turn, "calls": len(message.tool_calls)}
+            self.state.recorder.note("written_call", detail)
+        return message
 
     async def _answer_calls(self, asked: Asked, message: Message) -> Ending | None:
         state = self.state
         offered = [schema.name for schema in asked.request.tools]
+        if state.trial_turn >= state.limits.turns and not self.settings.forced_finish:
+            state.environment.accept_any_answer()
         observations = await self.runner.run(message.tool_calls, offered)
         self._record(asked, message, observations)
         sent_back = as_sent_back(message)
@@ -154,11 +172,13 @@ class _Loop:
             self.state.recorder.note("answer", detail)
         return answer
 
-    def _take_text(self, asked: Asked, message: Message) -> Ending | None:
+    async def _take_text(self, asked: Asked, message: Message) -> Ending | None:
         """Send a reply without a call back with a reminder, or take it as the final text."""
         state = self.state
         self._record(asked, message, ())
         text = (message.content or "").strip()
+        if self.settings.written_calls and not without_thinking(text).strip():
+            return await self._take_nothing()
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
             whole = asked.reply.finish_reason not in ("length", "content_filter")
@@ -169,6 +189,16 @@ class _Loop:
         if text:
             state.history.add(Message(role="assistant", content=message.content), turn=state.turn, kind="turn")
         state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
+        return None
+
+    async def _take_nothing(self) -> Ending | None:
+        """An empty reply is no answer: a reminder, and after some of them in a row the forced call."""
+        state = self.state
+        self.reminded += 1
+        if self.closing or self.reminded > MOST_EMPTY:
+            return None if self.closing else await self._close("text")
+        state.recorder.note("reminder", {"turn": state.turn, "reason": "empty"})
+        state.remind(load_prompt("wardround.agents", "reminder").render(reason="empty"))
         return None
 
     def _record(self, asked: Asked, message: Message, observations: Sequence[Observation]) -> None:
@@ -185,8 +215,11 @@ class _Loop:
         if not forced:
             return Ending(finish=finish)
         state.remind(load_prompt("wardround.agents", "finish_now").render())
+        state.environment.accept_any_answer()
         self.reminded = self.settings.reminders
+        self.closing = True
         ending = await self._act(await state.ask(state.render(only), schemas=only))
+        self.closing = False
         if ending is None:
             return Ending(finish=finish, forced=True)
         return replace(ending, finish=finish, forced=True)

@@ -4,6 +4,7 @@ Nothing here runs an agent or scores an answer.
 """
 
 from wardround.benchmarks.agentehr import build_agentehr
+from wardround.benchmarks.answer_rules import ask, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
@@ -24,6 +25,7 @@ __all__ = [
     "Split",
     "Stratum",
     "Task",
+    "ask",
     "build_agentehr",
     "build_ehrshot",
     "get_task",
@@ -31,5 +33,6 @@ __all__ = [
     "list_tasks",
     "question_of",
     "render_prompt",
+    "rules_prompt",
     "split_of",
 ]

@@ -33,6 +33,7 @@ class Benchmark:
     all_samples: tuple[Sample, ...]
     spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
+    _sizes: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -78,9 +79,15 @@ class Benchmark:
         return task.class_labels if task.classes else self.space(task).labels
 
     def prompt(self, sample: Sample) -> str:
-        """Return the first user message of an episode on a sample."""
+        """Return the question of a sample; ``ask`` adds the rules of its answers."""
         task = get_task(sample.task)
         return render_prompt(task, sample, None if task.classes else self.space(task))
+
+    def training_sizes(self, task: Task) -> list[int]:
+        """How many names the answers to a task's training questions have; counted once."""
+        if task.name not in self._sizes:
+            self._sizes[task.name] = [len(sample.target) for sample in self.samples(task.name, "train")]
+        return self._sizes[task.name]
 
     def space(self, task: Task) -> CandidateSpace:
         """Return the candidate space a task is asked with; UserError when the benchmark has none for it."""

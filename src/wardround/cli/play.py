@@ -11,6 +11,7 @@ from wardround.cli.extras import needs_extra
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, start
+from wardround.tools import AID_NAMES, Aids
 
 EXAMPLES = """
   wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
@@ -31,6 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="outside", help="what to call the agent in tables")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--split", default="test", choices=["train", "dev", "test"], help="which samples")
+    parser.add_argument("--sample", nargs="+", default=[], metavar="ID", help="only these samples, by id")
+    parser.add_argument(
+        "--aids",
+        nargs="+",
+        default=["all"],
+        choices=["all", "none", *AID_NAMES],
+        help="what is done for a language model beyond the papers' tools",
+    )
     parser.add_argument("--limit", type=int, help="at most this many samples per task")
     parser.add_argument("--stdio", action="store_true", help="serve one episode on standard input and output")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -76,5 +85,7 @@ def _new_run(arguments: argparse.Namespace) -> RunFolder:
         limit=arguments.limit,
         agents=(arguments.name,),
         models=("outside",),
+        samples=tuple(arguments.sample),
+        aids=Aids.named(arguments.aids),
     )
     return start(arguments.out, settings, outside=True)

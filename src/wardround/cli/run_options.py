@@ -16,7 +16,7 @@ from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
 from wardround.core import UserError, estimate_tokens
 from wardround.runs import Counts, RunFolder, RunSettings, execute, start
-from wardround.tools import default_toolset
+from wardround.tools import AID_NAMES, Aids, default_toolset
 
 DEFAULTS = RunSettings(benchmark="", store="")
 
@@ -36,6 +36,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, agents: Sequence[str], s
         parser.set_defaults(split=split)
     what.add_argument("--stratum", nargs="+", default=[], choices=STRATA, help="only these strata")
     what.add_argument("--limit", type=int, help="at most this many samples per task")
+    what.add_argument("--sample", nargs="+", default=[], metavar="ID", help="only these samples, by id")
     what.add_argument("--epochs", type=int, default=DEFAULTS.epochs, help="repeats of every sample, each with its seed")
     what.add_argument("--seed", type=int, default=DEFAULTS.seed, help="seed of everything random")
     _add_who(parser.add_argument_group("who"), agents)
@@ -74,6 +75,13 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
     how.add_argument("--reply-tokens", type=int, default=DEFAULTS.reply_tokens, help="longest reply")
     how.add_argument("--temperature", type=float, default=DEFAULTS.temperature, help="sampling temperature")
     how.add_argument("--top-p", type=float, default=DEFAULTS.top_p, help="nucleus sampling")
+    how.add_argument(
+        "--aids",
+        nargs="+",
+        default=["all"],
+        choices=["all", "none", *AID_NAMES],
+        help="what is done for a language model beyond the papers' tools; none is a paper's preset",
+    )
     how.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes")
     how.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
 
@@ -211,6 +219,8 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         refinements=arguments.refinements,
         trials=arguments.trials,
         retrieval=retrieval_settings(arguments),
+        samples=tuple(arguments.sample),
+        aids=Aids.named(arguments.aids),
     )
 
 

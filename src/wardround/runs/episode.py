@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from wardround.benchmarks import Benchmark, Sample
+from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.records import Store
 from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.runs.settings import EpisodeKey
-from wardround.tools import Environment, default_toolset
+from wardround.tools import Aids, Environment, default_toolset
+
+DEFAULT_AIDS = Aids()
 
 
 def open_environment(
@@ -21,11 +23,14 @@ def open_environment(
     encoder: Encoder | None = None,
     retrieval: RetrievalSettings | None = None,
     evidence_tool: bool = False,
+    aids: Aids = DEFAULT_AIDS,
 ) -> Environment:
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
     ``encoder`` and ``retrieval`` are what evidence is found with; ``evidence_tool`` offers it as a tool too.
+    ``aids`` are what the session does for a language model.
     """
+    task = get_task(sample.task)
     return Environment(
         store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
         default_toolset(evidence=evidence_tool),
@@ -33,6 +38,8 @@ def open_environment(
         max_result_tokens=result_tokens,
         encoder=encoder,
         retrieval=retrieval,
+        answer_space=None if task.classes else benchmark.space(task).name,
+        aids=aids,
     )
 
 

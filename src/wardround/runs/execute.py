@@ -17,8 +17,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import AgentSpec, check_question, get_agent
-from wardround.benchmarks import Benchmark, Sample, get_task, question_of
+from wardround.agents import AgentSpec, check_question
+from wardround.benchmarks import Benchmark, Sample, get_task, question_of, rules_prompt
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
@@ -26,7 +26,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.runs.worker import drain, open_models
+from wardround.runs.worker import drain, open_agents, open_models
 from wardround.tools.suggestions import unknown
 
 _POLL_SECONDS = 0.2
@@ -45,6 +45,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     if benchmark.manifest["source"]["store_digest"] != store.digest:
         raise UserError(f"benchmark {settings.benchmark!r} was built from another store than {settings.store!r}")
     keys = [str(key) for key in episode_keys(settings, benchmark)]
+    _check_samples(settings, keys)
     if not keys:
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
     bank = bank_facts(settings)
@@ -94,11 +95,15 @@ def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[Episod
     names = list(settings.tasks) or there
     for name in names:
         samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
-        for sample in _some(samples, settings):
+        for sample in _named(samples, settings) if settings.samples else _some(samples, settings):
             for epoch in range(settings.epochs):
                 for model in settings.models:
                     for agent in settings.agents:
                         yield EpisodeKey(agent=agent, model=model, task=name, sample=sample.id, epoch=epoch)
+
+
+def _named(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
+    return [sample for sample in samples if sample.id in settings.samples]
 
 
 def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
@@ -124,7 +129,16 @@ async def _check(settings: RunSettings, store: Store) -> None:
 
 def _agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
     memory = open_memory(settings, bank, store)
-    return tuple(get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents)
+    return tuple(open_agents(settings, memory).values())
+
+
+def _check_samples(settings: RunSettings, keys: Sequence[str]) -> None:
+    """Raise UserError for a sample that was asked for by name and is not among those of the tasks, split and strata."""
+    found = {EpisodeKey.parse(key).sample for key in keys}
+    missing = [sample for sample in settings.samples if sample not in found]
+    if missing:
+        where = f"in split {settings.split!r}" + (f" of {', '.join(settings.tasks)}" if settings.tasks else "")
+        raise UserError(f"no sample {missing[0]!r} {where}; samples.jsonl of the benchmark lists them")
 
 
 def _check_questions(agents: Sequence[AgentSpec], keys: Sequence[str], benchmark: Benchmark) -> None:
@@ -150,13 +164,15 @@ def _facts(
         "benchmark_digest": benchmark.digest,
         "permitted_endpoints": list(settings.permitted_endpoints),
         "agents": [agent.manifest() for agent in agents],
-        "prompts": _prompt_hashes(agents, benchmark),
+        "aids": list(settings.aids.names),
+        "prompts": _prompt_hashes(agents, benchmark, settings),
     }
 
 
-def _prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark) -> dict[str, str]:
+def _prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: RunSettings) -> dict[str, str]:
     files = [file for agent in agents for file in agent.prompt_files()]
     files += benchmark.prompts
+    files += [rules_prompt()] if settings.aids.answer_rules else []
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 
 

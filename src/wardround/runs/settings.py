@@ -11,6 +11,7 @@ from typing import Any
 from wardround.agents import AgentSettings
 from wardround.core import Price, UserError, derive_seed
 from wardround.retrieval import RetrievalSettings
+from wardround.tools import Aids
 
 _SEPARATOR = "|"
 
@@ -23,7 +24,8 @@ class RunSettings:
     ``api_key_variable`` names an environment variable; the key itself is never written down. ``bank`` is a file of
     experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by, and the vectors of
     charts' events; ``retrieval`` says how those are searched. From ``window`` to ``final_summary``: see
-    :class:`wardround.agents.AgentSettings`.
+    :class:`wardround.agents.AgentSettings`. ``samples`` names the only ones, where it names any; ``aids``: see
+    :class:`wardround.tools.Aids`.
     """
 
     benchmark: str
@@ -58,6 +60,8 @@ class RunSettings:
     trials: int = AgentSettings().trials
     final_summary: bool = False
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    samples: tuple[str, ...] = ()
+    aids: Aids = field(default_factory=Aids)
 
     def __post_init__(self) -> None:
         _ = self.agent_settings
@@ -65,7 +69,7 @@ class RunSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name} must be at least 1, not {value!r}")
-        for name in ("tasks", "strata", "agents", "models"):
+        for name in ("tasks", "strata", "agents", "models", "samples"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) < len(values):
                 raise UserError(f"{name} names one of them twice: {', '.join(values)}")
@@ -100,6 +104,7 @@ class RunSettings:
         values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in body.items()}
         if "retrieval" in values:
             values["retrieval"] = RetrievalSettings(**values["retrieval"])
+        values["aids"] = Aids(**values["aids"]) if "aids" in values else Aids.none()  # a run from before there were any
         return cls(**values)
 
     def resolved(self) -> RunSettings:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wardround.agents import AgentSpec, Limits, Prompt, get_agent, run_episode
-from wardround.benchmarks import Benchmark, Sample, get_task, question_of
+from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, run_episode
+from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Endpoint, Model, ModelSettings, Recorded, open_model, recorded_replies, resumed
@@ -78,6 +78,7 @@ class Worker:
             encoder=self.encoder,
             retrieval=self.settings.retrieval,
             evidence_tool=agent.evidence_tool,
+            aids=self.settings.aids,
         )
         try:
             outcome = await run_episode(
@@ -104,7 +105,8 @@ class Worker:
 
     def _prompt(self, sample: Sample) -> Prompt:
         task = get_task(sample.task)
-        return Prompt(user=self.benchmark.prompt(sample), task=task.name, question=question_of(task, sample))
+        user = ask(self.benchmark, sample, rules=self.settings.aids.answer_rules)
+        return Prompt(user=user, task=task.name, question=question_of(task, sample))
 
 
 async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
@@ -145,7 +147,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
     benchmark = Benchmark.open(Path(settings.benchmark))
     memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
-    agents = {name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents}
+    agents = open_agents(settings, memory)
     searching = any(agent.searches for agent in agents.values())
     vectors = open_vectors(settings) if searching else None
     return Worker(
@@ -162,6 +164,13 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
     )
+
+
+def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, AgentSpec]:
+    """Every agent of a run, with the loop that its aids ask for."""
+    agents = {name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents}
+    written = settings.aids.written_calls
+    return {name: replace(one, loop=replace(one.loop, written_calls=written)) for name, one in agents.items()}
 
 
 def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:

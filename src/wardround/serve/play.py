@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import Benchmark, ask
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.log import EpisodeLog
 from wardround.records import Store
@@ -59,12 +59,14 @@ class Game:
         """Bind an episode's subject and clock to a new session that is recorded under its key."""
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
-        tokens = self.folder.settings.result_tokens
-        environment = open_environment(self.store, self.benchmark, sample, result_tokens=tokens)
+        run = self.folder.settings
+        environment = open_environment(
+            self.store, self.benchmark, sample, result_tokens=run.result_tokens, aids=run.aids
+        )
         return Session(
             environment,
             name=episode.model,
-            instructions=self.benchmark.prompt(sample),
+            instructions=ask(self.benchmark, sample, rules=run.aids.answer_rules),
             recorder=self.log.begin(key, episode_facts(episode, sample, self.benchmark)),
             limits=self.settings.limits,
         )

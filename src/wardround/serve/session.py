@@ -61,6 +61,8 @@ class Session:
                 return ToolResult(text=f"Error: {_FINISHED}", is_error=True)
             started = time.monotonic()
             self._started = self._started or started
+            if self._calls + 1 >= self._limits.calls:
+                self.environment.accept_any_answer()
             result = await self.environment.call_async(name, arguments)
             self._calls += 1
             self._record(name, arguments, result, time.monotonic() - started)

@@ -3,6 +3,7 @@
 Knows charts, codes and candidate spaces; no model, no task and no target.
 """
 
+from wardround.tools.aids import AID_NAMES, Aids
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
@@ -10,6 +11,8 @@ from wardround.tools.tool import Tool, ToolResult
 from wardround.tools.toolset import Toolset, default_toolset
 
 __all__ = [
+    "AID_NAMES",
+    "Aids",
     "Citation",
     "Environment",
     "SqlAnswer",

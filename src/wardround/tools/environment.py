@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
+from wardround.tools.aids import Aids
 from wardround.tools.arguments import clean_text, read_arguments
 from wardround.tools.grounding import Citation, Grounding
 from wardround.tools.paging import Cursors
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from wardround.tools.candidates import CandidateSpace
 
 _SMALLEST_BUDGET = 200
+DEFAULT_AIDS = Aids()
 
 
 class Environment:
@@ -37,7 +39,8 @@ class Environment:
 
     ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
     of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
-    ``evidence`` is found with.
+    ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``aids`` what is done
+    for a language model beyond the papers' tools.
     """
 
     def __init__(
@@ -49,10 +52,17 @@ class Environment:
         max_result_tokens: int = 2000,
         encoder: Encoder | None = None,
         retrieval: RetrievalSettings | None = None,
+        answer_space: str | None = None,
+        aids: Aids = DEFAULT_AIDS,
     ) -> None:
         self.chart = chart
         self.toolset = default_toolset() if toolset is None else toolset
+        self.aids = aids
         self.candidates = dict(candidates)
+        if answer_space is not None and aids.short_pages:
+            self.candidates = {name: space for name, space in candidates.items() if name == answer_space}
+        self.answer_space = self.candidates.get(answer_space or "")
+        self.checks_answers = aids.answer_check and self.answer_space is not None
         self.max_result_tokens = max(_SMALLEST_BUDGET, max_result_tokens)
         self.cursors = Cursors()
         self._encoder = encoder
@@ -94,6 +104,10 @@ class Environment:
         if self._grounding is None:
             self._grounding = Grounding()
         return self._grounding.check(self, answers, evidence)
+
+    def accept_any_answer(self) -> None:
+        """Stop checking answers: the next one is the last that can be given."""
+        self.checks_answers = False
 
     def close(self) -> None:
         """Free what the episode built. Calling again is harmless; tools called later build anew."""

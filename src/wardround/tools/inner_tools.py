@@ -10,7 +10,10 @@ from wardround.tools.arguments import clean_text
 from wardround.tools.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
+    from wardround.tools.candidates import CandidateSpace
     from wardround.tools.environment import Environment
+
+_NAMED = 20
 
 
 def think(environment: Environment, *, response: str) -> ToolResult:
@@ -21,11 +24,35 @@ def think(environment: Environment, *, response: str) -> ToolResult:
 def finish(environment: Environment, *, response: Sequence[str], evidence: Any = None) -> ToolResult:
     """End the episode with an answer and, optionally, the rows that support it."""
     answer = tuple(dict.fromkeys(item.strip() for item in response if item.strip()))
+    if environment.checks_answers:
+        _check_answer(environment, answer)
     cited = read_evidence(evidence)
     noun = "item" if len(answer) == 1 else "items"
     rows = sum(map(len, cited.values()))
     text = f"Answer recorded: {len(answer)} {noun}" + (f", {rows} cited rows." if cited else ".")
     return ToolResult(text=text, answer=answer, evidence=cited)
+
+
+def _check_answer(environment: Environment, answer: Sequence[str]) -> None:
+    """Refuse, once, an answer with names that are no candidates, and say the nearest ones."""
+    space = environment.answer_space
+    strange = [name for name in answer if space is not None and space.labels.resolve(name) is None]
+    if space is None or not strange:
+        return
+    environment.accept_any_answer()
+    lines = [_nearest(space, name) for name in strange[:_NAMED]]
+    if len(strange) > _NAMED:
+        lines.append(f"and {len(strange) - _NAMED} more")
+    raise ToolFailure(
+        f"not recorded: {len(strange)} of {len(answer)} names are not in {space.name!r}. Nearest names there:\n"
+        + "\n".join(lines)
+        + "\nCall finish again with the names you mean, spelt as there. This is said once: the next answer is taken."
+    )
+
+
+def _nearest(space: CandidateSpace, name: str) -> str:
+    found = [repr(match.label) for match in space.by_meaning(name, 3)]
+    return f"{name!r}: {', '.join(found) or 'nothing like it'}"
 
 
 def read_evidence(evidence: Any) -> dict[str, tuple[str, ...]]:

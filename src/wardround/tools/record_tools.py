@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +56,17 @@ def get_records_by_keyword(environment: Environment, *, table_name: str, keyword
     if not wanted:
         raise ToolFailure("get_records_by_keyword: 'keyword' is empty; give the text to look for.")
     found = np.zeros(view.num_rows, dtype=bool)
+    holding = []
     for column in view.columns_of(view.columns):
-        found |= column.containing(wanted)
+        hits = column.containing(wanted)
+        if hits.any():
+            holding.append(column.name)
+            found |= hits
     rows = np.flatnonzero(found).astype(np.int32)
     if not len(rows):
         return _none(view, f"containing {keyword!r}")
     arguments = {"table_name": view.name, "keyword": keyword}
-    return _page(environment, view, rows, get_records_by_keyword, arguments, offset, focus=wanted)
+    return _page(environment, view, rows, get_records_by_keyword, arguments, offset, focus=wanted, keep=holding)
 
 
 def get_records_by_value(
@@ -76,7 +80,7 @@ def get_records_by_value(
     if not len(rows):
         return _none(view, f"with {column.name} = {value!r}{_near_values(column.texts, value)}")
     arguments = {"table_name": view.name, "column_name": column.name, "value": value}
-    return _page(environment, view, rows, get_records_by_value, arguments, offset)
+    return _page(environment, view, rows, get_records_by_value, arguments, offset, keep=[column.name])
 
 
 def get_unique_values(environment: Environment, *, table_name: str, column_name: str, offset: int = 0) -> ToolResult:
@@ -133,9 +137,10 @@ def _page(
     *,
     note: str = "",
     focus: str = "",
+    keep: Sequence[str] = (),
 ) -> ToolResult:
     cursor_at = environment.continuation(function, arguments)
-    return rows_page(environment, view, rows, offset=offset, cursor_at=cursor_at, note=note, focus=focus)
+    return rows_page(environment, view, rows, offset=offset, cursor_at=cursor_at, note=note, focus=focus, keep=keep)
 
 
 def _none(view: TableView, condition: str) -> ToolResult:
@@ -232,8 +237,9 @@ RECORD_TOOLS: tuple[Tool, ...] = (
     ),
     _tool(
         "run_sql_query",
-        "Run one read-only SQLite SELECT over this chart's tables (column row_id in each; candidate tables have only "
-        "the column candidate). Times are text 'YYYY-MM-DD HH:MM:SS'; 'now' is the time of the chart.",
+        "Run one read-only SQLite SELECT over this chart's tables (column row_id in each: select row_id to cite a row; "
+        "candidate tables have only the column candidate). Times are text 'YYYY-MM-DD HH:MM:SS'; 'now' is the time of "
+        "the chart.",
         run_sql_query,
         sql_query={"type": "string", "description": "One SELECT statement."},
     ),

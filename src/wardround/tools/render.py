@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from wardround.core import format_time, from_microseconds
 from wardround.core.tokens import estimate_tokens
+from wardround.tools.main_columns import main_columns, number_and_text, repeated
 from wardround.tools.table_view import Column, IntArray, TableView, as_cell
 from wardround.tools.tool import ToolResult
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from wardround.tools.environment import Environment
 
 SEPARATOR = " | "
+DITTO = '"'
 _CHUNK_ROWS = 64
 _FOLD_FROM_ROWS = 3
 _FOLDED_CHARACTERS = 120
@@ -38,14 +41,17 @@ class Layout:
 
     shown: list[Column]
     folded: str
+    header: tuple[str, ...]
 
 
-def lay_out(view: TableView, rows: IntArray) -> Layout:
-    """Split the columns of some rows into varying ones and folded ones."""
+def lay_out(view: TableView, rows: IntArray, *, short: bool = False, keep: Sequence[str] = ()) -> Layout:
+    """Split the columns of some rows into varying ones and folded ones. ``short``: the main columns only, and ``keep``;
+    the others are named if these rows have anything in them."""
     shown: list[Column] = []
     constant: list[str] = []
     empty: list[str] = []
-    for column in view.columns_of(view.shown_columns):
+    columns = main_columns(view, rows, keep) if short else view.columns_of(view.shown_columns)
+    for column in columns:
         codes = column.codes[rows]
         lowest = int(codes.min())
         if lowest != int(codes.max()) or (len(rows) < _FOLD_FROM_ROWS and lowest >= 0):
@@ -59,7 +65,21 @@ def lay_out(view: TableView, rows: IntArray) -> Layout:
     parts = ["constant: " + ", ".join(constant)] if constant else []
     if empty:
         parts.append("empty: " + ", ".join(empty))
-    return Layout(shown=shown, folded="; ".join(parts))
+    if left_out := _left_out(view, rows, columns) if short else []:
+        parts.append("left out: " + ", ".join(left_out))
+    header = [column.name for column in shown]
+    if short:
+        if any(column.kind == "time" and len(rows) > 1 for column in shown):
+            parts.append(f"{DITTO} is the time above")
+        number, text = number_and_text(view) or ("", "")
+        header = [f"{name} where it is not {text}" if name == number else name for name in header]
+    return Layout(shown=shown, folded="; ".join(parts), header=tuple(header))
+
+
+def _left_out(view: TableView, rows: IntArray, shown: Sequence[Column]) -> list[str]:
+    names = {column.name for column in shown}
+    rest = (column for column in view.columns_of(view.shown_columns) if column.name not in names)
+    return [column.name for column in rest if int(column.codes[rows].max()) >= 0]
 
 
 def rows_page(
@@ -71,10 +91,12 @@ def rows_page(
     cursor_at: Callable[[int], str],
     note: str = "",
     focus: str = "",
+    keep: Sequence[str] = (),
 ) -> ToolResult:
-    """Show rows of a table from ``offset`` on. ``focus`` is a case-folded text that a cut cell should show."""
-    layout = lay_out(view, rows)
-    header = SEPARATOR.join(("row_id", *(column.name for column in layout.shown)))
+    """Show rows of a table from ``offset`` on. ``focus`` is a case-folded text that a cut cell should show, ``keep``
+    are columns that even a short page shows."""
+    layout = lay_out(view, rows, short=environment.aids.short_pages, keep=keep)
+    header = SEPARATOR.join(("row_id", *layout.header))
     budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(layout.folded) - estimate_tokens(header)
     lines, shown = _fitting_rows(environment, view, layout.shown, rows[offset:], budget, focus)
     total = len(rows)
@@ -153,10 +175,15 @@ def _lines(
 ) -> Iterable[str]:
     row_numbers = rows.tolist()
     parts: list[Iterable[str]] = [[view.row_ids[row] for row in row_numbers]]
+    twin = _twin(environment, view)
     for column in columns:
         cells = column.cells
         codes = column.codes[rows].tolist()
         texts = [cells[code] if code >= 0 else "" for code in codes]
+        if environment.aids.short_pages and column.kind == "time":
+            texts = [*texts[:1], *(text and DITTO if text == above else text for above, text in pairwise(texts))]
+        if twin is not None and column.name == twin[0].name:
+            texts = ["" if same else text for same, text in zip(repeated(*twin, rows), texts, strict=True)]
         if column.kind == "text" and any(len(text) > cell for text in texts):
             texts = [
                 _cut_cell(environment, view, column, row, cell, focus) if len(text) > cell else text
@@ -164,6 +191,12 @@ def _lines(
             ]
         parts.append(texts)
     return map(SEPARATOR.join, zip(*parts, strict=True))
+
+
+def _twin(environment: Environment, view: TableView) -> tuple[Column, Column] | None:
+    """A number column and the text column whose cells it mostly repeats; on a short page it is blank where it does."""
+    names = number_and_text(view) if environment.aids.short_pages else None
+    return None if names is None else (view.column(names[0]), view.column(names[1]))
 
 
 def _cut_cell(environment: Environment, view: TableView, column: Column, row: int, cell: int, focus: str) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from wardround.core import format_time
+from wardround.tools.main_columns import filing_column
 from wardround.tools.render import table_page
-from wardround.tools.table_view import as_cell, describe_types
+from wardround.tools.table_view import TableView, as_cell, describe_types
 from wardround.tools.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -18,20 +22,39 @@ _LONGEST_DESCRIPTION = 110
 def get_table_names(environment: Environment, *, offset: int = 0) -> ToolResult:
     """List the chart's tables with row counts, and the candidate tables."""
     chart = environment.chart
-    rows = [
-        (name, "record", f"{chart.table(name).num_rows:,}", _brief(chart.table(name).spec.description))
-        for name in chart.table_names
-    ]
-    rows += [
+    candidates = [
         (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; search with get_candidates_*")
         for name, space in environment.candidates.items()
     ]
+    if environment.aids.short_pages:
+        header: tuple[str, ...] = ("table", "rows", "columns")
+        tables = _record_tables(environment)
+        rows: list[tuple[str, ...]] = [(name, count, _columns(environment, name)) for name, _, count, _ in tables]
+        rows += [(name, count, said) for name, _, count, said in candidates]
+    else:
+        header = ("table", "kind", "rows", "description")
+        rows = [*_record_tables(environment), *candidates]
     cursor_at = environment.continuation(get_table_names, {})
-    header = ("table", "kind", "rows", "description")
     clock = "" if chart.policy == "known_at" else f" ({chart.policy} clock)"
     name = f"tables of subject {chart.subject_id} as of {format_time(chart.as_of)}{clock}"
     text, shown, cursor = table_page(environment, name, header, rows, offset=offset, cursor_at=cursor_at)
     return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+
+
+def _record_tables(environment: Environment) -> list[tuple[str, str, str, str]]:
+    tables = (environment.chart.table(name) for name in environment.chart.table_names)
+    return [(table.name, "record", f"{table.num_rows:,}", _brief(table.spec.description)) for table in tables]
+
+
+def _columns(environment: Environment, name: str) -> str:
+    """The main columns of a table that has rows, so that SQL can be written without asking for them."""
+    table = environment.chart.table(name)
+    if not table.num_rows:
+        return ""
+    there = [column for column in table.columns if column != "row_id"]
+    main = [column for column in table.spec.default_columns if column in there] or there
+    rest = len(there) - len(main)
+    return ", ".join(main) + (f" (+{rest})" if rest else "")
 
 
 def get_column_names(environment: Environment, *, table_name: str, offset: int = 0) -> ToolResult:
@@ -68,8 +91,24 @@ def get_table_description(environment: Environment, *, table_name: str) -> ToolR
     ]
     if roles:
         lines.append("main columns: " + ", ".join(roles))
+    if environment.aids.short_pages and (delay := _usual_delay(view)):
+        lines.append(delay)
     lines.append(f"rows known at {format_time(environment.chart.as_of)}: {view.num_rows:,}")
     return ToolResult(text="\n".join(lines), table=view.name)
+
+
+def _usual_delay(view: TableView) -> str:
+    """How long after their time the rows of this chart were filed, by those that are on it."""
+    filed = filing_column(view.table.spec)
+    if filed is None or filed not in view.columns:
+        return ""
+    times = np.asarray(view.table.batch.column(filed).cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0))
+    known = (times > 0) & (view.times > 0)
+    if not known.any():
+        return ""
+    minutes = float(np.median(times[known] - view.times[known])) / 60e6
+    said = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    return f"usual delay: a row is filed {said} after its time (median of the {int(known.sum()):,} rows here)"
 
 
 def _brief(text: str) -> str:

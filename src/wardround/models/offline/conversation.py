@@ -14,7 +14,9 @@ _SPACE = re.compile(r"\b([a-z_]+_candidates)\b")
 _JOB = re.compile(r"\AYour task now: (\w+)")
 _TURN = re.compile(r"\A\[turn \d+\]\n")
 _WRITTEN = re.compile(r"^\[call\] (\w+)\((.*)\)\n\[result\]\n", re.MULTILINE)
-_CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|$)")
+_CONSTANT = re.compile(r"(\w+)=(.*?)(?=, \w+=|; empty:|; left out:|; \" is|$)")
+DITTO = '"'
+"""Stands on a page for the time of the row above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +98,17 @@ def read_result(call: ToolCall, text: str) -> Result:
         return Result(call=call, error=text)
     constants: dict[str, str] = {}
     body = lines[1:]
-    if body and body[0].startswith(("constant: ", "empty: ")):
+    if body and body[0].startswith(("constant: ", "empty: ", "left out: ")):
         constants = dict(_CONSTANT.findall(body[0].removeprefix("constant: ")))
         body = body[1:]
     if not body:
         return Result(call=call, caption=lines[0], text=text)
     header = body[0].split(" | ")
-    rows = [constants | dict(zip(header, cells, strict=True)) for cells in _cells(body[1:], len(header))]
+    rows: list[dict[str, str]] = []
+    for cells in _cells(body[1:], len(header)):
+        row = dict(zip(header, cells, strict=True))
+        above = rows[-1] if rows else {}
+        rows.append(constants | {name: above.get(name, "") if cell == DITTO else cell for name, cell in row.items()})
     return Result(call=call, caption=lines[0], rows=tuple(rows), text=text)
 
 

@@ -137,7 +137,7 @@ def together(*readings: Reading) -> Reading:
 
 
 def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
-    listed = {row["table"]: row.get("rows", "0") for row in rows_of(results) if row.get("kind") == "record"}
+    listed = {row["table"]: row.get("rows", "0") for row in rows_of(results) if row.get("kind", "record") == "record"}
     held = with_aliases([table for table, rows in listed.items() if rows != "0"])
     dialect = dialect_of(listed)
     found = [Note(kind="dialect", value=dialect)] if dialect else []

@@ -1,0 +1,153 @@
+"""What a session does for a language model: short pages, the task's candidate table, an answer that is checked once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from statistics import median
+
+import pytest
+from fake_chart import FakeChart, FakeTable
+
+from wardround.codes import LabelSet
+from wardround.core import ToolCall, UserError
+from wardround.models.offline.conversation import read_result
+from wardround.records.rules import Column, Combined, MedianDelay
+from wardround.tools import Aids, Environment
+from wardround.tools.candidates import CandidateSpace
+
+HOURS = [datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 9)] * 40
+HOURS.sort()
+
+
+def laboratory() -> FakeChart:
+    """120 results: two thirds share their time; one has a number that its text does not say."""
+    count = len(HOURS)
+    filed = Combined(name="first", parts=(Column(name="storetime"), MedianDelay(start="charttime", end="storetime")))
+    table = FakeTable(
+        "labevents",
+        {
+            "charttime": ("time", HOURS),
+            "label": ("text", ["Creatinine", "Potassium", "Sodium"] * 40),
+            "value": ("text", ["1.0", "<4", "140"] * 40),
+            "valueuom": ("text", ["mg/dL", "mEq/L", "mEq/L"] * 40),
+            "storetime": ("time", [hour.replace(minute=30 + index % 3) for index, hour in enumerate(HOURS)]),
+            "specimen_id": ("int", [80_000_000 + index // 3 for index in range(count)]),
+            "itemid": ("int", [50912, 50971, 50983] * 40),
+            "valuenum": ("float", [1.0, 4.0, 140.0] * 40),
+            "priority": ("text", ["ROUTINE", "STAT", "STAT"] * 40),
+            "comments": ("text", [None] * count),
+        },
+        time="charttime",
+        keys=[540_148_201_000 + index * 7_654_321 for index in range(count)],
+        default_columns=("charttime", "label", "value", "valueuom", "storetime"),
+        value="valuenum",
+        text="value",
+    )
+    object.__setattr__(table.spec, "event_time", Column(name="charttime"))
+    object.__setattr__(table.spec, "available_at", filed)
+    return FakeChart([table])
+
+
+def candidates() -> dict[str, CandidateSpace]:
+    tests = LabelSet(name="tests", labels=("Creatinine", "Creatinine, Urine", "Potassium", "Sodium"))
+    units = LabelSet(name="units", labels=("Medicine", "Surgery"))
+    return {name: CandidateSpace(name=name, labels=labels) for name, labels in (("labs", tests), ("units", units))}
+
+
+def test_a_short_page_leaves_out_what_says_nothing_new() -> None:
+    page = Environment(laboratory()).call("get_records_by_time", {"table_name": "labevents"})
+    caption, folded, header, first, second = page.text.splitlines()[:5]
+    assert folded == 'left out: storetime, specimen_id, itemid, priority; " is the time above'
+    assert header == "row_id | charttime | label | value | valueuom | valuenum where it is not value"
+    assert first == "labevents:540148201000 | 2150-05-30 08:00:00 | Creatinine | 1.0 | mg/dL | "
+    assert second == 'labevents:540155855321 | " | Potassium | <4 | mEq/L | 4'
+    assert "120 rows" in caption
+
+
+def test_a_short_page_holds_more_rows() -> None:
+    shown = {
+        name: Environment(laboratory(), aids=aids).call("get_records_by_time", {"table_name": "labevents"}).rows_shown
+        for name, aids in (("plain", Aids.none()), ("short", Aids()))
+    }
+    assert shown["plain"] is not None
+    assert shown["short"] is not None
+    assert shown["short"] >= 2 * shown["plain"]
+
+
+def test_pages_together_are_all_rows_and_the_time_stands_first_on_each() -> None:
+    environment = Environment(laboratory())
+    page = environment.call("get_records_by_time", {"table_name": "labevents"})
+    rows = list(page.row_ids)
+    while page.cursor:
+        page = environment.call("get_next_page", {"cursor": page.cursor})
+        rows += page.row_ids
+        assert page.text.splitlines()[3].split(" | ")[1].startswith("2150-05-30")
+    assert len(rows) == len(set(rows)) == 120
+
+
+def test_a_column_that_was_asked_for_is_shown() -> None:
+    environment = Environment(laboratory())
+    one = environment.call(
+        "get_records_by_value", {"table_name": "labevents", "column_name": "itemid", "value": "50971"}
+    )
+    assert "itemid=50971" in one.text
+    stat = environment.call("get_records_by_keyword", {"table_name": "labevents", "keyword": "stat"})
+    assert "priority=STAT" in stat.text
+    assert "priority" not in stat.text.partition("left out: ")[2].partition("\n")[0]
+
+
+def test_the_offline_policy_reads_the_time_above() -> None:
+    page = Environment(laboratory()).call("get_records_by_time", {"table_name": "labevents"})
+    rows = read_result(ToolCall(id="1", name="get_records_by_time", arguments="{}"), page.text).rows
+    assert len(rows) == page.rows_shown
+    assert [row["charttime"] for row in rows] == [f"{hour:%Y-%m-%d %H:%M:%S}" for hour in HOURS[: len(rows)]]
+
+
+def test_tables_are_listed_with_their_columns_and_the_usual_delay_is_said() -> None:
+    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    names = environment.call("get_table_names", {}).text
+    assert "labevents | 120 | charttime, label, value, valueuom, storetime (+5)" in names
+    assert "units" not in names
+    said = environment.call("get_table_description", {"table_name": "labevents"}).text
+    minutes = median(30 + index % 3 for index in range(120))
+    assert f"usual delay: a row is filed {minutes:.0f} minutes after its time (median of the 120 rows here)" in said
+    plain = Environment(laboratory(), candidates=candidates(), answer_space="labs", aids=Aids.none())
+    assert "units" in plain.call("get_table_names", {}).text
+    assert "usual delay" not in plain.call("get_table_description", {"table_name": "labevents"}).text
+
+
+def test_finish_refuses_once_what_is_no_candidate() -> None:
+    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    refused = environment.call("finish", {"response": ["creatinin", "POTASSIUM"]})
+    assert refused.is_error
+    assert refused.answer is None
+    assert "1 of 2 names are not in 'labs'" in refused.text
+    assert "'creatinin': 'Creatinine', 'Creatinine, Urine'" in refused.text
+    assert "POTASSIUM" not in refused.text
+    again = environment.call("finish", {"response": ["creatinin", "POTASSIUM"]})
+    assert again.answer == ("creatinin", "POTASSIUM")
+
+
+@pytest.mark.parametrize("response", [["Creatinine", "potassium"], []])
+def test_finish_takes_at_once_what_is_a_candidate(response: list[str]) -> None:
+    environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    assert environment.call("finish", {"response": response}).answer == tuple(response)
+
+
+def test_finish_takes_anything_where_it_is_the_last_call_or_the_aid_is_off() -> None:
+    last = Environment(laboratory(), candidates=candidates(), answer_space="labs")
+    last.accept_any_answer()
+    off = Environment(laboratory(), candidates=candidates(), answer_space="labs", aids=Aids.none())
+    unbound = Environment(laboratory(), candidates=candidates())
+    for environment in (last, off, unbound):
+        assert environment.call("finish", {"response": ["lytes"]}).answer == ("lytes",)
+
+
+def test_aids_are_named() -> None:
+    assert Aids.named(["all"]) == Aids()
+    assert Aids.named(["none"]) == Aids.none()
+    assert Aids.named(["short_pages", "answer_check"]).names == ("answer_check", "short_pages")
+    with pytest.raises(UserError, match="Did you mean 'short_pages'"):
+        Aids.named(["short_page"])
+    with pytest.raises(UserError, match="some by name"):
+        Aids.named(["none", "short_pages"])
