@@ -9,7 +9,8 @@ import pytest
 from hypothesis import settings
 
 from wardround.records import IngestSettings, Store, ingest
-from wardround.synth import synthesize
+from wardround.synth import synthesize, write_dialect
+from wardround.synth.dialects.mimiciii import PROCEDURES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -71,15 +72,14 @@ def synthetic_benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="session")
 def mimiciii_hospital(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same invented patients in files of the shape of MIMIC-III 1.4."""
-    from records.mimiciii_hospital import reshape
-
-    return reshape(synthetic_hospital, tmp_path_factory.mktemp("mimiciii") / "hospital")
+    folder = tmp_path_factory.mktemp("mimiciii") / "hospital"
+    write_dialect("mimiciii", synthetic_hospital, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def icd9_procedures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """User codes with the few ICD-9 procedures of that hospital."""
-    from records.mimiciii_hospital import PROCEDURES
     from wardround.codes import add_user_codes
 
     folder = tmp_path_factory.mktemp("codes")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from records.mimiciii_hospital import PROCEDURES, UNITS
 from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, get_task, leak_check, render_prompt
 from wardround.codes import load_ccs
 from wardround.core import parse_time
 from wardround.log import LogReader
 from wardround.records import Store, audit_leaks
 from wardround.runs import RunSettings, execute, score_run, start, summarise_run, write_report
+from wardround.synth.dialects.mimiciii import PROCEDURES, UNITS
 
 MINUTE = timedelta(minutes=1)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mimiciii_hospital import HEADERS, write_table
 
 from wardround.core import parse_time
 from wardround.records import IngestSettings, Store, audit_leaks, ingest, load_source_spec
+from wardround.synth.dialects.mimiciii import HEADERS, write_table
 
 Row = dict[str, Any]
 SPEC = load_source_spec("mimiciii")

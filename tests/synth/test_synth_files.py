@@ -31,7 +31,15 @@ def _subject_rows(folder: Path, table: str, below: int) -> list[str]:
 
 def test_public_names_are_exact_and_sorted() -> None:
     assert wardround.synth.__all__ == sorted(wardround.synth.__all__)
-    assert set(wardround.synth.__all__) == {"COLUMNS", "MODULES", "SynthManifest", "synthesize"}
+    assert set(wardround.synth.__all__) == {
+        "COLUMNS",
+        "DIALECTS",
+        "MODULES",
+        "SynthManifest",
+        "plant_traps",
+        "synthesize",
+        "write_dialect",
+    }
     assert all(hasattr(wardround.synth, name) for name in wardround.synth.__all__)
 
 

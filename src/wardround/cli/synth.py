@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
-from wardround.synth import synthesize
+from wardround.synth import DIALECTS, SynthManifest, plant_traps, synthesize, write_dialect
 
 EXAMPLES = """
   wardround synth hospital --patients 200
   wardround synth big --patients 100000 --workers 2 --no-notes
+  wardround synth omop-hospital --patients 50 --dialect omop --traps
 """
 
 
@@ -24,6 +26,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="write .csv instead of .csv.gz")
     for part in ("icu", "ed", "notes"):
         parser.add_argument(f"--no-{part}", action="store_true", help=f"leave out the {part} tables")
+    parser.add_argument(
+        "--dialect",
+        choices=list(DIALECTS),
+        default="mimiciv",
+        help="write the same people as another source has them",
+    )
+    parser.add_argument(
+        "--traps", action="store_true", help="plant records that tell the future to whoever reads them carelessly"
+    )
     parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
 
 
@@ -34,19 +45,33 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{str(folder)!r} is not an empty folder; name another one or say --force")
     if arguments.patients < 1 or arguments.workers < 1:
         raise UserError("--patients and --workers must be at least 1")
+    if arguments.dialect == "mimiciv" and not arguments.traps:
+        manifest = _synthesize(arguments, folder, compress=not arguments.plain)
+    else:
+        with tempfile.TemporaryDirectory(prefix="wardround-synth-") as name:
+            manifest = _synthesize(arguments, Path(name) / "hospital", compress=False)
+            hospital = Path(name) / "hospital"
+            if arguments.traps:
+                hospital = plant_traps(hospital, Path(name) / "trapped")
+            write_dialect(arguments.dialect, hospital, folder)
+    rows = sum(manifest.rows.values())
+    what = "" if arguments.dialect == "mimiciv" else f", written as {arguments.dialect}"
+    print(f"{arguments.patients:,} invented subjects, {rows:,} rows in {len(manifest.rows)} tables{what}: {folder}")
+    return 0
+
+
+def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) -> SynthManifest:
     progress = TerminalProgress()
     manifest = synthesize(
         folder,
         patients=arguments.patients,
         seed=arguments.seed,
         workers=arguments.workers,
-        compress=not arguments.plain,
+        compress=compress,
         icu=not arguments.no_icu,
         ed=not arguments.no_ed,
         notes=not arguments.no_notes,
         report=progress,
     )
     progress.close()
-    rows = sum(manifest.rows.values())
-    print(f"{arguments.patients:,} invented subjects, {rows:,} rows in {len(manifest.rows)} tables: {folder}")
-    return 0
+    return manifest

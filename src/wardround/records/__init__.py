@@ -3,11 +3,13 @@
 An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.
 """
 
-from wardround.records.audit import LeakReport, TableLeaks, audit_leaks
+from wardround.records.audit import LeakReport, audit_leaks
 from wardround.records.chart import Chart, ChartTable, Event, Policy
+from wardround.records.chart_differences import TableLeaks
 from wardround.records.deletion import delete_future
 from wardround.records.event_columns import EventColumns
 from wardround.records.ingest import ingest
+from wardround.records.outcome_swap import SwapReport, audit_swap
 from wardround.records.sections import admission_sections
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import SourceSpec, TableSpec
@@ -27,10 +29,12 @@ __all__ = [
     "SourceSpec",
     "Store",
     "StoreCheck",
+    "SwapReport",
     "TableLeaks",
     "TableSpec",
     "admission_sections",
     "audit_leaks",
+    "audit_swap",
     "check_store",
     "delete_future",
     "ingest",

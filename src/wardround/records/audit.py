@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from wardround.core import Progress, Reporter, parse_time, silent
 from wardround.records.chart import Chart, ChartTable, Policy
+from wardround.records.chart_differences import Findings, compare_charts
 from wardround.records.deletion import write_deleted
 from wardround.records.ingest import ingest
 from wardround.records.layout import AVAILABLE, EVENT, PENDING
@@ -28,46 +29,15 @@ from wardround.records.spec import TableSpec
 from wardround.records.store import Store
 
 Sample = tuple[int, datetime]
-_MAX_EXAMPLES = 20
-
-
-@dataclass(slots=True)
-class TableLeaks:
-    """Counts of one table over all samples.
-
-    ``differing`` cells, ``missing`` and ``extra`` rows are of the deletion audit; an ``extra`` row is on the chart but
-    not on that of the deleted copy.
-    """
-
-    rows: int = 0
-    cells: int = 0
-    planned: int = 0
-    differing: int = 0
-    missing: int = 0
-    extra: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing leaks; planned cells are no leak."""
-        return not (self.rows or self.cells or self.differing or self.missing or self.extra)
 
 
 @dataclass(slots=True, kw_only=True)
-class LeakReport:
+class LeakReport(Findings):
     """What an audit found. ``deletion_samples`` is 0 when no raw files were given."""
 
-    policy: Policy
-    samples: int = 0
     deletion_samples: int = 0
-    tables: dict[str, TableLeaks] = field(default_factory=dict)
-    examples: list[str] = field(default_factory=list)
     unmatched_rows: int = 0
     assumptions: tuple[str, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        """Whether no sample leaks anything."""
-        return all(leaks.clean for leaks in self.tables.values())
 
     @property
     def rows(self) -> int:
@@ -78,11 +48,6 @@ class LeakReport:
     def cells(self) -> int:
         """Cells that read as a time in the future, over all samples, planned columns apart."""
         return sum(leaks.cells for leaks in self.tables.values())
-
-    @property
-    def differences(self) -> int:
-        """Rows and cells in which a chart differs from that of its deleted copy."""
-        return sum(leaks.differing + leaks.missing + leaks.extra for leaks in self.tables.values())
 
     def as_text(self) -> str:
         """Return the report for people."""
@@ -97,25 +62,10 @@ class LeakReport:
                 lines.append(f"{self.unmatched_rows} raw rows are not in the store (quarantined at ingest)")
         else:
             lines.append("deletion audit: not run, it needs the raw files")
-        leaking = {name: leaks for name, leaks in self.tables.items() if not leaks.clean}
-        if leaking:
-            lines += ["", f"{'table':<22}{'rows':>8}{'cells':>8}{'differing':>11}{'missing':>9}{'extra':>7}"]
-            for name, leaks in sorted(leaking.items()):
-                counts = f"{leaks.rows:>8}{leaks.cells:>8}{leaks.differing:>11}{leaks.missing:>9}{leaks.extra:>7}"
-                lines.append(f"{name:<22}{counts}")
-            lines += ["", *self.examples]
+        lines += self.table_lines()
         lines += self.assumptions
         lines.append("clean" if self.clean else "LEAKS")
         return "\n".join(lines)
-
-    def of(self, table: str) -> TableLeaks:
-        """Return the counts of a table, made on first use."""
-        return self.tables.setdefault(table, TableLeaks())
-
-    def example(self, text: str) -> None:
-        """Keep the first few findings in words."""
-        if len(self.examples) < _MAX_EXAMPLES:
-            self.examples.append(text)
 
 
 def audit_leaks(
@@ -138,14 +88,14 @@ def audit_leaks(
         _audit_time(found, store, store.chart(subject_id, as_of, policy=policy))
     if raw_folder is not None and wanted:
         raw = RawSubjects.read(store, raw_folder, {subject for subject, _ in wanted})
-        rounds = list(_rounds(wanted))
+        rounds = list(rounds_of(wanted))
         for done, moments in enumerate(rounds):
             report(Progress(label="deletion audit", done=done, total=len(rounds), unit="copies"))
             _audit_deletion(found, store, raw, moments, user_codes)
     return found
 
 
-def _rounds(samples: Sequence[Sample]) -> Iterator[dict[int, datetime]]:
+def rounds_of(samples: Sequence[Sample]) -> Iterator[dict[int, datetime]]:
     """Deal samples into rounds with each subject at most once: one copy serves many subjects."""
     left = list(samples)
     while left:
@@ -230,17 +180,17 @@ def _audit_deletion(
         counts = write_deleted(raw, copy, store, moments)
         found.unmatched_rows += counts.unmatched
         flat = replace(store.spec, flatten=None)
-        ingest(flat, copy, Path(folder) / "store", settings=_same_settings(store, user_codes))
+        ingest(flat, copy, Path(folder) / "store", settings=same_settings(store, user_codes))
         deleted = Store.open(Path(folder) / "store")
         for subject_id, as_of in moments.items():
             found.deletion_samples += 1
             shown = store.chart(subject_id, as_of, policy=found.policy)
             there = subject_id in deleted.subjects  # a source without a table of people forgets who has no row left
             expected = deleted.chart(subject_id, as_of, policy=found.policy) if there else None
-            _compare_charts(found, shown, expected)
+            compare_charts(found, shown, expected, "after deletion")
 
 
-def _same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
+def same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
     """Return the settings of the store's ingest, its medians fixed."""
     facts = store.manifest["settings"]
     medians = store.manifest["median_delay_seconds"]
@@ -251,44 +201,3 @@ def _same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
         median_delays={name: timedelta(seconds=seconds) for name, seconds in medians.items()},
         user_codes=user_codes,
     )
-
-
-def _compare_charts(found: LeakReport, shown: Chart, expected: Chart | None) -> None:
-    place = f"{shown.subject_id} as of {shown.as_of}"
-    age = None if expected is None else expected.age
-    if shown.age != age:
-        found.of("patients").differing += 1
-        found.example(f"{place}: age {shown.age!r}, after deletion {age!r}")
-    for name in shown.table_names:
-        there = expected.table(name) if expected is not None and name in expected.table_names else None
-        _compare_tables(found, place, shown.table(name), there)
-
-
-def _compare_tables(found: LeakReport, place: str, shown: ChartTable, expected: ChartTable | None) -> None:
-    leaks = found.of(shown.name)
-    if expected is not None and shown.batch.equals(expected.batch):
-        return
-    ours = shown.batch.to_pylist()
-    theirs = [] if expected is None else expected.batch.to_pylist()
-    ids, others = [row["row_id"] for row in ours], [row["row_id"] for row in theirs]
-    extra, missing = sorted(set(ids) - set(others)), sorted(set(others) - set(ids))
-    leaks.extra += len(extra)
-    leaks.missing += len(missing)
-    for word, names in (("extra", extra), ("missing", missing)):
-        if names:
-            found.example(f"{place}: {len(names)} {word} rows in {shown.name}, for example {names[0]}")
-    if not extra and not missing and ids != others:
-        leaks.differing += sum(a != b for a, b in zip(ids, others, strict=True))
-        found.example(f"{place}: rows of {shown.name} stand in another order")
-    after = {row["row_id"]: row for row in theirs}
-    for row in ours:
-        other = after.get(row["row_id"], row)
-        columns = [column for column in row if column not in other or not _equal(row[column], other[column])]
-        leaks.differing += len(columns)
-        if columns:
-            cell, after_deletion = row[columns[0]], other.get(columns[0])
-            found.example(f"{place}: {row['row_id']}.{columns[0]} is {cell!r}, after deletion {after_deletion!r}")
-
-
-def _equal(first: object, second: object) -> bool:
-    return first == second or (first != first and second != second)

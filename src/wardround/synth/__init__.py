@@ -6,6 +6,7 @@ Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 """
 
 from wardround.synth.columns import COLUMNS, MODULES
+from wardround.synth.dialects import DIALECTS, plant_traps, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
 
-__all__ = ["COLUMNS", "MODULES", "SynthManifest", "synthesize"]
+__all__ = ["COLUMNS", "DIALECTS", "MODULES", "SynthManifest", "plant_traps", "synthesize", "write_dialect"]

@@ -10,13 +10,12 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from wardround.codes import load_ccs
-
-Row = dict[str, str]
+from wardround.synth.dialects.source import HospitalTables, Row, later, midnight
 
 HEADERS: Mapping[str, str] = {
     "ADMISSIONS": "SUBJECT_ID HADM_ID ADMITTIME DISCHTIME DEATHTIME ADMISSION_TYPE ADMISSION_LOCATION "
@@ -87,7 +86,7 @@ def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, object]], *
             writer.writerow({"ROW_ID": number, **{key.upper(): value for key, value in row.items()}})
 
 
-def reshape(hospital: Path, folder: Path) -> Path:
+def write_mimiciii(hospital: Path, folder: Path) -> None:
     """Write the 26 tables of a MIMIC-III shaped hospital from a synthetic MIMIC-IV shaped one."""
     source = _Source(hospital)
     for name in HEADERS:
@@ -95,14 +94,13 @@ def reshape(hospital: Path, folder: Path) -> Path:
         columns = HEADERS[name].lower().split()
         kept = ({key: value for key, value in row.items() if key in columns} for row in made)
         write_table(folder, name, kept, compress=True)
-    return folder
 
 
-class _Source:
+class _Source(HospitalTables):
     """The synthetic hospital's tables, and what several of the new ones need."""
 
     def __init__(self, hospital: Path) -> None:
-        self._hospital = hospital
+        super().__init__(hospital)
         self.stays = self.rows("icustays")
         self.of_admission: dict[str, list[Row]] = {}
         for stay in self.stays:
@@ -110,12 +108,6 @@ class _Source:
         self.systems = {
             stay["stay_id"]: "carevue" if int(stay["subject_id"]) % 2 else "metavision" for stay in self.stays
         }
-
-    @cache  # noqa: B019 - lives as long as one test session
-    def rows(self, table: str) -> list[Row]:
-        (path,) = self._hospital.glob(f"*/{table}.csv*")
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
-            return list(csv.DictReader(lines))
 
     def charted(self, table: str, *, system: str | None = None) -> Iterator[Row]:
         """Rows of an intensive care table with MIMIC-III's names of the stay and the caregiver."""
@@ -140,18 +132,10 @@ def _ward(name: str) -> str:
     return str(1 + sum(map(ord, name)) % 60) if name else ""
 
 
-def _later(text: str, **by: float) -> str:
-    return str(datetime.fromisoformat(text) + timedelta(**by))
-
-
-def _day(text: str) -> str:
-    return f"{text[:10]} 00:00:00" if text else ""
-
-
 @cache
 def _icd9_of() -> dict[int, str]:
     """An ICD-9 diagnosis code per CCS category."""
-    return {category: code for code, category in reversed(load_ccs("diagnoses").codes[9].items())}
+    return {category: code for code, category in reversed(list(load_ccs("diagnoses").codes[9].items()))}
 
 
 def _icd9(row: Row) -> str:
@@ -166,8 +150,8 @@ def _patients(source: _Source) -> Iterator[Row]:
     for row in source.rows("patients"):
         age, year = int(row["anchor_age"]), int(row["anchor_year"])
         born = year - (300 if age > 89 else age)
-        in_hospital = _day(died_here.get(row["subject_id"], ""))
-        death = _day(row["dod"]) or in_hospital
+        in_hospital = midnight(died_here.get(row["subject_id"], ""))
+        death = midnight(row["dod"]) or in_hospital
         yield row | {
             "dob": f"{born}-03-05 00:00:00",
             "dod": death,
@@ -224,7 +208,7 @@ def _icustays(source: _Source) -> Iterator[Row]:
 
 def _callout(source: _Source) -> Iterator[Row]:
     for row in source.stays:
-        created = _later(row["outtime"], hours=-5)
+        created = later(row["outtime"], hours=-5)
         if created < row["intime"]:
             continue
         yield row | {
@@ -240,8 +224,8 @@ def _callout(source: _Source) -> Iterator[Row]:
             "discharge_wardid": "29",
             "acknowledge_status": "Acknowledged",
             "createtime": created,
-            "updatetime": _later(created, minutes=30),
-            "acknowledgetime": _later(created, hours=1),
+            "updatetime": later(created, minutes=30),
+            "acknowledgetime": later(created, hours=1),
             "outcometime": row["outtime"],
         }
 
@@ -275,7 +259,7 @@ def _cpt(source: _Source) -> Iterator[Row]:
         section = {"sectionheader": "Evaluation and management", "subsectionheader": "Critical care services"}
         yield stay | section | {"costcenter": "ICU", "cpt_cd": "99291", "cpt_number": "99291", "ticket_id_seq": "1"}
         section = {"sectionheader": "Medicine", "subsectionheader": "Pulmonary", "description": "VENT MGMT"}
-        day = {"chartdate": _day(stay["intime"]), "cpt_cd": "94002", "cpt_number": "94002"}
+        day = {"chartdate": midnight(stay["intime"]), "cpt_cd": "94002", "cpt_number": "94002"}
         yield stay | section | day | {"costcenter": "Resp"}
 
 
@@ -283,8 +267,8 @@ def _prescriptions(source: _Source) -> Iterator[Row]:
     for row in source.rows("prescriptions"):
         yield row | {
             "icustay_id": source.icu_stay(row["hadm_id"], row["starttime"]),
-            "startdate": _day(row["starttime"]),
-            "enddate": _day(row["stoptime"]),
+            "startdate": midnight(row["starttime"]),
+            "enddate": midnight(row["stoptime"]),
             "drug_name_generic": row["drug"],
         }
 
@@ -302,8 +286,8 @@ def _notes(source: _Source) -> Iterator[Row]:
         kind = {"category": "Radiology", "description": "CHEST (PORTABLE AP)", "storetime": ""}
         yield row | kind | {"chartdate": row["charttime"][:10]}
     for stay in source.stays:
-        charted = _later(stay["intime"], hours=2)
-        times = {"charttime": charted, "storetime": _later(charted, minutes=25), "chartdate": charted[:10]}
+        charted = later(stay["intime"], hours=2)
+        times = {"charttime": charted, "storetime": later(charted, minutes=25), "chartdate": charted[:10]}
         yield stay | times | {"category": "Nursing", "description": "Nursing Progress Note", "text": "Resting, stable."}
         yield stay | {"category": "ECG", "description": "Report", "chartdate": charted[:10], "text": "Sinus rhythm."}
 
@@ -318,7 +302,7 @@ def _inputs_metavision(source: _Source) -> Iterator[Row]:
     for number, row in enumerate(source.charted("inputevents", system="metavision")):
         yield row | {"cancelreason": "0"}
         if number % 11 == 0:
-            edited = {"comments_date": _later(row["endtime"], hours=3), "comments_editedby": "RN"}
+            edited = {"comments_date": later(row["endtime"], hours=3), "comments_editedby": "RN"}
             yield row | edited | {"cancelreason": "2", "statusdescription": "Rewritten"}
 
 

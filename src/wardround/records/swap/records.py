@@ -1,0 +1,173 @@
+"""Rows and resources as the swap changes them: texts at paths, whatever the file is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+Change = Callable[[str], str]
+
+
+class Record(Protocol):
+    """One row of a table or one resource."""
+
+    def texts(self, path: str) -> Sequence[str]:
+        """Return the texts at a path, empty ones left out."""
+
+    def paths(self) -> Sequence[str]:
+        """Return every path that this record may have something at."""
+
+    def change(self, path: str, change: Change) -> None:
+        """Put another text for each at a path; an empty one takes it away."""
+
+    def fill(self, path: str, text: str) -> None:
+        """Put a text where nothing stands."""
+
+    def items(self, path: str) -> Sequence[Record]:
+        """Return the parts of a list; those of a table's row are none."""
+
+    def remove(self, path: str, item: Record) -> None:
+        """Take a part out of its list."""
+
+    def copy(self) -> Record:
+        """Return a copy that can be changed on its own."""
+
+
+class TableRow:
+    """A row of a table: column to text."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: dict[str, str]) -> None:
+        self.cells = cells
+
+    def texts(self, path: str) -> Sequence[str]:
+        """Return the cell, if it is filled."""
+        text = self.cells.get(path, "")
+        return (text,) if text else ()
+
+    def paths(self) -> Sequence[str]:
+        """Return the columns."""
+        return tuple(self.cells)
+
+    def change(self, path: str, change: Change) -> None:
+        """Change a filled cell."""
+        if self.cells.get(path):
+            self.cells[path] = change(self.cells[path])
+
+    def fill(self, path: str, text: str) -> None:
+        """Fill an empty cell of a column that the file has."""
+        if path in self.cells:
+            self.cells[path] = text
+
+    def items(self, path: str) -> Sequence[Record]:
+        """Return nothing: a row has no lists."""
+        return ()
+
+    def remove(self, path: str, item: Record) -> None:
+        """Do nothing."""
+
+    def copy(self) -> TableRow:
+        """Return a copy."""
+        return TableRow(dict(self.cells))
+
+
+class Resource:
+    """A resource of nested JSON. A path names keys; lists on the way are gone through."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+
+    def texts(self, path: str) -> Sequence[str]:
+        """Return every leaf below a path as text."""
+        return [_text(holder[key]) for holder, key in self._leaves(path) if holder[key] is not None]
+
+    def paths(self) -> Sequence[str]:
+        """Return the first names: whole elements are changed."""
+        return tuple(name for name in self.body if name not in ("resourceType", "id", "meta"))
+
+    def change(self, path: str, change: Change) -> None:
+        """Change every leaf below a path; references, systems and addresses stay."""
+        for holder, key in list(self._leaves(path)):
+            if key in ("reference", "system", "url"):
+                continue
+            old = holder[key]
+            new = change(_text(old))
+            if isinstance(old, bool):
+                holder[key] = not old
+            elif isinstance(old, int | float):
+                holder[key] = _number(new, old)
+            elif isinstance(key, str) and new == "":
+                del holder[key]
+            else:
+                holder[key] = new
+
+    def fill(self, path: str, text: str) -> None:
+        """Put a leaf into the resource or into an element that it has."""
+        *above, last = path.split(".")
+        body: Any = self.body
+        for name in above:
+            body = body.setdefault(name, {})
+            if not isinstance(body, dict):
+                return
+        body[last] = text
+
+    def items(self, path: str) -> Sequence[Record]:
+        """Return the parts of a list as records of their own."""
+        return [Resource(part) for holder, key in self._holders(path) for part in _list(holder[key])]
+
+    def remove(self, path: str, item: Record) -> None:
+        """Take a part out of its list; an empty list goes."""
+        assert isinstance(item, Resource)
+        for holder, key in list(self._holders(path)):
+            if isinstance(holder[key], list):
+                holder[key] = [part for part in holder[key] if part is not item.body]
+                if not holder[key]:
+                    del holder[key]
+
+    def copy(self) -> Resource:
+        """Return a copy."""
+        return Resource(copy.deepcopy(self.body))
+
+    def _holders(self, path: str) -> Iterator[tuple[Any, Any]]:
+        names = path.split(".")
+        found: list[Any] = [self.body]
+        for name in names[:-1]:
+            found = [part for each in found for part in _list(each.get(name)) if isinstance(part, dict)]
+        for each in found:
+            if names[-1] in each:
+                yield each, names[-1]
+
+    def _leaves(self, path: str) -> Iterator[tuple[Any, Any]]:
+        for holder, key in self._holders(path):
+            yield from _below(holder, key)
+
+
+def _below(holder: Any, key: Any) -> Iterator[tuple[Any, Any]]:
+    value = holder[key]
+    if isinstance(value, dict):
+        for name in list(value):
+            yield from _below(value, name)
+    elif isinstance(value, list):
+        for place in range(len(value)):
+            yield from _below(value, place)
+    else:
+        yield holder, key
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _text(value: Any) -> str:
+    return str(value)
+
+
+def _number(text: str, old: int | float) -> int | float:
+    try:
+        return float(text) if isinstance(old, float) else int(float(text))
+    except ValueError:
+        return old * 2 + 1

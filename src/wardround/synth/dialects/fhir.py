@@ -1,0 +1,251 @@
+"""The synthetic hospital as a bulk export of FHIR R4 resources, in the profiles that MIMIC-IV was published in.
+
+Its traps (`fhir_additions.py`): notes, reactions, series and attachments that came later, statuses as at export.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wardround.synth.dialects.fhir_additions import dated_additions, hindsight
+from wardround.synth.dialects.source import HospitalTables, Row
+
+Resource = dict[str, Any]
+_CODES = "http://terminology.hl7.org/CodeSystem"
+_MIMIC = "http://mimic.mit.edu/fhir/mimic/CodeSystem"
+
+
+def write_fhir(hospital: Path, folder: Path) -> None:
+    """Write an NDJSON file for each kind of resource."""
+    source = HospitalTables(hospital)
+    files: dict[str, Iterable[Resource]] = {
+        "Patient": _patients(source),
+        "Encounter": hindsight([*_encounters(source), *_unit_encounters(source)]),
+        "Condition": hindsight(_conditions(source)),
+        "Procedure": hindsight(_procedures(source)),
+        "ObservationLabevents": hindsight(_labs(source)),
+        "ObservationOutputevents": _outputs(source),
+        "ObservationMicro": _cultures(source),
+        "MedicationRequest": hindsight(_requests(source)),
+        "MedicationAdministration": hindsight([*_given(source), *_infused(source)]),
+        "Additions": dated_additions(source),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, resources in files.items():
+        with (folder / f"{name}.ndjson").open("w", encoding="utf-8") as target:
+            target.writelines(json.dumps(resource) + "\n" for resource in resources)
+
+
+def _resource(kind: str, key: str, row: Row, **elements: Any) -> Resource:
+    """Return a resource of a row's person, in the row's stay."""
+    body: Resource = {"resourceType": kind, "id": key, "subject": {"reference": f"Patient/{row['subject_id']}"}}
+    if row.get("hadm_id") and kind != "Encounter":
+        context = "context" if kind.startswith("MedicationAdm") else "encounter"
+        body[context] = {"reference": f"Encounter/{row['hadm_id']}"}
+    return body | {name: value for name, value in elements.items() if value is not None}
+
+
+def _code(value: str, display: str = "", system: str = "") -> Resource:
+    coding = {"system": system or f"{_MIMIC}/mimic-d-items", "code": value}
+    return {"coding": [coding | ({"display": display} if display else {})]}
+
+
+def _at(text: str) -> str | None:
+    """Return a time as FHIR writes it; None for none."""
+    return f"{text[:10]}T{text[11:19]}-05:00" if len(text) > 10 else text or None
+
+
+def _period(start: str, end: str) -> Resource:
+    return {name: at for name, text in (("start", start), ("end", end)) if (at := _at(text)) is not None}
+
+
+def _patients(source: HospitalTables) -> Iterator[Resource]:
+    died = {row["subject_id"]: row["deathtime"] for row in source.admissions.values() if row["deathtime"]}
+    for key, row in source.patients.items():
+        death = _at(died.get(key) or row["dod"])
+        yield {
+            "resourceType": "Patient",
+            "id": key,
+            "gender": "female" if row["gender"] == "F" else "male",
+            "birthDate": f"{source.born(row)}-01-01",
+            "identifier": [{"value": key, "system": "http://mimic.mit.edu/fhir/mimic/identifier/patient"}],
+        } | ({"deceasedDateTime": death} if death else {})
+
+
+def _encounters(source: HospitalTables) -> Iterator[Resource]:
+    beds: dict[str, list[Resource]] = {}
+    for row in source.rows("transfers"):
+        if row["hadm_id"] and row["eventtype"] != "discharge":
+            place: Resource = {"reference": "Location/0", "display": row["careunit"]}
+            beds.setdefault(row["hadm_id"], []).append(
+                {"location": place, "period": _period(row["intime"], row["outtime"])}
+            )
+    for key, row in source.admissions.items():
+        yield _resource(
+            "Encounter",
+            key,
+            row,
+            status="finished",
+            **{"class": {"system": f"{_CODES}/v3-ActCode", "code": "IMP", "display": "inpatient encounter"}},
+            period=_period(row["admittime"], row["dischtime"]),
+            location=beds.get(key),
+            serviceType=_code("MED", system=f"{_MIMIC}/mimic-services"),
+            hospitalization={
+                "admitSource": _code(row["admission_location"], system=f"{_MIMIC}/mimic-admit-source"),
+                "dischargeDisposition": _code(
+                    row["discharge_location"] or "HOME", system=f"{_MIMIC}/mimic-discharge-disposition"
+                ),
+            },
+        )
+
+
+def _unit_encounters(source: HospitalTables) -> Iterator[Resource]:
+    for table, code in (("edstays", "EMER"), ("icustays", "ACUTE")):
+        for row in source.rows(table):
+            if row["stay_id"] in source.admissions:
+                continue
+            yield _resource(
+                "Encounter",
+                f"{table}-{row['stay_id']}",
+                row,
+                status="finished",
+                **{"class": {"system": f"{_CODES}/v3-ActCode", "code": code}},
+                period=_period(row["intime"], row["outtime"]),
+                partOf={"reference": f"Encounter/{row['hadm_id']}"} if row["hadm_id"] else None,
+            )
+
+
+def _conditions(source: HospitalTables) -> Iterator[Resource]:
+    titles = source.titles("d_icd_diagnoses", "icd_code", "long_title")
+    category = [_code("encounter-diagnosis", system=f"{_CODES}/condition-category")]
+    for row in source.rows("diagnoses_icd"):
+        code = _code(
+            row["icd_code"], titles.get(row["icd_code"], ""), f"{_MIMIC}/mimic-diagnosis-icd{row['icd_version']}"
+        )
+        yield _resource("Condition", f"c{row['hadm_id']}-{row['seq_num']}", row, category=category, code=code)
+
+
+def _procedures(source: HospitalTables) -> Iterator[Resource]:
+    for row in source.rows("procedures_icd"):
+        code = _code(row["icd_code"], system=f"{_MIMIC}/mimic-procedure-icd{row['icd_version']}")
+        key = f"p{row['hadm_id']}-{row['seq_num']}"
+        done = f"{row['chartdate'][:10]}T00:00:00-05:00"
+        yield _resource("Procedure", key, row, status="completed", code=code, performedDateTime=done)
+    for place, row in enumerate(source.rows("procedureevents")):
+        period = _period(row["starttime"], row["endtime"])
+        yield _resource(
+            "Procedure", f"pe{place}", row, status="completed", code=_code(row["itemid"]), performedPeriod=period
+        )
+
+
+def _labs(source: HospitalTables) -> Iterator[Resource]:
+    names = source.titles("d_labitems", "itemid", "label")
+    category = [_code("laboratory", system=f"{_CODES}/observation-category")]
+    for row in source.rows("labevents"):
+        value: Resource = {"valueString": row["value"]}
+        if row["valuenum"]:
+            value = {"valueQuantity": {"value": float(row["valuenum"]), "unit": row["valueuom"]}}
+        yield _resource(
+            "Observation",
+            f"l{row['labevent_id']}",
+            row,
+            status="final",
+            category=category,
+            code=_code(row["itemid"], names.get(row["itemid"], ""), f"{_MIMIC}/mimic-d-labitems"),
+            effectiveDateTime=_at(row["charttime"]),
+            issued=_at(row["storetime"]),
+            **value,
+        )
+
+
+def _outputs(source: HospitalTables) -> Iterator[Resource]:
+    category = [_code("Output", system=f"{_MIMIC}/mimic-observation-category")]
+    for place, row in enumerate(source.rows("outputevents")):
+        yield _resource(
+            "Observation",
+            f"o{place}",
+            row,
+            status="final",
+            category=category,
+            code=_code(row["itemid"]),
+            effectiveDateTime=_at(row["charttime"]),
+            issued=_at(row["storetime"]),
+            valueQuantity={"value": float(row["value"] or 0), "unit": row["valueuom"]},
+        )
+
+
+def _cultures(source: HospitalTables) -> Iterator[Resource]:
+    """Yield a test for each culture, an organism for each that grew, a susceptibility for each antibiotic."""
+    category = [_code("laboratory", system=f"{_CODES}/observation-category"), _code("MB", system=f"{_CODES}/v2-0074")]
+    told: set[str] = set()
+    for row in source.rows("microbiologyevents"):
+        taken = _at(row["charttime"] or row["chartdate"][:10])
+        test = f"m{row['micro_specimen_id']}-{row['test_seq']}"
+        common = {"status": "final", "category": category}
+        if test not in told:
+            told.add(test)
+            code = _code(row["test_itemid"], row["test_name"], f"{_MIMIC}/mimic-microbiology-test")
+            yield _resource("Observation", test, row, code=code, effectiveDateTime=taken, **common)
+        organism = f"{test}-{row['org_itemid']}-{row['isolate_num']}"
+        if row["org_itemid"] and organism not in told:
+            told.add(organism)
+            code = _code(row["org_itemid"], row["org_name"], f"{_MIMIC}/mimic-microbiology-organism")
+            origin = [{"reference": f"Observation/{test}"}]
+            yield _resource(
+                "Observation", organism, row, code=code, effectiveDateTime=taken, derivedFrom=origin, **common
+            )
+        if row["ab_itemid"]:
+            code = _code(row["ab_itemid"], row["ab_name"], f"{_MIMIC}/mimic-microbiology-antibiotic")
+            found = {"valueCodeableConcept": _code(row["interpretation"] or "S")}
+            origin = [{"reference": f"Observation/{organism}"}]
+            key, read = f"s{row['microevent_id']}", _at(row["storetime"])
+            yield _resource(
+                "Observation", key, row, code=code, effectiveDateTime=read, derivedFrom=origin, **common, **found
+            )
+
+
+def _requests(source: HospitalTables) -> Iterator[Resource]:
+    drugs = {row["pharmacy_id"]: row["drug"] for row in source.rows("prescriptions")}
+    for row in source.rows("pharmacy"):
+        yield _resource(
+            "MedicationRequest",
+            f"r{row['pharmacy_id']}",
+            row,
+            status="stopped" if row["status"].startswith("Discontinued") else "completed",
+            intent="order",
+            authoredOn=_at(row["entertime"]),
+            medicationCodeableConcept=_code(
+                drugs.get(row["pharmacy_id"], row["medication"]), system=f"{_MIMIC}/mimic-medication-name"
+            ),
+            dispenseRequest={"validityPeriod": _period(row["starttime"], row["stoptime"])},
+        )
+
+
+def _given(source: HospitalTables) -> Iterator[Resource]:
+    for row in source.rows("emar"):
+        yield _resource(
+            "MedicationAdministration",
+            f"e{row['emar_id']}",
+            row,
+            status="completed",
+            effectiveDateTime=_at(row["charttime"]),
+            medicationCodeableConcept=_code(row["medication"], system=f"{_MIMIC}/mimic-medication-name"),
+            request={"reference": f"MedicationRequest/r{row['pharmacy_id']}"} if row["pharmacy_id"] else None,
+        )
+
+
+def _infused(source: HospitalTables) -> Iterator[Resource]:
+    for place, row in enumerate(source.rows("inputevents")):
+        dose = {"dose": {"value": float(row["amount"] or 0), "unit": row["amountuom"]}}
+        yield _resource(
+            "MedicationAdministration",
+            f"i{place}",
+            row,
+            status="completed",
+            effectivePeriod=_period(row["starttime"], row["endtime"]),
+            medicationCodeableConcept=_code(row["itemid"], system=f"{_MIMIC}/mimic-medication-icu"),
+            dosage=dose,
+        )

@@ -1,0 +1,79 @@
+"""The tables of a synthetic hospital as a dialect's writer reads them, and small tools for times."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+
+Row = dict[str, str]
+
+
+class HospitalTables:
+    """The tables of one hospital, each read once."""
+
+    def __init__(self, hospital: Path) -> None:
+        self._hospital = hospital
+        self._tables: dict[str, list[Row]] = {}
+
+    def rows(self, table: str) -> list[Row]:
+        """Return a table; one of a module that was left out is empty."""
+        if table not in self._tables:
+            self._tables[table] = [row for path in self._hospital.glob(f"*/{table}.csv*") for row in _read(path)]
+        return self._tables[table]
+
+    @cached_property
+    def admissions(self) -> Mapping[str, Row]:
+        """Hospital stays by number."""
+        return {row["hadm_id"]: row for row in self.rows("admissions")}
+
+    @cached_property
+    def patients(self) -> Mapping[str, Row]:
+        """People by number."""
+        return {row["subject_id"]: row for row in self.rows("patients")}
+
+    def titles(self, table: str, key: str, title: str) -> Mapping[str, str]:
+        """Return what a dictionary calls its codes."""
+        return {row[key]: row[title] for row in self.rows(table)}
+
+    def born(self, person: Row) -> int:
+        """Return a person's year of birth."""
+        return int(person["anchor_year"]) - int(person["anchor_age"])
+
+
+def _read(path: Path) -> Iterable[Row]:
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]], header: Sequence[str] = ()) -> None:
+    """Write rows as CSV with the columns that they have."""
+    columns = list(dict.fromkeys([*header, *(column for row in rows for column in row)]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as target:
+        writer = csv.DictWriter(target, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def moment(text: str) -> datetime:
+    """Read a time of the synthetic hospital."""
+    return datetime.fromisoformat(text)
+
+
+def later(text: str, **by: float) -> str:
+    """Return a time so much later."""
+    return str(moment(text) + timedelta(**by))
+
+
+def midnight(text: str) -> str:
+    """Return the first moment of a time's day; empty for none."""
+    return f"{text[:10]} 00:00:00" if text else ""
+
+
+def minutes_between(start: str, end: str) -> int:
+    """Return whole minutes from one time to another."""
+    return int((moment(end) - moment(start)).total_seconds() // 60)
