@@ -50,10 +50,11 @@ class Future:
 
     as_of: datetime
     work: Clockwork
-    seen: Seen
     stretch: float
     subject: str
     """The column that says whose a row is."""
+    seen: Seen = field(default_factory=Seen)
+    """What rows of the same rule hold elsewhere."""
 
     def rows(self, record: Record, rule: Rule, number: int) -> list[Record]:
         """Return what a record becomes: itself, changed, twice, or nothing."""
@@ -229,6 +230,8 @@ class Future:
         if len(values) > 1:
             place = (number * 7919 + len(path)) % len(values)
             return values[place] if values[place] != text else values[place - 1]
+        if path in rule.where:
+            return text
         if _NUMBER.fullmatch(text):
             return f"{float(text) * 2 + 1:g}" if "." in text else str(int(float(text)) * 2 + 1)
         return f"{text} (otherwise)"

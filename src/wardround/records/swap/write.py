@@ -53,7 +53,7 @@ class _File:
     path: Path
     target: Path
     held: dict[tuple[int, str], list[Record]] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
     outcomes: dict[tuple[str, int], Record] = field(default_factory=dict)
     """Of every rule whose rows are how it ended, a row of anybody's."""
 
@@ -112,21 +112,24 @@ class _Swap:
         for record in read_records(path):
             kind = self._kind(record, name, path)
             subject = self._subject(record)
-            self._note_outcome(file, kind, record)
             if subject in self.moments and subject is not None:
                 file.held.setdefault((subject, kind), []).append(record)
             elif strangers >= _SAMPLE:
                 continue
             else:
                 strangers += 1
-            seen = file.seen.setdefault(kind, Seen())
+            place = self._place(kind, record)
+            rules = self.table.of(kind) or ()
+            if place < len(rules) and rules[place].outcome:
+                file.outcomes.setdefault((kind, place), record)
+            seen = file.seen.setdefault((kind, place), Seen())
             if seen.noted < _SAMPLE:
                 seen.note(record)
 
-    def _note_outcome(self, file: _File, kind: str, record: Record) -> None:
-        for place, rule in enumerate(self.table.of(kind) or ()):
-            if rule.outcome and rule.fits(record):
-                file.outcomes.setdefault((kind, place), record)
+    def _place(self, kind: str, record: Record) -> int:
+        """Return which rule of a file is that of a record."""
+        rules = self.table.of(kind) or ()
+        return next((place for place, rule in enumerate(rules) if rule.fits(record)), len(rules))
 
     def _kind(self, record: Record, name: str, path: Path) -> str:
         if isinstance(record, Resource):
@@ -190,14 +193,13 @@ class _Swap:
         future = Future(
             as_of=as_of,
             work=self.work,
-            seen=file.seen[kind],
             stretch=_STRETCHES[subject % len(_STRETCHES)],
             subject=self.table.subject,
         )
         rules = self.table.of(kind) or ()
         by_rule: dict[int, list[tuple[int, Record]]] = {}
         for number, record in enumerate(records):
-            place = next((place for place, rule in enumerate(rules) if rule.fits(record)), len(rules))
+            place = self._place(kind, record)
             by_rule.setdefault(place, []).append((number, record))
         self.counts.rows += len(records)
         made: list[tuple[int, Record]] = []
@@ -206,6 +208,7 @@ class _Swap:
                 self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + len(numbered)
                 made += numbered
             else:
+                future.seen = file.seen.get((kind, place), future.seen)
                 made += self._by_rule(future, rules[place], numbered, f"{kind}{subject}")
         made += [(len(records), each) for each in self._born(file, future, kind, subject, by_rule)]
         yield from (record for _, record in sorted(made, key=lambda pair: pair[0]))
