@@ -106,7 +106,7 @@ class Future:
             return [changed]
         second = self._whole(record, rule, number + 7)
         if rule.key is not None:
-            second.change(rule.key, lambda text: _other_key(text, number))
+            second.change(rule.key, partial(_other_key, number))
         return [changed, second]
 
     def _whole(self, record: Record, rule: Rule, number: int) -> Record:
@@ -250,7 +250,7 @@ def _next(values: Sequence[str], text: str, number: int) -> str:
     return others[number % len(others)] if others else ""
 
 
-def _other_key(text: str, number: int) -> str:
+def _other_key(number: int, text: str) -> str:
     if _NUMBER.fullmatch(text) and "." not in text:
         away = 500_000_000 + number
         return str(int(text) + away if int(text) >= 0 else int(text) - away)
@@ -284,4 +284,7 @@ def one_of_each(records: Sequence[Record], rule: Rule, future: Future) -> Iterat
         if groups[group] == 1:
             yield record
             if len(groups) % 3 == 0:
-                yield record.copy()
+                second = record.copy()
+                if rule.key is not None:
+                    second.change(rule.key, partial(_other_key, len(groups)))
+                yield second
