@@ -21,13 +21,17 @@ MODEL = "test-model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One scripted answer. ``drop`` closes the connection before any byte or in the middle of the body."""
+    """One scripted answer. ``drop`` closes the connection before any byte or in the middle of the body; ``raw`` is sent
+    as it stands, head and all; ``drip_seconds`` passes between any two bytes."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     drop: Literal["before", "middle"] | None = None
+    reason: str = "Scripted"
+    raw: bytes | None = None
+    drip_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +174,23 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer) -> bool:
     if answer.drop == "before":
         return False
     headers = {"content-type": "application/json", "content-length": str(len(answer.body)), **answer.headers}
-    lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    lines = [
+        f"HTTP/1.1 {answer.status} {answer.reason}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+        "",
+        "",
+    ]
     body = answer.body if answer.drop is None else answer.body[: len(answer.body) // 2]
-    writer.write("\r\n".join(lines).encode("latin-1") + body)
-    await writer.drain()
-    return answer.drop is None
+    whole = answer.raw if answer.raw is not None else "\r\n".join(lines).encode("latin-1") + body
+    if answer.drip_seconds:
+        for byte in whole:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(answer.drip_seconds)
+    else:
+        writer.write(whole)
+        await writer.drain()
+    return answer.drop is None and answer.raw is None
 
 
 def main() -> None:

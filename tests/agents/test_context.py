@@ -258,4 +258,4 @@ def test_whatever_a_model_says_the_wire_is_correct(script: list[Reply], context_
         check_wire(request.messages)
     for _, reply, results, _ in recorder.turns:
         assert [one.id for one in reply.message.tool_calls] == [result.call.id for result in results]
-    assert outcome.finish in ("finish", "text", "turn_limit", "budget")
+    assert outcome.finish in ("finish", "text", "length", "content_filter", "turn_limit", "budget")

@@ -14,11 +14,10 @@ import wardround.models
 from fake_server import FakeServer, text
 from wardround.core import Message, ToolCall
 from wardround.models import ModelSettings, open_model
+from wardround.models.received import MalformedReply, error_text
 from wardround.models.wire import (
-    MalformedReply,
     decode_reply,
     encode_request,
-    error_text,
     read_reply,
     read_usage,
     sendable,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from wardround.agents.history import Observation
 from wardround.core import Message, ToolCall
+from wardround.models.wire import MOST_CALLS
 from wardround.tools.grounding import Citation
 from wardround.tools.tool import ToolResult
 from wardround.tools.toolset import Toolset
@@ -18,6 +19,10 @@ from wardround.tools.toolset import Toolset
 _KEPT_CHARACTERS = 500
 
 FINISH = "finish"
+_TOO_MANY = (
+    f"only the first {MOST_CALLS} calls of a reply are run; this one and any after it were not. Ask for them in the "
+    "next turns."
+)
 
 
 class Surroundings(Protocol):
@@ -104,7 +109,8 @@ class CallRunner:
     async def run(self, calls: Sequence[ToolCall], offered: Iterable[str]) -> tuple[Observation, ...]:
         """Return one observation per call, in the order of the calls. Tools not ``offered`` are refused."""
         names = set(offered)
-        refused = {call.id: self._refusal(call, names) for call in calls}
+        refused = {call.id: self._refusal(call, names) for call in calls[:MOST_CALLS]}
+        refused |= {call.id: _failure(_TOO_MANY) for call in calls[MOST_CALLS:]}
         seen: dict[str, Observation] = {}
         batch: list[ToolCall] = []
         for call in calls:

@@ -1,12 +1,13 @@
 """The loop, the only one: every method is a composition over it.
 
 A turn: hooks, the context policy renders the history into the room there is, the model replies, every tool call is
-answered, hooks. It ends by ``finish``, by text without a call (after a reminder), at the turn limit, at the budget, or
-by an endpoint's error; each is an Outcome. A bug in our code is none of these and is raised.
+answered, hooks. It ends by ``finish``, by text without a call (after a reminder), at the turn limit, at the budget, at
+the limit of wall time, or by an endpoint's error; each is an Outcome. A bug in our code is none of these and is raised.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from wardround.agents.written_calls import with_written_calls
 from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
 from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply
+from wardround.models.wire import MOST_CALLS
 
 MOST_EMPTY = 3
 """Empty replies in a row that are answered with a reminder."""
@@ -53,7 +55,12 @@ async def run_episode(
         episode=episode,
     )
     try:
-        ending = await _Loop(state).play()
+        async with asyncio.timeout(limits.seconds) as clock:
+            ending = await _Loop(state).play()
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        ending = Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
     except ProviderError as error:
         ending = Ending(finish="error", error=f"{error} (status {error.status}, {error.attempts} attempts)")
     except LimitReached as limit:
@@ -153,6 +160,9 @@ class _Loop:
             state.environment.accept_any_answer()
         observations = await self.runner.run(message.tool_calls, offered)
         self._record(asked, message, observations)
+        if len(message.tool_calls) > MOST_CALLS:
+            refused = max(asked.reply.calls_left_out, len(message.tool_calls) - MOST_CALLS)
+            state.recorder.note("calls", {"turn": state.turn, "most": MOST_CALLS, "not_run": refused})
         sent_back = as_sent_back(message)
         if sent_back is not message:
             state.recorder.note("arguments", {"turn": state.turn, "what": "rewritten as valid JSON for later prompts"})
@@ -181,8 +191,9 @@ class _Loop:
             return await self._take_nothing()
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
-            whole = asked.reply.finish_reason not in ("length", "content_filter")
-            return Ending(finish="text", answer=self._read(read_answer(text, state.question, whole=whole), text))
+            cut = asked.reply.finish_reason if asked.reply.finish_reason in ("length", "content_filter") else None
+            answer = self._read(read_answer(text, state.question, whole=cut is None), text)
+            return Ending(finish=cut or "text", answer=answer)
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})

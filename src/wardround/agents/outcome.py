@@ -9,7 +9,7 @@ from typing import Any, Literal
 from wardround.core import Question, Usage
 from wardround.tools.grounding import Citation
 
-Finish = Literal["finish", "text", "turn_limit", "budget", "error"]
+Finish = Literal["finish", "text", "length", "content_filter", "turn_limit", "time_limit", "budget", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +31,24 @@ class Limits:
     """What an episode may use.
 
     ``turns`` model calls that act. ``context_tokens`` hold schemas, prompt and reply of one call, of which
-    ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None.
+    ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None,
+    and so are the ``seconds`` of wall time.
     """
 
     turns: int = 100
     context_tokens: int = 64_000
     reply_tokens: int = 4096
     total_tokens: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How an episode ended.
 
-    ``finish``: by the finish tool, by text without a call, at the turn limit, at the budget (an answer given in the
-    forced last call still counts), or by an endpoint's error. ``answer`` is None when there was none to read.
+    ``finish``: by the finish tool, by text without a call (``length``, ``content_filter``: a text that was cut off or
+    withheld), at the turn limit, at the budget (an answer given in the forced last call still counts), at the limit of
+    wall time, or by an endpoint's error. ``answer`` is None when there was none to read.
     ``citations`` are the environment's checks of the evidence. ``cost`` is in US dollars, None when no price is known.
     ``prefix_share`` is the part of all prompt tokens that repeats the start of the prompt before it.
     """

@@ -135,11 +135,9 @@ def digest_text(lines: Sequence[str], counted: Sequence[Block]) -> str:
 def _call_text(call: ToolCall) -> str:
     try:
         arguments = json.loads(call.arguments)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
+        listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
+    except (ValueError, AttributeError, RecursionError):  # no JSON, no object, nested too deep
         return f"{call.name}(?)"
-    listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
     return f"{call.name}({_one_line(listed, _ARGUMENT_CHARACTERS)})"
 
 

@@ -1,7 +1,7 @@
 """Finds the subcommand, imports only its module, runs it, and turns errors into one clear line and an exit status.
 
-Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted; 141 the
-reader of the output went away.
+Exit status: 0 done; 1 done, but something failed and was counted; 2 wrong use or bad input; 130 interrupted, 143 told
+to end (SIGTERM); 141 the reader of the output went away.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wardround import __version__
+from wardround.cli.ending import INTERRUPTED, TERMINATED, printable_output, terminable
 from wardround.cli.parser import Parser
 from wardround.core import LeakError, UserError, WardroundError
 
@@ -53,6 +54,11 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    with printable_output(), terminable() as terminated:
+        return _ended(words, terminated)
+
+
+def _ended(words: list[str], terminated: Sequence[int]) -> int:
     try:
         return _dispatch(words)
     except UserError as error:
@@ -68,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(_explain(error))
     except KeyboardInterrupt:
         print("\nwardround: interrupted; what was finished is kept", file=sys.stderr)
-        return 130
+        return TERMINATED if terminated else INTERRUPTED
 
 
 def _dispatch(words: list[str]) -> int:

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from wardround.core import Progress
+from wardround.core import Progress, printable
 
 _QUIET_SECONDS = 2.0
 _REDRAW_SECONDS = 0.1
@@ -59,8 +59,9 @@ class TerminalProgress:
         return "  ".join(parts)
 
     def _write(self, line: str) -> None:
-        self._stream.write(f"\r\x1b[2K{line}" if self._live else line + "\n")
-        self._stream.flush()
+        terminal = getattr(self._stream, "terminal", self._stream)  # commands of our own are obeyed
+        terminal.write(f"\r\x1b[2K{printable(line)}" if self._live else printable(line) + "\n")
+        terminal.flush()
 
 
 def clock(seconds: float) -> str:

@@ -70,6 +70,9 @@ def _add_who(who: argparse._ArgumentGroup, agents: Sequence[str]) -> None:
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
     how.add_argument("--turns", type=int, default=DEFAULTS.turns, help="turn limit of an episode")
+    how.add_argument(
+        "--episode-seconds", type=float, metavar="S", help="wall time after which an episode ends (default: none)"
+    )
     how.add_argument("--context-tokens", type=int, default=DEFAULTS.context_tokens, help="context budget")
     how.add_argument("--result-tokens", type=int, default=DEFAULTS.result_tokens, help="budget of one tool result")
     how.add_argument("--reply-tokens", type=int, default=DEFAULTS.reply_tokens, help="longest reply")
@@ -203,6 +206,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         epochs=arguments.epochs,
         seed=arguments.seed,
         turns=arguments.turns,
+        episode_seconds=arguments.episode_seconds,
         context_tokens=arguments.context_tokens,
         result_tokens=arguments.result_tokens,
         reply_tokens=arguments.reply_tokens,

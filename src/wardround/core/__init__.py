@@ -20,8 +20,10 @@ from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
 from wardround.core.question import LabelKind, Question
+from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.sqlite_files import must_be_complete
+from wardround.core.terminal import PrintableStream, printable, printing
 from wardround.core.thinking import without_thinking
 from wardround.core.time import (
     END_OF_DAY,
@@ -44,6 +46,7 @@ __all__ = [
     "LimitReached",
     "Message",
     "Price",
+    "PrintableStream",
     "Progress",
     "PromptFile",
     "ProviderError",
@@ -51,6 +54,7 @@ __all__ = [
     "RecordError",
     "Reporter",
     "RowId",
+    "Secret",
     "Sensitivity",
     "ToolCall",
     "ToolFailure",
@@ -71,6 +75,8 @@ __all__ = [
     "must_be_complete",
     "parse_time",
     "parse_time_bound",
+    "printable",
+    "printing",
     "row_id",
     "silent",
     "strictest",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from wardround.core import Price, ProviderError, content_hash
 from wardround.models.endpoint import Endpoint
 from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
-from wardround.models.wire import MalformedReply, ReadReply, decode_reply, encode_request
+from wardround.models.wire import ReadReply, encode_request, read_reply
 
 _SCHEMA_WORDS = ("response_format", "json_schema", "guided", "structured", "grammar")
 
@@ -51,26 +50,15 @@ class ChatModel:
 
     async def complete(self, request: Request) -> Reply:
         """Ask, and ask again where that may help. Raises ProviderError with one clear line."""
-        endpoint = self.endpoint
-        attempts = Attempts(endpoint.policy, f"{self.name} at {endpoint.base_url}")
-        body = self._encode(request)
-        while True:
-            await endpoint.breaker.admit(attempts)
-            async with endpoint.slots:
-                attempts.start()
-                answer = await endpoint.post("/chat/completions", body, seconds=attempts.remaining_seconds)
-            fault = answer.fault
-            if fault is None:
-                try:
-                    read = decode_reply(answer.body, call_prefix=f"call_{request.ordinal}")
-                except MalformedReply as error:
-                    fault = Fault(kind="malformed", message=str(error))
-                else:
-                    return self._reply(read, attempts)
-            if self._refuses_schema(request, fault):
-                body = self._encode(request)
-                continue
-            await asyncio.sleep(attempts.wait_after(fault))
+        attempts = Attempts(self.endpoint.policy, f"{self.name} at {self.endpoint.base_url}")
+        read = await self.endpoint.ask(
+            "/chat/completions",
+            self._encode(request),
+            attempts=attempts,
+            read=lambda data: read_reply(data, call_prefix=f"call_{request.ordinal}"),
+            instead=lambda fault: self._encode(request) if self._refuses_schema(request, fault) else None,
+        )
+        return self._reply(read, attempts)
 
     async def close(self) -> None:
         """Close the endpoint's connections."""
@@ -102,4 +90,5 @@ class ChatModel:
             unreported=read.unreported,
             identity=self.identity,
             reasoning=read.reasoning,
+            calls_left_out=read.calls_left_out,
         )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
-from wardround.core import ProviderError
+from wardround.core import ProviderError, Secret
 from wardround.models.guard import DataUseGuard, is_loopback, parse_endpoint
-from wardround.models.retry import RETRIED_STATUSES, Breaker, Fault, RetryPolicy, retry_after_seconds
-from wardround.models.wire import error_text
+from wardround.models.received import MalformedReply, one_line, read_body, read_json, said
+from wardround.models.retry import RETRIED_STATUSES, Attempts, Breaker, Fault, RetryPolicy, retry_after_seconds
 
+Read = TypeVar("Read")
+_MOST_MODELS = 10_000
 _HINTS = {
     401: "; put a key into an environment variable and name it with --api-key-variable",
     403: "; this key may not use it",
@@ -26,9 +27,9 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an attempt brought back: a body, or the fault."""
+    """What an attempt brought back: the JSON value of its body, or the fault."""
 
-    body: bytes = b""
+    data: Any = None
     fault: Fault | None = None
 
 
@@ -54,45 +55,99 @@ class Endpoint:
         self.policy = policy or RetryPolicy()
         self.breaker = Breaker()
         self.slots = asyncio.Semaphore(max_concurrent)
-        self._api_key = api_key
+        self._secret = Secret(api_key) if api_key else None
         self._trust_environment = not is_loopback(url)
         self._tls = _tls_context(url, trust_environment=self._trust_environment)
         self._lines: list[httpx2.AsyncClient] = []
         self._free_lines: list[httpx2.AsyncClient] = []
 
+    async def ask(
+        self,
+        path: str,
+        body: bytes,
+        *,
+        attempts: Attempts,
+        read: Callable[[Any], Read],
+        instead: Callable[[Fault], bytes | None] = lambda fault: None,
+    ) -> Read:
+        """Post, and post again where that may help; return what ``read`` makes of the reply's JSON value.
+
+        ``read`` raises MalformedReply; ``instead`` may answer a fault with another body to send at once. Raises
+        ProviderError with one clear line.
+        """
+        while True:
+            await self.breaker.admit(attempts)
+            async with self.slots:
+                attempts.start()
+                answer = await self.post(path, body, seconds=attempts.remaining_seconds)
+            fault = answer.fault
+            if fault is None:
+                try:
+                    return read(answer.data)
+                except MalformedReply as error:
+                    fault = Fault(kind="malformed", message=one_line(str(error), self._secret))
+            other = instead(fault)
+            if other is None:
+                await asyncio.sleep(attempts.wait_after(fault))
+            else:
+                body = other
+
     async def post(self, path: str, body: bytes, *, seconds: float) -> Answer:
-        """Try once, for at most the given time."""
+        """Try once, for at most the given time from the first byte sent to the last one received."""
         seconds = min(seconds, self.policy.attempt_seconds)
         try:
-            async with asyncio.timeout(seconds), self._line() as line:
-                response = await line.post(self.base_url + path, content=body)
+            async with asyncio.timeout(seconds):
+                response, received = await self._exchange("POST", path, body)
+            return self._judge(response, received)
         except (TimeoutError, httpx2.TimeoutException) as error:
             waited = "no connection" if isinstance(error, httpx2.ConnectTimeout) else f"no reply within {seconds:g} s"
             return self._failed(Fault(kind="timeout", message=waited))
         except httpx2.ConnectError as error:
-            return self._failed(Fault(kind="connect", message=f"cannot connect ({_reason(error)})", patient=True))
-        except httpx2.TransportError as error:
-            return self._failed(Fault(kind="dropped", message=f"the connection broke ({_reason(error)})"))
+            return self._failed(Fault(kind="connect", message=f"cannot connect ({self._reason(error)})", patient=True))
         except httpx2.DecodingError as error:
-            return self._failed(Fault(kind="malformed", message=f"the reply cannot be decompressed ({_reason(error)})"))
-        return self._judge(response)
+            message = f"the reply cannot be decompressed ({self._reason(error)})"
+            return self._failed(Fault(kind="malformed", message=message))
+        except httpx2.TransportError as error:
+            return self._failed(Fault(kind="dropped", message=f"the connection broke ({self._reason(error)})"))
+        except MalformedReply as error:
+            return self._failed(Fault(kind="malformed", message=str(error)))
 
     async def served_models(self) -> tuple[str, ...] | None:
         """Names of the models it serves, None where it does not say. Raises ProviderError when asking on is no use."""
         try:
-            async with asyncio.timeout(self.policy.connect_seconds), self._line() as line:
-                response = await line.get(self.base_url + "/models")
+            async with asyncio.timeout(self.policy.connect_seconds):
+                response, received = await self._exchange("GET", "/models", b"")
+        except MalformedReply:
+            return None
         except (TimeoutError, httpx2.TransportError, httpx2.DecodingError) as error:
             raise ProviderError(
-                f"cannot reach {self.base_url} ({_reason(error)}); is the server running, and is the URL right?"
-            ) from error
+                f"cannot reach {self.base_url} ({self._reason(error)}); is the server running, and is the URL right?"
+            ) from None
         if response.status_code in (401, 403, 502, 503, 504) or response.is_redirect:
-            raise ProviderError(f"{self.base_url}: {self._said(response)}", status=response.status_code)
-        try:
-            listed = response.json()["data"] if response.is_success else None
-            return None if listed is None else tuple(str(entry["id"]) for entry in listed)
-        except (ValueError, KeyError, TypeError):
+            raise ProviderError(f"{self.base_url}: {self._said(response, received)}", status=response.status_code)
+        if not response.is_success:
             return None
+        try:
+            listed = read_json(received, self._secret)["data"][:_MOST_MODELS]
+            return tuple(one_line(str(entry["id"]), self._secret) for entry in listed)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    async def _exchange(self, method: str, path: str, body: bytes) -> tuple[httpx2.Response, bytes]:
+        """Send a request and read what comes back. The only place that meets an endpoint's bytes: whatever the library
+        makes of them, it is the endpoint's fault, not the run's end."""
+        async with self._line() as line:
+            try:
+                request = line.build_request(method, self.base_url + path, content=body)
+                response = await line.send(request, stream=True)
+                try:
+                    return response, await read_body(response, self._secret)
+                finally:
+                    await response.aclose()
+            except (httpx2.TransportError, httpx2.DecodingError, MalformedReply):
+                raise
+            except Exception as error:
+                raise httpx2.RemoteProtocolError(f"{type(error).__name__}: {error}") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -116,8 +171,8 @@ class Endpoint:
 
     def _new_line(self) -> httpx2.AsyncClient:
         headers = {"content-type": "application/json"}
-        if self._api_key:
-            headers["authorization"] = f"Bearer {self._api_key}"
+        if self._secret is not None:
+            headers["authorization"] = f"Bearer {self._secret.reveal()}"
         seconds = self.policy.attempt_seconds
         line = httpx2.AsyncClient(
             headers=headers,
@@ -129,14 +184,14 @@ class Endpoint:
         self._lines.append(line)
         return line
 
-    def _judge(self, response: httpx2.Response) -> Answer:
+    def _judge(self, response: httpx2.Response, received: bytes) -> Answer:
         status = response.status_code
         if response.is_success:
             self.breaker.answered()
-            return Answer(body=response.content)
+            return Answer(data=read_json(received, self._secret))
         fault = Fault(
             kind=f"status {status}",
-            message=self._said(response),
+            message=self._said(response, received),
             status=status,
             final=status not in RETRIED_STATUSES,
             patient=status < 500,
@@ -151,19 +206,18 @@ class Endpoint:
         self.breaker.failed(fault.message)
         return Answer(fault=fault)
 
-    def _said(self, response: httpx2.Response) -> str:
+    def _said(self, response: httpx2.Response, received: bytes) -> str:
         """Status, the server's own words and a hint, in one line and without the key."""
         status = response.status_code
         if response.is_redirect:
-            return f"{status} redirects to {response.headers.get('location')}; use that as the base URL"
-        try:
-            body: Any = json.loads(response.content)
-        except ValueError:
-            body = response.text
-        said = error_text(body)
-        if self._api_key:
-            said = said.replace(self._api_key, "***")
-        return f"{status} {response.reason_phrase}{': ' + said if said else ''}{_HINTS.get(status, '')}"
+            where = one_line(response.headers.get("location", ""), self._secret)
+            return f"{status} redirects to {where}; use that as the base URL"
+        words = said(received, self._secret)
+        reason = one_line(response.reason_phrase, self._secret)
+        return f"{status} {reason}{': ' + words if words else ''}{_HINTS.get(status, '')}"
+
+    def _reason(self, error: BaseException) -> str:
+        return one_line(str(error), self._secret) or type(error).__name__
 
 
 def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
@@ -171,7 +225,3 @@ def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
     if url.scheme == "https":
         return httpx2.create_ssl_context(trust_env=trust_environment)
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -7,6 +7,7 @@ person who answers for the data declares an endpoint permitted; the declaration 
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import httpx2
 
 from wardround.core import Sensitivity, UserError
 
+_HIDDEN = re.compile(r"(?<=//)[^/]*(?=@)|(?<=[?#]).*", re.DOTALL)
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -51,12 +53,21 @@ def parse_endpoint(text: str) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:
-        raise UserError(f"{text!r} is no URL ({error}); give one such as http://127.0.0.1:8000/v1") from error
+        raise UserError(
+            f"{_shown(text)!r} is no URL ({_shown(str(error))}); give one such as http://127.0.0.1:8000/v1"
+        ) from None
     if url.scheme not in _PORTS or not url.host:
-        raise UserError(f"{text!r} is no http(s) URL; give one such as http://127.0.0.1:8000/v1")
+        raise UserError(f"{_shown(text)!r} is no http(s) URL; give one such as http://127.0.0.1:8000/v1")
     if url.userinfo:
         raise UserError(f"{url.host!r}: put no user name or password in the URL; use --api-key-variable")
+    if url.query or url.fragment:
+        raise UserError(f"{url.host!r}: a base URL ends with its path; put nothing (a key?) after ? or # in it")
     return url
+
+
+def _shown(text: str) -> str:
+    """A URL as it may be shown: without what stands before an @ or after a question mark, where keys are."""
+    return _HIDDEN.sub("***", text)
 
 
 def is_loopback(url: httpx2.URL) -> bool:

@@ -80,7 +80,8 @@ class Reply:
 
     ``unreported`` names the fields of ``usage`` the endpoint said nothing of: they stand at 0 there and are unknown.
     ``identity`` is that of the model that answered, empty only where it equals ``model``. ``reasoning`` is thinking
-    text that came beside the message; it is recorded and never sent back.
+    text that came beside the message; it is recorded and never sent back. ``calls_left_out`` counts tool calls beyond
+    the most that one reply may have; it is not recorded.
     """
 
     message: Message
@@ -94,6 +95,7 @@ class Reply:
     unreported: tuple[str, ...] = ()
     identity: str = ""
     reasoning: str | None = None
+    calls_left_out: int = 0
 
     @property
     def usage_known(self) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 
 from wardround.core import ProviderError, UserError
 from wardround.models.protocol import Reply, Request
-from wardround.models.wire import MalformedReply, ReadReply, read_reply
+from wardround.models.received import MalformedReply
+from wardround.models.wire import ReadReply, read_reply
 
 REQUEST_SCHEMA = "wardround.relay/1"
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5

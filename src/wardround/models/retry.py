@@ -89,7 +89,7 @@ class Attempts:
             raise self.error(f"{fault.message} (gave up after {self.count} attempts)", fault.status)
         wait = self._policy.wait_seconds(self.count, fault.retry_after)
         if wait >= self.remaining_seconds:
-            asked = f"; it asks to wait {fault.retry_after:.0f} s" if fault.retry_after is not None else ""
+            asked = f"; it asks to wait {fault.retry_after:.6g} s" if fault.retry_after is not None else ""
             raise self.error(f"{fault.message}{asked} (deadline of {self._policy.deadline_seconds:g} s)", fault.status)
         return wait
 
@@ -162,8 +162,8 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
         pass
     try:
         moment = parsedate_to_datetime(header)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, OverflowError, TypeError, IndexError):  # whatever the date's parts are, it is no date
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())

@@ -8,6 +8,7 @@ the old ``function_call``, missing ids and usage.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,14 @@ from typing import Any
 
 from wardround.core import Message, ToolCall, Usage
 from wardround.models.protocol import FinishReason, Request
+from wardround.models.received import MalformedReply, error_text, read_json
 
+MOST_CALLS = 64
+"""Tool calls of one reply that are taken in; the next one stands for all that came after it, and is refused."""
+MOST_CHARACTERS = 2_000_000
+"""Of text, reasoning and arguments in one reply together."""
+_NAME_CHARACTERS = 200
+_REMEMBERED_CHARACTERS = 2_000
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
     "eos": "stop",
@@ -32,10 +40,6 @@ _FINISH: dict[str, FinishReason] = {
 }
 
 
-class MalformedReply(ValueError):
-    """The endpoint said 200 and then nothing that reads as a chat completion."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadReply:
     """A reply's body as read; the client adds time, attempts and cost."""
@@ -47,6 +51,7 @@ class ReadReply:
     model: str
     token_logprobs: tuple[float, ...] | None
     reasoning: str | None
+    calls_left_out: int = 0
 
 
 def encode_request(
@@ -108,15 +113,18 @@ def sendable(message: Message) -> bytes:
 
 def decode_reply(body: bytes, *, call_prefix: str) -> ReadReply:
     """Read a chat completion. ``call_prefix`` makes ids for calls that come without one. Raises MalformedReply."""
-    try:
-        data = json.loads(body)
-    except ValueError as error:
-        raise MalformedReply(f"the reply is not JSON ({error})") from error
-    return read_reply(data, call_prefix=call_prefix)
+    return read_reply(read_json(body, None), call_prefix=call_prefix)
 
 
 def read_reply(data: Any, *, call_prefix: str) -> ReadReply:
     """Read a decoded chat completion; see ``decode_reply``."""
+    try:
+        return _read_reply(data, call_prefix)
+    except RecursionError:
+        raise MalformedReply("the reply is nested too deep") from None
+
+
+def _read_reply(data: Any, call_prefix: str) -> ReadReply:
     if not isinstance(data, dict):
         raise MalformedReply("the reply is not a JSON object")
     choices = data.get("choices")
@@ -128,27 +136,40 @@ def read_reply(data: Any, *, call_prefix: str) -> ReadReply:
     if not isinstance(raw, dict):
         raise MalformedReply("the reply's first choice has no message")
     message = read_message(raw, call_prefix=call_prefix)
+    reasoning = _reasoning(raw)
+    _must_be_short(message, reasoning)
     usage, unreported = read_usage(data.get("usage"))
+    calls = raw.get("tool_calls")
     return ReadReply(
         message=message,
         finish_reason=_finish(choice.get("finish_reason"), message),
         usage=usage,
         unreported=unreported,
-        model=data["model"] if isinstance(data.get("model"), str) else "",
+        model=data["model"][:_NAME_CHARACTERS] if isinstance(data.get("model"), str) else "",
         token_logprobs=_logprobs(choice.get("logprobs")),
-        reasoning=_reasoning(raw),
+        reasoning=reasoning,
+        calls_left_out=max(0, len(calls) - MOST_CALLS) if isinstance(calls, list) else 0,
     )
 
 
+def _must_be_short(message: Message, reasoning: str | None) -> None:
+    """Raise MalformedReply where a reply holds more text than any prompt could take in."""
+    size = len(message.content or "") + len(reasoning or "")
+    size += sum(len(call.arguments) + len(call.name) + len(call.id) for call in message.tool_calls)
+    if size > MOST_CHARACTERS:
+        raise MalformedReply(f"the reply holds {size:,} characters of text, more than {MOST_CHARACTERS:,}")
+
+
 def read_message(raw: Mapping[str, Any], *, call_prefix: str) -> Message:
-    """Read an assistant message; every call gets an id that is unique within it."""
+    """Read an assistant message; every call gets an id that is unique within it. Of calls without end the first ones
+    are read, and one more that whoever runs them refuses."""
     calls = raw.get("tool_calls") or ()
     if not calls and isinstance(raw.get("function_call"), dict):
         calls = ({"function": raw["function_call"]},)
     if not isinstance(calls, list | tuple):
         raise MalformedReply("tool_calls is not a list")
     read: list[ToolCall] = []
-    for index, call in enumerate(calls):
+    for index, call in enumerate(calls[: MOST_CALLS + 1]):
         if not isinstance(call, dict):
             raise MalformedReply(f"tool call {index} is not an object")
         read.append(_call(call, f"{call_prefix}_{index}", {earlier.id for earlier in read}))
@@ -175,20 +196,6 @@ def read_usage(raw: Any) -> tuple[Usage, tuple[str, ...]]:
         found["cached_tokens"] = raw.get("prompt_cache_hit_tokens")
     counted = {name: value for name, value in found.items() if type(value) is int and 0 <= value < 2**53}
     return Usage(**counted), tuple(name for name in found if name not in counted)
-
-
-def error_text(data: Any) -> str:
-    """What an error body says, in one line; empty when it says nothing."""
-    if isinstance(data, dict):
-        error = data.get("error", data.get("detail", data.get("message")))
-        if isinstance(error, dict):
-            error = error.get("message", error)
-        data = error
-    if data is None:
-        return ""
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    text = " ".join(text.split())
-    return text if len(text) <= 300 else text[:297] + "..."
 
 
 def _call(raw: Mapping[str, Any], fallback: str, taken: set[str]) -> ToolCall:
@@ -224,7 +231,11 @@ def _logprobs(raw: Any) -> tuple[float, ...] | None:
     if not isinstance(tokens, list):
         return None
     values = [token.get("logprob") for token in tokens if isinstance(token, dict)]
-    return tuple(float(value) for value in values if isinstance(value, int | float))
+    try:
+        numbers = tuple(float(value) for value in values if isinstance(value, int | float))
+    except OverflowError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def _reasoning(raw: Mapping[str, Any]) -> str | None:
@@ -234,11 +245,20 @@ def _reasoning(raw: Mapping[str, Any]) -> str | None:
     return None
 
 
-@lru_cache(maxsize=8192)
 def _is_object(arguments: str) -> bool:
+    """Long arguments are read again every time: remembered ones would stay in memory."""
+    return _is_short_object(arguments) if len(arguments) <= _REMEMBERED_CHARACTERS else _reads_as_object(arguments)
+
+
+@lru_cache(maxsize=8192)
+def _is_short_object(arguments: str) -> bool:
+    return _reads_as_object(arguments)
+
+
+def _reads_as_object(arguments: str) -> bool:
     try:
         return isinstance(json.loads(arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

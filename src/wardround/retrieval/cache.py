@@ -96,6 +96,12 @@ class CachedEncoder:
         """How much of a text the encoder reads."""
         return self.encoder.max_tokens
 
+    def close(self) -> None:
+        """Close the encoder, where it holds something open; the cache is whoever's who opened it."""
+        close = getattr(self.encoder, "close", None)
+        if close is not None:
+            close()
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one vector per text; equal texts are encoded once."""
         if any(len(text) < self._from_characters for text in texts):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
-import httpx2
 import numpy as np
 
 from wardround.core import ProviderError
-from wardround.models.guard import DataUseGuard, is_loopback, parse_endpoint
-from wardround.models.retry import RETRIED_STATUSES, Attempts, Fault, RetryPolicy, retry_after_seconds
-from wardround.models.wire import error_text
+from wardround.models.endpoint import Endpoint
+from wardround.models.guard import DataUseGuard
+from wardround.models.received import MalformedReply
+from wardround.models.retry import Attempts, RetryPolicy
 from wardround.retrieval.encoder import Vectors, unit_rows
 
-_SHORTEST_CUT_CHARACTERS = 200
+Result = TypeVar("Result")
 
 
 class EndpointEncoder:
-    """A served embedding model. Redirects are never followed; loopback traffic ignores proxies of the environment.
+    """A served embedding model, behind the same client, bounds and masks as a served language model.
 
     ``dimensions`` is asked for once, by encoding one word, where it is not given. Raises ProviderError after retries.
     """
@@ -36,21 +38,20 @@ class EndpointEncoder:
         policy: RetryPolicy | None = None,
         batch: int = 32,
     ) -> None:
-        (guard or DataUseGuard()).check(base_url)
-        url = parse_endpoint(base_url)
-        self.base_url = str(url).rstrip("/")
+        self._endpoint = Endpoint(
+            base_url,
+            guard=guard or DataUseGuard(),
+            api_key=api_key,
+            policy=policy or RetryPolicy(attempt_seconds=120.0),
+        )
+        self.base_url = self._endpoint.base_url
         self.name = f"embeddings/{model}"
         self.identity = f"{self.name}@{self.base_url}"
         self.max_tokens = max_tokens
         self._model = model
         self._dimensions = dimensions
-        self._policy = policy or RetryPolicy(attempt_seconds=120.0)
         self._batch = batch
-        self._api_key = api_key
-        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = httpx2.Client(
-            headers=headers, timeout=self._policy.attempt_seconds, trust_env=not is_loopback(url)
-        )
+        self._loop = _Loop()
 
     @property
     def dimensions(self) -> int:
@@ -69,65 +70,79 @@ class EndpointEncoder:
         return unit_rows(rows) if len(rows) else np.empty((0, self.dimensions), np.float32)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Close the connections; whoever waits for vectors gets an error."""
+        self._loop.close(self._endpoint.close())
 
     def _ask(self, texts: Sequence[str]) -> list[list[float]]:
-        attempts = Attempts(self._policy, f"{self.name} at {self.base_url}")
-        while True:
-            attempts.start()
-            answer = self._post({"model": self._model, "input": list(texts), "encoding_format": "float"})
-            if not isinstance(answer, Fault):
-                found = _vectors(answer, len(texts), self._dimensions)
-                if not isinstance(found, Fault):
-                    return found
-                answer = found
-            time.sleep(attempts.wait_after(answer))
-
-    def _post(self, body: dict[str, Any]) -> Any:
-        try:
-            response = self._client.post(f"{self.base_url}/embeddings", json=body)
-        except httpx2.TimeoutException:
-            return Fault(kind="timeout", message=f"no reply within {self._policy.attempt_seconds:g} s")
-        except httpx2.ConnectError as error:
-            return Fault(kind="connect", message=f"cannot connect ({error})", patient=True)
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
-            return Fault(kind="dropped", message=f"the connection broke ({error})")
-        if not response.is_success:
-            return self._refused(response)
-        try:
-            return response.json()
-        except ValueError:
-            return Fault(kind="malformed", message="the reply is not JSON")
-
-    def _refused(self, response: httpx2.Response) -> Fault:
-        status = response.status_code
-        try:
-            said = error_text(response.json())
-        except ValueError:
-            said = response.text[:_SHORTEST_CUT_CHARACTERS]
-        if self._api_key:
-            said = said.replace(self._api_key, "***")
-        return Fault(
-            kind=f"status {status}",
-            message=f"{status} {response.reason_phrase}{': ' + said if said else ''}",
-            status=status,
-            final=status not in RETRIED_STATUSES,
-            patient=status < 500,
-            retry_after=retry_after_seconds(response.headers.get("retry-after")),
+        body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
+        vectors = self._loop.result(
+            self._endpoint.ask(
+                "/embeddings",
+                json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"),
+                attempts=Attempts(self._endpoint.policy, f"{self.name} at {self.base_url}"),
+                read=lambda data: _vectors(data, len(texts)),
+            )
         )
+        length = len(vectors[0])
+        if self._dimensions not in (None, length):
+            raise ProviderError(f"the endpoint gives vectors of {length} numbers, not {self._dimensions} as before")
+        return vectors
 
 
-def _vectors(body: Any, expected: int, dimensions: int | None) -> list[list[float]] | Fault:
-    """The vectors of a reply in the order of the texts, or what is wrong with it."""
+class _Loop:
+    """An event loop on a thread of its own, started when first needed: the encoder blocks, its client does not."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def result(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine there and wait for it. ProviderError: it was closed meanwhile."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="embeddings", daemon=True)
+                self._thread.start()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except asyncio.CancelledError:
+            raise ProviderError("the embeddings endpoint was closed while it was asked") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """End what still runs, then run one last coroutine, then stop."""
+        with self._lock:
+            (loop, self._loop), (thread, self._thread) = (self._loop, None), (self._thread, None)
+        if loop is None or thread is None:
+            last.close()
+            return
+        asyncio.run_coroutine_threadsafe(_end(last), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _end(last: Coroutine[Any, Any, None]) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await last
+
+
+def _vectors(body: Any, expected: int) -> list[list[float]]:
+    """The vectors of a reply in the order of the texts. Raises MalformedReply where they are not all there."""
     try:
         entries = sorted(body["data"], key=lambda entry: int(entry["index"]))
         vectors = [[float(value) for value in entry["embedding"]] for entry in entries]
-    except (KeyError, TypeError, ValueError) as error:
-        return Fault(kind="malformed", message=f"the reply holds no embeddings ({error!r})")
+        places = [int(entry["index"]) for entry in entries]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise MalformedReply(f"the reply holds no embeddings ({type(error).__name__}: {error})") from None
     lengths = {len(vector) for vector in vectors}
-    if [int(entry["index"]) for entry in entries] != list(range(expected)) or len(lengths) != 1 or 0 in lengths:
-        return Fault(kind="malformed", message=f"{expected} texts were sent, {len(vectors)} vectors came back")
-    if dimensions is not None and lengths != {dimensions}:
-        raise ProviderError(f"the endpoint gives vectors of {lengths.pop()} numbers, not {dimensions} as before")
+    if places != list(range(expected)) or len(lengths) != 1 or 0 in lengths:
+        raise MalformedReply(f"{expected} texts were sent, {len(vectors)} vectors came back")
     return vectors

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from wardround.agents import AgentSpec, check_question
 from wardround.benchmarks import Benchmark, Sample, get_task, question_of, rules_prompt
-from wardround.core import Progress, Reporter, UserError, derive_seed, silent
+from wardround.core import Progress, Reporter, UserError, derive_seed, printing, silent
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
@@ -249,6 +250,7 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
 
 def _worker_process(path: str, concurrency: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stderr = printing(sys.stderr)  # a bug's traceback can hold what an endpoint wrote
     with suppress(asyncio.CancelledError):
         asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, parent))
 
@@ -257,7 +259,13 @@ async def _drain_until_told(folder: RunFolder, concurrency: int, parent: int) ->
     """Drain; SIGTERM cancels it, so that the log is written and the leases go back before the process ends."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.add_signal_handler(signal.SIGTERM, lambda: None)  # a second one would cut the writing down short
+        task.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, end)
     await drain(folder, concurrency=concurrency, parent=parent)
 
 

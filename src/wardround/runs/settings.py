@@ -20,12 +20,12 @@ _SEPARATOR = "|"
 class RunSettings:
     """Settings of one run: agents x models x tasks x samples x epochs.
 
-    ``context_tokens`` and ``turns`` are each agent's budget; ``limit`` caps the samples per task (None: all).
-    ``api_key_variable`` names an environment variable; the key itself is never written down. ``bank`` is a file of
-    experiences, read as it stands when the run starts; ``encoder`` makes the keys they are found by, and the vectors of
-    charts' events; ``retrieval`` says how those are searched. From ``window`` to ``final_summary``: see
-    :class:`wardround.agents.AgentSettings`. ``samples`` names the only ones, where it names any; ``aids``: see
-    :class:`wardround.tools.Aids`.
+    ``context_tokens`` and ``turns`` are each agent's budget, ``episode_seconds`` (None: all it takes) each episode's of
+    wall time; ``limit`` caps the samples per task (None: all). ``api_key_variable`` names an environment variable; the
+    key itself is never written down. ``bank`` is a file of experiences, read as it stands when the run starts;
+    ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
+    searched. From ``window`` to ``final_summary``: see :class:`wardround.agents.AgentSettings`. ``samples`` names
+    the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`.
     """
 
     benchmark: str
@@ -43,6 +43,7 @@ class RunSettings:
     epochs: int = 1
     seed: int = 0
     turns: int = 100
+    episode_seconds: float | None = None
     context_tokens: int = 64_000
     result_tokens: int = 2_000
     reply_tokens: int = 4_096
@@ -80,6 +81,8 @@ class RunSettings:
                 )
         if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):
             raise UserError("price takes input,output[,cached] in US dollars per million tokens")
+        if self.episode_seconds is not None and not 0 < self.episode_seconds < inf:
+            raise UserError(f"episode_seconds must be above 0, not {self.episode_seconds!r}")
         if self.temperature is not None and not 0 <= self.temperature < inf:
             raise UserError(f"temperature must be 0 or more, not {self.temperature!r}")
         if self.top_p is not None and not 0 < self.top_p <= 1:

@@ -121,6 +121,9 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        close = getattr(worker.encoder, "close", None)
+        if close is not None:
+            close()
         worker.log.close()
         worker.earlier.close()
         worker.queue.close()
@@ -207,7 +210,12 @@ def _api_key(settings: RunSettings) -> str | None:
 
 
 def _limits(settings: RunSettings) -> Limits:
-    return Limits(turns=settings.turns, context_tokens=settings.context_tokens, reply_tokens=settings.reply_tokens)
+    return Limits(
+        turns=settings.turns,
+        context_tokens=settings.context_tokens,
+        reply_tokens=settings.reply_tokens,
+        seconds=settings.episode_seconds,
+    )
 
 
 def _model_settings(settings: RunSettings, key: EpisodeKey) -> ModelSettings:

@@ -1,0 +1,80 @@
+"""SIGTERM ends a command as Ctrl-C does, and nothing that is printed commands a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from wardround.cli import main as command_line
+from wardround.cli.ending import printable_output, terminable
+from wardround.cli.progress import TerminalProgress
+from wardround.core import Progress, printing
+
+
+def test_sigterm_is_an_interrupt_with_a_status_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+
+        def told(words: object, number: int = number) -> int:
+            os.kill(os.getpid(), number)
+            threading.Event().wait(60)
+            return 0
+
+        monkeypatch.setattr(sys.modules["wardround.cli.main"], "_dispatch", told)
+        assert command_line(["run"]) == status
+        assert capsys.readouterr().err.strip() == "wardround: interrupted; what was finished is kept"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def told_to_end() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(60)
+
+
+def test_sigterm_ends_what_ignores_ctrl_c() -> None:
+    """A shell starts its background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with terminable() as came, pytest.raises(KeyboardInterrupt):
+            told_to_end()
+        assert came == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_sigterm_does_not_cut_the_writing_down_short() -> None:
+    with terminable() as came:
+        with pytest.raises(KeyboardInterrupt):
+            told_to_end()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert came == [signal.SIGTERM, signal.SIGTERM]
+
+
+def test_names_of_files_and_words_of_others_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["bench", "show", "run\x1b]0;owned\x07\x9b2J"]) == 2
+    said = capsys.readouterr().err
+    assert "\\u001b]0;owned\\u0007\\u009b2J" in said
+    assert not any((ord(letter) < 32 and letter != "\n") or 0x7F <= ord(letter) < 0xA0 for letter in said)
+    with printable_output():
+        sys.stdout.write("a\x1b[31m \udcff\n")
+    assert capsys.readouterr().out == "a\\u001b[31m \\udcff\n"
+
+
+def test_the_progress_line_commands_the_terminal_and_its_words_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    progress = TerminalProgress(printing(terminal))
+    clock = iter(range(0, 100, 10))
+    monkeypatch.setattr("wardround.cli.progress.time.monotonic", lambda: next(clock))
+    for done in (1, 2):
+        progress(Progress(label="episodes", done=done, total=3, note="file\x1b[2J.csv"))
+    assert terminal.getvalue().startswith("\r\x1b[2Kepisodes")
+    assert terminal.getvalue().count("\x1b") == 1
+    assert "file\\u001b[2J.csv" in terminal.getvalue()
