@@ -79,21 +79,27 @@ def _copy(connection: sqlite3.Connection, agent: str, epoch: int) -> None:
 
 def timed(name: str, work: Callable[[], Any]) -> Any:
     """Do something and print what it took."""
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, wall = cpu_seconds(), time.perf_counter()
     result = work()
-    print(f"{name:<28}{time.perf_counter() - wall:>9.1f}{time.process_time() - cpu:>9.1f}")
+    print(f"{name:<28}{time.perf_counter() - wall:>9.1f}{cpu_seconds() - cpu:>9.1f}")
     return result
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of those it started."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def measure(folder: RunFolder, pages: int) -> None:
     """Print the table."""
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs; {folder.manifest['episodes']:,} episodes")
     print(f"{'step':<28}{'wall s':>9}{'CPU s':>9}")
-    cpu, wall = time.process_time(), time.perf_counter()
-    scores = timed("score", lambda: score_run(folder))
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    scores = timed("score", lambda: score_run(folder, workers=os.cpu_count() or 1))
     summary = timed("figures", lambda: summarise_run(scores, seed=0))
     index = timed("page", lambda: write_report(folder, scores, summary, episodes=False))
-    print(f"{'all':<28}{time.perf_counter() - wall:>9.1f}{time.process_time() - cpu:>9.1f}")
+    print(f"{'all':<28}{time.perf_counter() - wall:>9.1f}{cpu_seconds() - cpu:>9.1f}")
     print(f"report {_size(index.parent):.1f} MB, results {folder.results.stat().st_size / BYTES_IN_MB:.1f} MB")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
     if pages:

@@ -94,8 +94,8 @@ def test_what_the_endpoint_did_not_count_is_null_not_zero(tmp_path: Path) -> Non
         recorder.turn(ask(START, 0), calling(0))
         recorder.finish({})
     with LogReader(path) as reader:
-        ((_, connection),) = reader._connections
-        row = connection.execute("SELECT input_tokens, cached_tokens, reasoning_tokens, cost FROM turn").fetchone()
+        ((_, bodies),) = reader._connections
+        row = bodies.connection.execute("SELECT input_tokens, cached_tokens, reasoning_tokens, cost FROM turn").fetchone()
     assert row == (100, 0, None, None)
 
 

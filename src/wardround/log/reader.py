@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from zlib import crc32
 
 from wardround.core import Message, ToolCall, Usage, UserError
 from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
@@ -24,12 +25,26 @@ WITH RECURSIVE node(hash) AS (
 SELECT message.hash, message.parent, body.text
 FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
 """
+_REPLIES = """
+SELECT message.hash, message.parent, body.text
+FROM turn JOIN message ON message.hash = turn.reply_hash JOIN body ON body.hash = message.body
+WHERE turn.episode = :episode
+"""
+_RESULTS = """
+SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, row_ids, cursor, body.text
+FROM tool JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n
+"""
+_RESULTS_WITHOUT_TEXTS = """
+SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, '[]', cursor, NULL
+FROM tool WHERE episode = ? ORDER BY turn, n
+"""
 _EPISODES = """
 SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key), {kept}
 FROM episode
 """
 _KEPT = "(SELECT count(*) FROM kept WHERE kept.episode = key)"
 _Tree = dict[bytes, tuple[bytes, Message]]
+_Found = tuple[EpisodeEntry, Path, "_Bodies"]
 
 
 class LogReader:
@@ -43,10 +58,10 @@ class LogReader:
         files = [file for file in sorted(path.rglob(f"*{LOG_SUFFIX}")) if has_begun(file)] if path.is_dir() else [path]
         if not files and not may_be_empty:
             raise UserError(f"no episode log (*{LOG_SUFFIX}) under {path}; is it a run folder?")
-        self._connections: list[tuple[Path, sqlite3.Connection]] = []
+        self._connections: list[tuple[Path, _Bodies]] = []
         try:
             for file in files:
-                self._connections.append((file, open_for_reading(file)))
+                self._connections.append((file, _Bodies(open_for_reading(file))))
         except UserError:
             self.close()
             raise
@@ -69,15 +84,16 @@ class LogReader:
         found = self._index(episode).get(episode)
         if found is None:
             raise UserError(f"no episode {episode!r} in {self.path}")
-        entry, file, connection = found
-        try:
-            connection.execute("BEGIN")
-            try:
-                return _trajectory(connection, entry)
-            finally:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise explained(error, file) from error
+        return _read_whole(found, texts=True)
+
+    def outlines(self, part: int = 0, parts: int = 1) -> Iterator[Trajectory]:
+        """Read every finished episode without what was read to the models: no prompts, no texts of tool results.
+
+        All that scoring needs, at a third of the cost. ``part`` of ``parts``: a share of the keys.
+        """
+        for _, found in sorted(self._index(share=(part, parts)).items()):
+            if found[0].state == "finished":
+                yield _read_whole(found, texts=False)
 
     def kept(self, episode: str) -> tuple[KeptReply, ...]:
         """Return the replies of an episode that were answered and have no turn yet, by ordinal."""
@@ -85,7 +101,7 @@ class LogReader:
         if found is None:
             return ()
         try:
-            return read_kept(found[2], episode)
+            return read_kept(found[2].connection, episode)
         except sqlite3.Error as error:
             raise explained(error, found[1]) from error
 
@@ -96,8 +112,8 @@ class LogReader:
 
     def close(self) -> None:
         """Close the files."""
-        for _, connection in self._connections:
-            connection.close()
+        for _, bodies in self._connections:
+            bodies.connection.close()
         self._connections.clear()
 
     def __enter__(self) -> Self:
@@ -108,10 +124,12 @@ class LogReader:
     ) -> None:
         self.close()
 
-    def _index(self, episode: str | None = None) -> dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]]:
-        best: dict[str, tuple[EpisodeEntry, Path, sqlite3.Connection]] = {}
+    def _index(self, episode: str | None = None, *, share: tuple[int, int] = (0, 1)) -> dict[str, _Found]:
+        part, parts = share
+        best: dict[str, _Found] = {}
         reached: dict[str, tuple[bool, str, int]] = {}
-        for file, connection in self._connections:
+        for file, bodies in self._connections:
+            connection = bodies.connection
             where, values = ("", ()) if episode is None else ("WHERE key = ?", (episode,))
             try:
                 query = _EPISODES.format(kept=_KEPT if has_kept(connection) else "0") + where
@@ -119,10 +137,12 @@ class LogReader:
             except sqlite3.Error as error:
                 raise explained(error, file) from error
             for *row, kept in rows:
+                if parts > 1 and crc32(row[0].encode()) % parts != part:
+                    continue
                 entry = _entry(row)
                 further = (entry.state == "finished", entry.ended or "", entry.turns + kept)
                 if entry.key not in best or further > reached[entry.key]:
-                    best[entry.key], reached[entry.key] = (entry, file, connection), further
+                    best[entry.key], reached[entry.key] = (entry, file, bodies), further
         return best
 
 
@@ -139,12 +159,24 @@ def _entry(row: Sequence[Any]) -> EpisodeEntry:
     )
 
 
-def _trajectory(connection: sqlite3.Connection, entry: EpisodeEntry) -> Trajectory:
-    rows = connection.execute(_WALK, {"episode": entry.key})
+def _read_whole(found: _Found, *, texts: bool) -> Trajectory:
+    entry, file, bodies = found
+    try:
+        bodies.connection.execute("BEGIN")
+        try:
+            return _trajectory(bodies, entry, texts=texts)
+        finally:
+            bodies.connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise explained(error, file) from error
+
+
+def _trajectory(bodies: _Bodies, entry: EpisodeEntry, *, texts: bool) -> Trajectory:
+    connection = bodies.connection
+    rows = connection.execute(_WALK if texts else _REPLIES, {"episode": entry.key})
     tree = {node: (parent, Message.from_wire(json.loads(text))) for node, parent, text in rows}
-    paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
-    bodies = _Bodies(connection)
-    results = _results(connection, entry.key)
+    paths: dict[bytes, tuple[Message, ...]] | None = {ROOT: ()} if texts else None
+    results = _results(connection, entry.key, texts=texts)
     cursor = connection.execute("SELECT * FROM turn WHERE episode = ? ORDER BY ordinal", (entry.key,))
     names = [column[0] for column in cursor.description]
     turns = tuple(
@@ -159,13 +191,13 @@ class _Bodies:
     """Texts by hash; what turns share (tool schemas, settings) is fetched and decoded once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._decoded: dict[bytes, Any] = {}
 
     def text(self, digest: bytes | None) -> str | None:
         if digest is None:
             return None
-        row = self._connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
+        row = self.connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
         return None if row is None else str(row[0])
 
     def tools(self, digest: bytes | None) -> tuple[Mapping[str, Any], ...]:
@@ -184,7 +216,7 @@ class _Bodies:
 def _turn(
     row: Mapping[str, Any],
     tree: _Tree,
-    paths: dict[bytes, tuple[Message, ...]],
+    paths: dict[bytes, tuple[Message, ...]] | None,
     bodies: _Bodies,
     results: tuple[ToolRecord, ...],
 ) -> Turn:
@@ -192,7 +224,7 @@ def _turn(
     return Turn(
         ordinal=row["ordinal"],
         purpose=row["purpose"],
-        prompt=_path(tree, paths, row["prompt_hash"]),
+        prompt=() if paths is None else _path(tree, paths, row["prompt_hash"]),
         reply=tree[row["reply_hash"]][1],
         prompt_hash=row["prompt_hash"].hex(),
         reply_hash=row["reply_hash"].hex(),
@@ -209,7 +241,7 @@ def _turn(
         prefix_bytes=row["prefix_bytes"],
         tools=bodies.tools(row["tools"]),
         settings=bodies.settings(row["settings"]),
-        reasoning=bodies.text(row["reasoning"]),
+        reasoning=None if paths is None else bodies.text(row["reasoning"]),
         token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
         ended=row["ended"],
         results=results,
@@ -229,23 +261,19 @@ def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> t
     return path
 
 
-def _results(connection: sqlite3.Connection, episode: str) -> dict[int, tuple[ToolRecord, ...]]:
-    rows = connection.execute(
-        "SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, row_ids, "
-        "cursor, body.text FROM tool JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n",
-        (episode,),
-    )
+def _results(connection: sqlite3.Connection, episode: str, *, texts: bool) -> dict[int, tuple[ToolRecord, ...]]:
+    rows = connection.execute(_RESULTS if texts else _RESULTS_WITHOUT_TEXTS, (episode,))
     found: dict[int, tuple[ToolRecord, ...]] = {}
     for turn, call_id, name, arguments, is_error, seconds, table, total, shown, row_ids, cursor, text in rows:
         record = ToolRecord(
             call=ToolCall(id=call_id, name=name, arguments=arguments),
-            result_text=json.loads(text)["content"],
+            result_text=json.loads(text)["content"] if texts else "",
             is_error=bool(is_error),
             seconds=seconds,
             table=table,
             rows_total=total,
             rows_shown=shown,
-            row_ids=tuple(json.loads(row_ids)),
+            row_ids=tuple(json.loads(row_ids)) if texts else (),
             cursor=cursor,
         )
         found[turn] = (*found.get(turn, ()), record)

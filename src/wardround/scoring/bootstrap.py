@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
@@ -96,7 +97,7 @@ def cluster_bootstrap(
     estimate = float(statistic(sums.sum(axis=0)))
     low, high, undefined = None, None, 0
     if len(sums) > 1:
-        drawn = _resample(sums, statistic, np.random.default_rng(derive_seed(seed, "bootstrap")), resamples)
+        drawn = _resample(sums, statistic, seed, resamples)
         undefined = resamples - len(drawn)
         tail = (1 - confidence) / 2
         levels = (tail, 1 - tail)
@@ -125,16 +126,30 @@ def sum_by_subject(rows: Floats, subjects: Sequence[Hashable]) -> Floats:
     return sums
 
 
-def _resample(sums: Floats, statistic: Statistic, generator: np.random.Generator, resamples: int) -> Floats:
+def _resample(sums: Floats, statistic: Statistic, seed: int, resamples: int) -> Floats:
     count = len(sums)
     chunk = max(1, _CHUNK_CELLS // count)
-    shares = np.full(count, 1 / count)
-    parts = [
-        statistic(generator.multinomial(count, shares, size=min(chunk, resamples - done)) @ sums)
-        for done in range(0, resamples, chunk)
-    ]
-    drawn = np.concatenate(parts)
+    if resamples <= chunk:
+        drawn = statistic(_draw(seed, count, resamples).astype(float) @ sums)
+    else:
+        generator = _generator(seed)
+        shares = np.full(count, 1 / count)
+        parts = [
+            statistic(generator.multinomial(count, shares, size=min(chunk, resamples - done)) @ sums)
+            for done in range(0, resamples, chunk)
+        ]
+        drawn = np.concatenate(parts)
     return drawn[~np.isnan(drawn)]
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(derive_seed(seed, "bootstrap"))
+
+
+@lru_cache(maxsize=4)
+def _draw(seed: int, count: int, resamples: int) -> npt.NDArray[np.uint16]:
+    """How often each patient is drawn in each resample: the same for every figure over as many patients."""
+    return _generator(seed).multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.uint16)
 
 
 def _bca_levels(

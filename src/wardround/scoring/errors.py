@@ -58,11 +58,14 @@ def classify_errors(
 def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass, bool]:
     """Whether any trial repeats itself in one of the three ways."""
     return {
-        ErrorClass.TOOL_REPEAT: any(max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS for calls in trials),
+        ErrorClass.TOOL_REPEAT: any(
+            len(calls) >= REPEAT_TURNS and max(_runs(calls, are_identical), default=0) >= REPEAT_TURNS
+            for calls in trials
+        ),
         ErrorClass.SINGLE_TOOL_LOOP: any(map(_has_single_tool_loop, trials)),
         ErrorClass.MULTI_TOOL_CYCLE: any(
-            count_revisits([call for turn in calls for call in turn], enough=CYCLE_CALLS + 1) > CYCLE_CALLS
-            for calls in trials
+            len(flat) > CYCLE_CALLS and count_revisits(flat, enough=CYCLE_CALLS + 1) > CYCLE_CALLS
+            for flat in ([call for turn in calls for call in turn] for calls in trials)
         ),
     }
 
@@ -108,6 +111,8 @@ def _runs(turns: Sequence[tuple[Call, ...]], alike: Callable[[Call, Call], bool]
 
 
 def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
+    if len(turns) < LOOP_TURNS:
+        return False
     similar = _runs(turns, are_similar)
     identical = _runs(turns, are_identical)
     return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in zip(similar, identical, strict=True))
@@ -116,12 +121,15 @@ def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
 def _was_refused(turn: Turn) -> bool:
     """A call whose result is an error, or that got no result and names no offered tool or misses its parameters."""
     results = {record.call.id: record for record in turn.results}
-    offered = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
     for raw in turn.reply.tool_calls:
         record = results.get(raw.id)
-        if record.is_error if record else not _fits(Call.read(raw), offered):
+        if record.is_error if record else not _fits(Call.read(raw), _offered(turn)):
             return True
     return False
+
+
+def _offered(turn: Turn) -> dict[str, Mapping[str, Any]]:
+    return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
 
 
 def _fits(call: Call, offered: Mapping[str, Mapping[str, Any]]) -> bool:
