@@ -98,12 +98,12 @@ def measure(folder: RunFolder, pages: int) -> None:
     cpu, wall = cpu_seconds(), time.perf_counter()
     scores = timed("score", lambda: score_run(folder, workers=os.cpu_count() or 1))
     summary = timed("figures", lambda: summarise_run(scores, seed=0))
-    index = timed("page", lambda: write_report(folder, scores, summary, episodes=False))
+    index = timed("page", lambda: write_report(folder, scores, summary, pages=()))
     print(f"{'all':<28}{time.perf_counter() - wall:>9.1f}{cpu_seconds() - cpu:>9.1f}")
     print(f"report {_size(index.parent):.1f} MB, results {folder.results.stat().st_size / BYTES_IN_MB:.1f} MB")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
     if pages:
-        timed(f"{pages} episode pages", lambda: write_report(folder, scores[:pages], summary))
+        timed(f"{pages} episode pages", lambda: write_report(folder, scores, summary, pages=scores[:pages]))
         files = [path.stat().st_size for path in _files(index.parent / "episodes")]
         print(f"a page is {sum(files) / max(len(files), 1) / 1e3:.0f} kB on average")
 

@@ -146,5 +146,5 @@ def test_the_offline_policy_plays_all_tasks_without_a_wrong_call(
         for entry in reader.episodes():
             turns = reader.trajectory(entry.key).turns
             assert not [record.result_text for turn in turns for record in turn.results if record.is_error]
-    page = write_report(folder, scores, summarise_run(scores, seed=0), episodes=False).read_text()
+    page = write_report(folder, scores, summarise_run(scores, seed=0), pages=()).read_text()
     assert ("result_lag" in page) == ("culture_lag" in page) == (built.policy == "known_at")

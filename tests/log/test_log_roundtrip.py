@@ -95,7 +95,9 @@ def test_what_the_endpoint_did_not_count_is_null_not_zero(tmp_path: Path) -> Non
         recorder.finish({})
     with LogReader(path) as reader:
         ((_, bodies),) = reader._connections
-        row = bodies.connection.execute("SELECT input_tokens, cached_tokens, reasoning_tokens, cost FROM turn").fetchone()
+        row = bodies.connection.execute(
+            "SELECT input_tokens, cached_tokens, reasoning_tokens, cost FROM turn"
+        ).fetchone()
     assert row == (100, 0, None, None)
 
 

@@ -13,7 +13,7 @@ from wardround.agents import Paper, list_agents
 from wardround.benchmarks import Benchmark
 from wardround.cli.predict import add_predictor_options, predictor_settings
 from wardround.cli.progress import TerminalProgress
-from wardround.cli.report import print_summary, report_run
+from wardround.cli.report import no_pages, pages_of_few, print_place, print_summary, report_run
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.core import UserError, how_to_install
 from wardround.predictors import fit_predictors, missing_packages
@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     counts = play(folder, arguments)
     if not arguments.no_predictors:
         _fit_predictors(folder, arguments)
-    summary, page = report_run(folder, baseline=baseline, episodes=not arguments.no_episodes)
+    summary, page = report_run(folder, baseline=baseline, pages=no_pages if arguments.no_episodes else pages_of_few)
     print_summary(folder, summary)
-    print(f"\nreport: {page.resolve()}")
+    print_place(page)
     return 0 if counts.done == counts.total else 1
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
+from wardround.core import UserError, is_read_only
 from wardround.predictors import MANIFEST, read_predictions
 from wardround.runs import (
     Comparison,
@@ -22,16 +26,20 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
-from wardround.scoring import render_classes, render_table
+from wardround.scoring import EpisodeScore, render_classes, render_table
 from wardround.scoring.tables import ALL
 
 EXAMPLES = """
   wardround report run
   wardround report run --json > figures.json
   wardround report run --no-episodes
+  wardround report run --episode diagnoses-12345678
+  wardround report a-run-i-may-not-write --out report
   wardround report run-64k --beside run-32k run-16k run-8k
 """
 
+MOST_PAGES = 500
+_PAGE_BYTES = 30_000
 _WIDEST_WHOLE, _WIDEST = 7, 4
 """Tasks beside each other: the six of one paper and their mean, or of more (EHRSHOT has fifteen) so many at a time."""
 
@@ -48,7 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="runs of the same benchmark that differ in a budget: adds charts of the score against it",
     )
-    parser.add_argument("--no-episodes", action="store_true", help="leave out the pages with every turn")
+    pages = parser.add_mutually_exclusive_group()
+    pages.add_argument("--no-episodes", action="store_true", help="leave out the pages with every turn")
+    pages.add_argument(
+        "--all-episodes", action="store_true", help=f"write them all, also of a run of more than {MOST_PAGES}"
+    )
+    pages.add_argument("--episode", nargs="+", metavar="SAMPLE", help="write those of these samples")
+    parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -58,36 +72,96 @@ def run(arguments: argparse.Namespace) -> int:
         return _report_predictors(arguments.run, as_json=arguments.json)
     folder = RunFolder.open(arguments.run)
     others = [RunFolder.open(path) for path in arguments.beside]
-    summary, page = report_run(folder, others, baseline=arguments.baseline, episodes=not arguments.no_episodes)
+    summary, page = report_run(
+        folder, others, baseline=arguments.baseline, pages=_which_pages(arguments), out=arguments.out
+    )
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print_summary(folder, summary)
-    print(f"\nreport: {page.resolve()}")
+    print_place(page)
     return 0
 
 
+Pages = Callable[[Sequence[EpisodeScore]], Sequence[EpisodeScore]]
+"""Chooses the episodes whose pages are written."""
+
+
+def _which_pages(arguments: argparse.Namespace) -> Pages:
+    if arguments.no_episodes:
+        return no_pages
+    if arguments.episode:
+        return partial(_pages_of, arguments.episode)
+    return list if arguments.all_episodes else pages_of_few
+
+
+def no_pages(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
+    """Leave them all out."""
+    return ()
+
+
+def pages_of_few(results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
+    """All of a run that has not many; of a large one none, which is said."""
+    if len(results) <= MOST_PAGES:
+        return results
+    size = len(results) * _PAGE_BYTES / 1e6
+    print(
+        f"wardround: note: {len(results):,} episode pages (about {size:,.0f} MB) are left out; --all-episodes writes "
+        f"them, --episode SAMPLE those of a sample",
+        file=sys.stderr,
+    )
+    return ()
+
+
+def _pages_of(samples: Sequence[str], results: Sequence[EpisodeScore]) -> Sequence[EpisodeScore]:
+    unknown = sorted(set(samples) - {result.sample for result in results})
+    if unknown:
+        raise UserError(f"no finished episode of sample {', '.join(unknown)}; the report's table lists the samples")
+    return [result for result in results if result.sample in samples]
+
+
+def print_place(page: Path | None) -> None:
+    """Say where the report is."""
+    if page is None:
+        print("\nthe run's folder cannot be written, so no report was; name a folder for it with --out")
+    else:
+        print(f"\nreport: {page.resolve()}")
+
+
 def report_run(
-    folder: RunFolder, others: Sequence[RunFolder] = (), *, baseline: str | None = None, episodes: bool = True
-) -> tuple[RunSummary, Path]:
-    """Score a run, write its report; return its figures and the path of the page."""
+    folder: RunFolder,
+    others: Sequence[RunFolder] = (),
+    *,
+    baseline: str | None = None,
+    pages: Pages = pages_of_few,
+    out: Path | None = None,
+) -> tuple[RunSummary, Path | None]:
+    """Score a run, write its report; return its figures and the path of the page, None where nobody may write."""
     for other in others:
         must_match(folder, other)
     progress = TerminalProgress()
-    results = score_run(folder, report=progress)
+    workers = min(4, os.cpu_count() or 1)
+    results = score_run(folder, workers=workers, report=progress)
     predictions = read_predictions(folder.path)
     summary = summarise_run(results, seed=folder.settings.seed, baseline=baseline, predictions=predictions)
     runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
-    page = write_report(
-        folder,
-        results,
-        summary,
-        points=points_of(runs),
-        predictions=predictions,
-        episodes=episodes,
-        report=progress,
-    )
-    progress.close()
+    page: Path | None = None
+    try:
+        page = write_report(
+            folder,
+            results,
+            summary,
+            points=points_of(runs),
+            predictions=predictions,
+            pages=pages(results),
+            out=out,
+            report=progress,
+        )
+    except OSError as error:
+        if out is not None or not is_read_only(error):
+            raise
+    finally:
+        progress.close()
     return summary, page
 
 

@@ -14,7 +14,7 @@ from wardround.core.errors import (
     WardroundError,
 )
 from wardround.core.extras import how_to_install
-from wardround.core.files import write_atomically
+from wardround.core.files import is_read_only, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
@@ -71,6 +71,7 @@ __all__ = [
     "format_time",
     "from_microseconds",
     "how_to_install",
+    "is_read_only",
     "load_prompt",
     "must_be_complete",
     "parse_time",

@@ -5,12 +5,15 @@ It holds record text, so it is patient data like the run it comes from.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from wardround.benchmarks import Benchmark, get_task
 from wardround.core import Progress, Reporter, content_hash, silent, write_atomically
@@ -32,15 +35,19 @@ def write_report(
     *,
     points: Sequence[Point] = (),
     predictions: Sequence[FitRow] = (),
-    episodes: bool = True,
+    pages: Sequence[EpisodeScore] | None = None,
+    out: Path | None = None,
     report: Reporter = silent,
 ) -> Path:
-    """Write ``report/index.html`` and its episode pages; return the path of the index.
+    """Write ``report/index.html`` (or into ``out``) and episode pages; return the path of the index.
 
     ``points`` of runs that differ in a setting add a chart of the score against it, ``predictions`` the predictors.
+    ``pages``: the episodes whose pages are written, all if None; of others those are linked that were written before.
     """
-    target = folder.path / "report"
+    target = out or folder.path / "report"
+    pages = results if pages is None else pages
     (target / "episodes").mkdir(parents=True, exist_ok=True)
+    linked = {episode_page(result) for result in pages} | _written_before(folder, target)
     environment = _environment()
     page = environment.get_template("report.html.jinja").render(
         run=folder,
@@ -53,14 +60,22 @@ def write_report(
         page=episode_page,
         contender=contender,
         matrix=_matrix(summary),
-        has_pages=episodes,
+        linked=linked,
         **_kinds_of_tasks(results),
         **class_parts(folder.path, summary, predictions),
     )
     write_atomically(target / "index.html", page)
-    if episodes and results:
-        _write_episodes(folder, target, results, environment, report)
+    if pages:
+        _write_episodes(folder, target, pages, environment, report)
     return target / "index.html"
+
+
+def _written_before(folder: RunFolder, target: Path) -> set[str]:
+    """Return the episode pages that lie there and are younger than anything that was played."""
+    written = [file.stat() for file in folder.logs.glob("*") if not file.name.endswith("-shm")]  # readers make those
+    played = max((facts.st_mtime for facts in written if facts.st_size), default=0.0)
+    there = (target / "episodes").glob("*.html")
+    return {f"episodes/{file.name}" for file in there if file.stat().st_mtime >= played}
 
 
 def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
@@ -126,6 +141,9 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    style = environment.get_template("style.css").render()
+    environment.globals["style"] = Markup(style)
+    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
     environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"

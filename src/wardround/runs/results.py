@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
-from wardround.core import Progress, Reporter, silent, write_atomically
+from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
@@ -39,7 +39,11 @@ def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent)
         scores = _score_part(folder.path, 0, parts=1, report=report)
     scores.sort(key=lambda score: EpisodeKey.parse(score.episode))
     lines = (json.dumps(score.to_json(), ensure_ascii=False) for score in scores)
-    write_atomically(folder.results, "".join(line + "\n" for line in lines))
+    try:
+        write_atomically(folder.results, "".join(line + "\n" for line in lines))
+    except OSError as error:
+        if not is_read_only(error):
+            raise  # where nobody may write, the figures are shown all the same
     return scores
 
 
