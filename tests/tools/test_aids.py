@@ -151,3 +151,30 @@ def test_aids_are_named() -> None:
         Aids.named(["short_page"])
     with pytest.raises(UserError, match="some by name"):
         Aids.named(["none", "short_pages"])
+
+
+def searched(environment: Environment, tool: str, **arguments: object) -> list[str]:
+    result = environment.call(tool, {"table_name": "labs", **arguments})
+    assert not result.is_error, result.text
+    return [line.split(" | ")[0] for line in result.text.splitlines()[2:]]
+
+
+@pytest.mark.parametrize("argument", ["query", "keyword", "keywords"])
+@pytest.mark.parametrize(
+    "tool",
+    ["get_candidates_by_keyword", "get_candidates_by_fuzzy_matching", "get_candidates_by_semantic_similarity"],
+)
+def test_the_words_to_look_for_are_called_alike_and_other_names_are_taken(tool: str, argument: str) -> None:
+    environment = Environment(laboratory(), candidates=candidates())
+    schema = next(schema for schema in environment.schemas if schema.name == tool)
+    assert list(schema.parameters["properties"]) == ["table_name", "query"]
+    assert searched(environment, tool, **{argument: "sodium"})[0] == "Sodium"
+
+
+def test_after_a_clear_hit_nothing_else_is_listed() -> None:
+    tool = "get_candidates_by_semantic_similarity"
+    short = Environment(laboratory(), candidates=candidates())
+    plain = Environment(laboratory(), candidates=candidates(), aids=Aids.none())
+    assert searched(short, tool, query="Creatinine") == ["Creatinine"]
+    assert searched(plain, tool, query="Creatinine")[:2] == ["Creatinine", "Creatinine, Urine"]
+    assert searched(short, "get_candidates_by_keyword", query="Creatinine") == ["Creatinine", "Creatinine, Urine"]

@@ -7,6 +7,7 @@ from wardround.codes.abbreviations import load_abbreviations
 from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_phrases, load_ccs_words, plain_code
 from wardround.codes.drug_names import normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
+from wardround.codes.lab_words import load_lab_words, load_panels
 from wardround.codes.labels import LabelSet, distinct_labels, normalise_label
 from wardround.codes.user_codes import UserCodes, add_user_codes, how_to_add, read_user_codes, user_codes
 from wardround.codes.word_roots import plain_words
@@ -25,6 +26,8 @@ __all__ = [
     "load_ccs_phrases",
     "load_ccs_words",
     "load_drugs",
+    "load_lab_words",
+    "load_panels",
     "normalise_drug_name",
     "normalise_label",
     "plain_code",

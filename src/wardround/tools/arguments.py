@@ -25,6 +25,9 @@ def read_arguments(tool: Tool, arguments: str | Mapping[str, Any], *, subject_id
     if tool.category in _BOUND_CATEGORIES and "subject_id" not in _properties(tool):
         _check_subject(given.pop("subject_id", None), subject_id)
     properties = _properties(tool)
+    for other, name in tool.other_names.items():
+        if other in given and name not in given:
+            given[name] = given.pop(other)
     for name in given:
         if name not in properties:
             raise ToolFailure(_unknown_argument(tool, name))

@@ -11,52 +11,69 @@ from wardround.tools.table_view import as_cell
 from wardround.tools.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from wardround.tools.candidates import Match
+    from wardround.tools.candidates import CandidateSpace, Match
     from wardround.tools.environment import Environment
 
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
+_CLEAR = 0.9
+_OTHER_NAMES = ("keyword", "keywords", "text", "texts", "queries", "name", "names")
+"""What the papers' tools, and models that remember them, call the words to look for."""
 Words = str | Sequence[str]
 """One text or a list of texts, as both papers' tools take them."""
 
 
 def get_candidates_by_keyword(
-    environment: Environment, *, table_name: str, keyword: Words, offset: int = 0
+    environment: Environment, *, table_name: str, query: Words, offset: int = 0
 ) -> ToolResult:
-    """Candidates that hold a keyword literally, case ignored."""
+    """Candidates that hold a text literally, case ignored."""
     space = environment.space(table_name)
-    found = _search(lambda word: space.by_keyword(word, _KEYWORD_LIMIT), keyword, "keyword")
-    arguments = {"table_name": space.name, "keyword": keyword}
-    return _show(environment, get_candidates_by_keyword, arguments, found, offset)
+    found = _search(environment, space, lambda word: space.by_keyword(word, _KEYWORD_LIMIT), query, clear_hits=False)
+    return _show(environment, get_candidates_by_keyword, {"table_name": space.name, "query": query}, found, offset)
 
 
 def get_candidates_by_fuzzy_matching(
-    environment: Environment, *, table_name: str, keywords: Words, offset: int = 0
+    environment: Environment, *, table_name: str, query: Words, offset: int = 0
 ) -> ToolResult:
-    """The five candidates spelled most like each keyword."""
-    space = environment.space(table_name)
-    found = _search(lambda word: space.by_fuzzy(word, _LADDER_LIMIT), keywords, "keywords")
-    arguments = {"table_name": space.name, "keywords": keywords}
+    """The five candidates spelled most like each text."""
+    space, in_use = environment.space(table_name), environment.aids.candidate_order
+    found = _search(environment, space, lambda word: space.by_fuzzy(word, _LADDER_LIMIT, in_use=in_use), query)
+    arguments = {"table_name": space.name, "query": query}
     return _show(environment, get_candidates_by_fuzzy_matching, arguments, found, offset)
 
 
 def get_candidates_by_semantic_similarity(
     environment: Environment, *, table_name: str, query: Words, offset: int = 0
 ) -> ToolResult:
-    """The five candidates nearest in meaning to each query."""
-    space = environment.space(table_name)
-    found = _search(lambda text: space.by_meaning(text, _LADDER_LIMIT), query, "query")
+    """The five candidates nearest in meaning to each text."""
+    space, in_use = environment.space(table_name), environment.aids.candidate_order
+    found = _search(environment, space, lambda text: space.by_meaning(text, _LADDER_LIMIT, in_use=in_use), query)
     arguments = {"table_name": space.name, "query": query}
     return _show(environment, get_candidates_by_semantic_similarity, arguments, found, offset)
 
 
-def _search(search: Callable[[str], list[Match]], texts: Words, argument: str) -> list[tuple[str, list[Match]]]:
+def _search(
+    environment: Environment,
+    space: CandidateSpace,
+    search: Callable[[str], list[Match]],
+    texts: Words,
+    *,
+    clear_hits: bool = True,
+) -> list[tuple[str, list[Match]]]:
     if isinstance(texts, str):
         texts = [texts]
     wanted = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if not wanted:
-        raise ToolFailure(f"{argument!r} is empty; give the words to look for.")
-    return [(text, search(text)) for text in wanted]
+        raise ToolFailure("'query' is empty; give the words to look for.")
+    if not environment.aids.candidate_order:
+        return [(text, search(text)) for text in wanted]
+    answers = ((text, space.panel(text) or search(text)) for text in wanted)
+    return [(text, _clear(matches) if clear_hits else matches) for text, matches in answers]
+
+
+def _clear(matches: list[Match]) -> list[Match]:
+    """Only the clear hits, where there are any: what comes after them would be looked at for nothing."""
+    return [match for match in matches if match.similarity >= _CLEAR] or matches
 
 
 def _show(
@@ -95,8 +112,8 @@ class _Rows(Sequence[tuple[str, ...]]):
         return (as_cell(text), *cells) if self._several else cells
 
 
-def _tool(name: str, description: str, function: Callable[..., ToolResult], argument: str, meaning: str) -> Tool:
-    words = {"type": ["array", "string"], "items": {"type": "string"}, "description": meaning}
+def _tool(name: str, description: str, function: Callable[..., ToolResult]) -> Tool:
+    words = {"type": ["array", "string"], "items": {"type": "string"}, "description": "One text or a list of texts."}
     table = {"type": "string", "description": "Name of a candidate table."}
     return Tool(
         name=name,
@@ -104,10 +121,11 @@ def _tool(name: str, description: str, function: Callable[..., ToolResult], argu
         description=description,
         parameters={
             "type": "object",
-            "properties": {"table_name": table, argument: words},
-            "required": ["table_name", argument],
+            "properties": {"table_name": table, "query": words},
+            "required": ["table_name", "query"],
         },
         function=function,
+        other_names=dict.fromkeys(_OTHER_NAMES, "query"),
     )
 
 
@@ -116,21 +134,16 @@ CANDIDATE_TOOLS: tuple[Tool, ...] = (
         "get_candidates_by_keyword",
         "Possible answers that contain a text (literal, case ignored).",
         get_candidates_by_keyword,
-        "keyword",
-        "Literal text, or a list of texts.",
     ),
     _tool(
         "get_candidates_by_fuzzy_matching",
-        "The possible answers spelled most like a text, five for each.",
+        "The possible answers spelled most like a text, five for each; only the hit where it is clear.",
         get_candidates_by_fuzzy_matching,
-        "keywords",
-        "One text or a list of texts.",
     ),
     _tool(
         "get_candidates_by_semantic_similarity",
-        "The possible answers nearest in meaning to a text (synonyms, abbreviations, lay words), five for each.",
+        "The possible answers nearest in meaning to a text (synonyms, abbreviations, lay words; an order such as CBC "
+        "gives its tests), five for each; only the hit where it is clear.",
         get_candidates_by_semantic_similarity,
-        "query",
-        "One text or a list of texts.",
     ),
 )

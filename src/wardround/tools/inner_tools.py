@@ -51,7 +51,7 @@ def _check_answer(environment: Environment, answer: Sequence[str]) -> None:
 
 
 def _nearest(space: CandidateSpace, name: str) -> str:
-    found = [repr(match.label) for match in space.by_meaning(name, 3)]
+    found = [repr(match.label) for match in space.by_meaning(name, 3, in_use=True)]
     return f"{name!r}: {', '.join(found) or 'nothing like it'}"
 
 

@@ -35,7 +35,8 @@ class ToolResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool. ``function`` takes the environment and the validated arguments as keywords and returns a ToolResult;
-    it raises ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side."""
+    it raises ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side.
+    ``other_names`` are names that an argument is also taken under."""
 
     name: str
     category: Category
@@ -43,6 +44,7 @@ class Tool:
     parameters: Mapping[str, Any]
     function: Callable[..., ToolResult]
     reads_only: bool = True
+    other_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> ToolSchema:

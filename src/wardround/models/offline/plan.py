@@ -223,7 +223,7 @@ def search_step(task: str, *, also: Callable[[Known], Sequence[str]] = lambda kn
         name="the official names",
         ask=lambda known: ask(known, "get_candidates_by_semantic_similarity", "query"),
         read=_hits,
-        otherwise=lambda known: ask(known, "get_candidates_by_fuzzy_matching", "keywords"),
+        otherwise=lambda known: ask(known, "get_candidates_by_fuzzy_matching", "query"),
     )
 
 

@@ -9,6 +9,7 @@ outside the space, and the benchmark flags samples that need it as unwinnable.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,7 @@ from wardround.codes import (
 )
 from wardround.core import RecordError
 from wardround.records import SourceSpec, Store
+from wardround.tools.candidates.laboratory import LABORATORY
 from wardround.tools.candidates.space import CandidateSpace
 
 NO_UNIT = frozenset({"", "unknown"})
@@ -41,8 +43,8 @@ def build_candidate_spaces(store: Store, subjects: Iterable[int], user_codes: Pa
     training = frozenset(int(subject) for subject in subjects)
     drugs = drug_grouper(store.spec, user_codes)
     built = (
-        _ccs_space(store, "diagnoses", user_codes),
-        _ccs_space(store, "procedures", user_codes),
+        _ccs_space(store, "diagnoses", user_codes, training),
+        _ccs_space(store, "procedures", user_codes, training),
         _drug_space(
             store, training, f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates", drugs.label
         ),
@@ -60,7 +62,9 @@ def drug_grouper(spec: SourceSpec, user_codes: Path | None) -> DrugGrouper:
     return load_drugs(user_codes if by_atc else None)
 
 
-def _ccs_space(store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None) -> CandidateSpace:
+def _ccs_space(
+    store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None, training: frozenset[int]
+) -> CandidateSpace:
     """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
     grouper = load_ccs(kind, user_codes)
     described = {label: set(rows) for label, rows in load_ccs_words(kind).items()}
@@ -70,7 +74,15 @@ def _ccs_space(store: Store, kind: Literal["diagnoses", "procedures"], user_code
         category = grouper.category(code, version) if code and version in ("9", "10") else None
         if category and title:
             described.setdefault(category.label, set()).add(title)
-    return CandidateSpace(name=f"{kind}_ccs_candidates", labels=grouper.label_set(), descriptions=described)
+    seen: dict[Cells, str | None] = {}
+    uses: Counter[str] = Counter()
+    for rows_of_one in _training_subjects(store, f"{kind}_icd", ("icd_code", "icd_version", "icd9_code"), training):
+        for cells in rows_of_one - seen.keys():
+            code, version = (cells[2], "9") if cells[2] else cells[:2]
+            category = grouper.category(code, version) if code and version in ("9", "10") else None
+            seen[cells] = category.label if category else None
+        uses.update({label for cells in rows_of_one if (label := seen[cells]) is not None})
+    return CandidateSpace(name=f"{kind}_ccs_candidates", labels=grouper.label_set(), descriptions=described, uses=uses)
 
 
 def _drug_space(
@@ -79,13 +91,14 @@ def _drug_space(
     """The labels of training prescriptions, described by the drug names they were ordered under."""
     described: Described = {}
     seen: dict[Cells, str | None] = {}
-    for drug, ndc in _training_rows(store, "prescriptions", ("drug", "ndc"), training):
-        if (drug, ndc) not in seen:
-            seen[drug, ndc] = label(drug, ndc)
-        found = seen[drug, ndc]
-        if found and drug:
-            described.setdefault(found, set()).add(drug)
-    return _space(name, described)
+    uses: Counter[str] = Counter()
+    for rows_of_one in _training_subjects(store, "prescriptions", ("drug", "ndc"), training):
+        for drug, ndc in rows_of_one - seen.keys():
+            found = seen[drug, ndc] = label(drug, ndc)
+            if found and drug:
+                described.setdefault(found, set()).add(drug)
+        uses.update({found for cells in rows_of_one if (found := seen[cells])})
+    return _space(name, described, uses)
 
 
 def _lab_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
@@ -93,9 +106,8 @@ def _lab_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
     described: Described = {}
     for label, fluid, category in _dictionary(store, "d_labitems", ("label", "fluid", "category")):
         described.setdefault(label or "", set()).add(f"{label} {fluid or ''} {category or ''}")
-    if not described:
-        described = {label or "": set() for (label,) in _training_rows(store, "labevents", ("label",), training)}
-    return _space("labevents_candidates", described)
+    uses = _uses(_training_subjects(store, "labevents", ("label",), training))
+    return _space("labevents_candidates", described or {label: set() for label in uses}, uses, LABORATORY)
 
 
 def _microbiology_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
@@ -103,25 +115,34 @@ def _microbiology_space(store: Store, training: frozenset[int]) -> CandidateSpac
     table = store.spec.tables.get("microbiologyevents")
     has_tests = table is not None and "test_name" in table.columns
     described: Described = {}
-    for test, specimen in _training_rows(store, "microbiologyevents", ("test_name", "spec_type_desc"), training):
-        if has_tests:
-            described.setdefault(test or "", set()).add(f"{test} {specimen or ''}")
-        else:
-            described.setdefault(specimen or "", set())
-    return _space("microbiologyevents_candidates", described)
+    uses: Counter[str] = Counter()
+    for rows_of_one in _training_subjects(store, "microbiologyevents", ("test_name", "spec_type_desc"), training):
+        for test, specimen in rows_of_one:
+            name = (test if has_tests else specimen) or ""
+            described.setdefault(name, set()).update({f"{test} {specimen or ''}"} if has_tests else ())
+        uses.update({(test if has_tests else specimen) or "" for test, specimen in rows_of_one})
+    return _space("microbiologyevents_candidates", described, uses)
 
 
 def _transfer_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
     """The care units that training subjects were admitted or moved to."""
-    rows = _training_rows(store, "transfers", ("careunit", "curr_careunit", "eventtype"), training)
-    units = {unit or icu for unit, icu, kind in rows if (unit or icu) and (kind or "").casefold() in MOVES}
-    return _space(
-        "transfers_candidates", {unit: set() for unit in units if unit and unit.strip().casefold() not in NO_UNIT}
-    )
+    uses: Counter[str] = Counter()
+    for rows_of_one in _training_subjects(store, "transfers", ("careunit", "curr_careunit", "eventtype"), training):
+        units = {unit or icu for unit, icu, kind in rows_of_one if (kind or "").casefold() in MOVES}
+        uses.update({unit for unit in units if unit and unit.strip().casefold() not in NO_UNIT})
+    return _space("transfers_candidates", {unit: set() for unit in uses}, uses)
 
 
-def _space(name: str, described: Described) -> CandidateSpace | None:
-    """One label per spelling that compares equal, with the descriptions of all of them."""
+def _uses(subjects: Iterable[set[Cells]]) -> Counter[str]:
+    """How many subjects have each value of a column."""
+    found: Counter[str] = Counter()
+    for rows_of_one in subjects:
+        found.update({value for (value,) in rows_of_one if value})
+    return found
+
+
+def _space(name: str, described: Described, uses: Counter[str], vocabulary: str = "") -> CandidateSpace | None:
+    """One label per spelling that compares equal, with the descriptions and the uses of all of them."""
     labels = LabelSet(name=name, labels=distinct_labels(described))
     if not labels.labels:
         return None
@@ -132,7 +153,12 @@ def _space(name: str, described: Described) -> CandidateSpace | None:
             merged.setdefault(label, set()).update(
                 row for row in rows if normalise_label(row) != normalise_label(label)
             )
-    return CandidateSpace(name=name, labels=labels, descriptions=merged)
+    counted: Counter[str] = Counter()
+    for spelling, count in uses.items():
+        label = labels.resolve(spelling)
+        if label is not None:
+            counted[label] = max(counted[label], count)
+    return CandidateSpace(name=name, labels=labels, descriptions=merged, uses=counted, vocabulary=vocabulary)
 
 
 def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[Cells]:
@@ -144,14 +170,16 @@ def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[C
     yield from _rows(table.to_pydict(), columns)
 
 
-def _training_rows(store: Store, table: str, columns: tuple[str, ...], training: frozenset[int]) -> Iterator[Cells]:
+def _training_subjects(
+    store: Store, table: str, columns: tuple[str, ...], training: frozenset[int]
+) -> Iterator[set[Cells]]:
     """The distinct rows of each training subject as text; nothing if the store lacks the table."""
     if table not in store.table_names:
         return
     for subject, batch in store.scan(table):
         if subject in training:
             held = [column for column in columns if column in batch.schema.names]
-            yield from dict.fromkeys(_rows(batch.select(held).to_pydict(), columns))
+            yield set(_rows(batch.select(held).to_pydict(), columns))
 
 
 def _rows(data: Mapping[str, list[object]], columns: tuple[str, ...]) -> Iterator[Cells]:

@@ -50,7 +50,8 @@ class PhraseTable:
             " ".join(meanings[min(number, len(meanings) - 1)] if meanings else words for words, meanings in parts)
             for number in range(count)
         )
-        return list(dict.fromkeys(readings))
+        plain_readings = (" ".join(reading.split()) for reading in readings)
+        return [reading for reading in dict.fromkeys(plain_readings) if reading]
 
     def _segments(self, tokens: list[str]) -> list[tuple[str, tuple[str, ...]]]:
         """The query as (text, meanings) parts; meanings are empty where the table knows nothing."""

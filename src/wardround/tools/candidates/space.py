@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -16,6 +17,7 @@ from wardround.core import UserError
 from wardround.tools.candidates.blocks import read_blocks, write_blocks
 from wardround.tools.candidates.expansions import phrase_table
 from wardround.tools.candidates.index import SpaceIndex
+from wardround.tools.candidates.laboratory import LABORATORY, lab_phrases, panel_members
 from wardround.tools.candidates.match import Match, Ranking, fuse
 from wardround.tools.candidates.words import tokens
 
@@ -28,6 +30,10 @@ SPELLING_WEIGHT = 0.5
 KNOWN_SPELLING_WEIGHT = 0.25  # of a text all of whose words some description has: likenesses mislead
 VECTOR_WEIGHT = 2.0
 EXPANSION_WEIGHT = 2.0
+TRADE_WEIGHT = 4.0  # of a trade's own words in a space of that trade
+LEAST_IN_USE = 0.9  # the factor of a label that one training subject has; the most used one has 1
+NOT_IN_USE = 0.85
+NOT_IN_USE_IN_A_DICTIONARY = 0.2  # dictionaries of laboratories keep the old name of a test beside the present one
 ROOTS_WEIGHT = 0.5
 Query = str | Sequence[str]
 
@@ -45,7 +51,8 @@ class CandidateSpace:
     """Labels with their indexes. Never changes after it is made; threads may share it.
 
     ``descriptions`` say what the codes of a label are called. ``index`` is for ``load``. A query is a text or a list of
-    texts; ``limit`` holds for each of them, and a label comes once.
+    texts; ``limit`` holds for each of them, and a label comes once. ``uses``: how many training subjects have a label;
+    ``vocabulary`` names the words of a trade that its queries are written in ("laboratory").
     """
 
     def __init__(
@@ -56,9 +63,14 @@ class CandidateSpace:
         descriptions: Mapping[str, Iterable[str]] = MappingProxyType({}),
         index: SpaceIndex | None = None,
         encoder: Encoder | None = None,
+        uses: Mapping[str, int] | NDArray[np.int32] | None = None,
+        vocabulary: str = "",
     ) -> None:
         self.name = name
         self.labels = labels
+        self.vocabulary = vocabulary
+        self.uses = _as_counts(uses, labels)
+        self._use_factors = None if self.uses is None else _use_factors(self.uses, vocabulary)
         self.index = index or SpaceIndex.build(labels, descriptions)
         self.encoder = encoder
         self._vectors = encoder.encode(labels.labels) if encoder else None
@@ -69,19 +81,48 @@ class CandidateSpace:
 
     def with_encoder(self, encoder: Encoder) -> CandidateSpace:
         """The same space with dense vectors of its labels fused into ``by_meaning``."""
-        return CandidateSpace(name=self.name, labels=self.labels, index=self.index, encoder=encoder)
+        return CandidateSpace(
+            name=self.name,
+            labels=self.labels,
+            index=self.index,
+            encoder=encoder,
+            uses=self.uses,
+            vocabulary=self.vocabulary,
+        )
 
     def by_keyword(self, keyword: Query, limit: int | None = None) -> list[Match]:
         """Labels that contain the literal text (case, quotes and spacing aside) in their name or an alias."""
         return _joined([self._containing(text, limit) for text in _each(keyword)])
 
-    def by_fuzzy(self, text: Query, limit: int = 5) -> list[Match]:
+    def by_fuzzy(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[Match]:
         """Labels spelled most like the text: its trigram neighbours, re-scored by rapidfuzz."""
-        return _joined([self._spelled_like(one)[:limit] for one in _each(text)])
+        return _joined([self._in_order(self._spelled_like(one), limit, in_use=in_use) for one in _each(text)])
 
-    def by_meaning(self, text: Query, limit: int = 5) -> list[Match]:
-        """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank."""
-        return _joined([self._meaning(one, limit) for one in _each(text)])
+    def by_meaning(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[Match]:
+        """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank.
+
+        ``in_use``: what training subjects have comes before what none has.
+        """
+        depth = DEPTH if in_use else limit
+        return _joined([self._in_order(self._meaning(one, depth), limit, in_use=in_use) for one in _each(text)])
+
+    def panel(self, text: str) -> list[Match]:
+        """The labels that an order such as "CBC" stands for; empty where the text is none."""
+        if self.vocabulary != LABORATORY:
+            return []
+        members = panel_members(text, self.labels, None if self.uses is None else self.uses.tolist())
+        return [Match(label=label, similarity=1.0, why=f"part of {text.strip()!r}") for label in members]
+
+    def _in_order(self, found: list[Match], limit: int, *, in_use: bool) -> list[Match]:
+        """The best ``limit``; with ``in_use``, weighed by how many training subjects have a label."""
+        factors = self._use_factors
+        if not in_use or factors is None:
+            return found[:limit]
+        weighed = [
+            replace(match, similarity=round(match.similarity * float(factors[self._numbers[match.label]]), 4))
+            for match in found
+        ]
+        return sorted(weighed, key=lambda match: -match.similarity)[:limit]
 
     def _containing(self, keyword: str, limit: int | None) -> list[Match]:
         wanted = normalise_label(keyword)
@@ -111,6 +152,10 @@ class CandidateSpace:
             for label in self.index.phrases.owners_of(text):  # all first: what else speaks for them decides
                 yield Ranking(labels=[label], weight=PHRASE_WEIGHT, why=f"known as {normalise_label(text)!r}")
         yield from self._of_variant(text, 1.0, "")
+        if self.vocabulary == LABORATORY:
+            trade = [one for one in lab_phrases().readings(text) if self.index.meanings.coverage(one) > 0]
+            for number, reading in enumerate(trade, start=1):
+                yield from self._of_variant(reading, TRADE_WEIGHT / number, f" of {reading!r}")
         readings = [one for one in phrase_table().readings(text) if self.index.meanings.coverage(one) > 0]
         for number, reading in enumerate(readings, start=1):
             yield from self._of_variant(reading, EXPANSION_WEIGHT / number, f" of {reading!r}")
@@ -145,8 +190,9 @@ class CandidateSpace:
 
     def save(self, path: Path) -> None:
         """Write everything but the encoder to one file."""
-        head = {"schema": SCHEMA, "name": self.name, "labels": self.labels.to_json()}
-        write_blocks(path, head, self.index.arrays())
+        head = {"schema": SCHEMA, "name": self.name, "labels": self.labels.to_json(), "vocabulary": self.vocabulary}
+        uses = {} if self.uses is None else {"uses": self.uses}
+        write_blocks(path, head, {**self.index.arrays(), **uses})
 
     @classmethod
     def load(cls, path: Path) -> CandidateSpace:
@@ -155,7 +201,27 @@ class CandidateSpace:
         if head.get("schema") != SCHEMA:
             raise UserError(f"{path} has schema {head.get('schema')!r}, not {SCHEMA}; build it again")
         labels = LabelSet.from_json(head["labels"])
-        return cls(name=head["name"], labels=labels, index=SpaceIndex.from_arrays(arrays, len(labels)))
+        return cls(
+            name=head["name"],
+            labels=labels,
+            index=SpaceIndex.from_arrays(arrays, len(labels)),
+            uses=arrays.get("uses"),
+            vocabulary=head.get("vocabulary", ""),
+        )
+
+
+def _as_counts(uses: Mapping[str, int] | NDArray[np.int32] | None, labels: LabelSet) -> NDArray[np.int32] | None:
+    if isinstance(uses, Mapping):
+        return np.array([uses.get(label, 0) for label in labels.labels], dtype=np.int32)
+    return uses
+
+
+def _use_factors(uses: NDArray[np.int32], vocabulary: str) -> NDArray[np.float64]:
+    """What a similarity is weighed by: nearly nothing among labels in use, much for one that nobody has."""
+    most = max(int(uses.max(initial=0)), 1)
+    in_use = LEAST_IN_USE + (1 - LEAST_IN_USE) * np.log1p(uses) / np.log1p(most)
+    unused = NOT_IN_USE_IN_A_DICTIONARY if vocabulary == LABORATORY else NOT_IN_USE
+    return np.where(uses > 0, in_use, unused if uses.any() else 1.0)
 
 
 def _each(query: Query) -> Sequence[str]:
