@@ -8,6 +8,7 @@ from model_doubles import ask, serving
 from fake_server import FakeServer, text
 from wardround.core import Price, UserError
 from wardround.models import ChatModel, DataUseGuard, list_models, open_model, parse_price
+from wardround.models.endpoint import Endpoint
 
 REMOTE = "https://api.example.org/v1"
 
@@ -59,6 +60,36 @@ def test_real_records_go_nowhere_else_unless_declared(url: str) -> None:
 )
 def test_a_permit_covers_its_path_and_below(permit: str, url: str, allowed: bool) -> None:
     assert DataUseGuard(permitted=(permit,)).allows(url) is allowed
+
+
+@pytest.mark.parametrize(
+    "path", ["%2e%2e/evil", "%2E./evil", "..%2fevil", "%252e%252e/evil", "a%2f..%2fevil", "..;/evil", "%5c..%5cevil"]
+)
+def test_no_spelling_of_a_step_upwards_is_covered(path: str) -> None:
+    for url, permit in ((f"{REMOTE}/{path}", REMOTE), (REMOTE, f"{REMOTE}/{path}")):
+        with pytest.raises(UserError, match="without encoded dots"):
+            DataUseGuard(permitted=(permit,)).check(url)
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("proxy", ["http://user:secret@proxy.example.net:3128", "proxy.example.net:3128"])
+def test_a_proxy_of_the_environment_is_asked_for(name: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(each, raising=False)
+        monkeypatch.delenv(each.lower(), raising=False)
+    guard = DataUseGuard(permitted=(REMOTE,))
+    Endpoint(REMOTE, guard=guard)
+    monkeypatch.setenv(name, proxy)
+    with pytest.raises(UserError, match=r"--permit-endpoint http://proxy\.example\.net:3128; else set NO_P") as caught:
+        Endpoint(REMOTE, guard=guard)
+    assert "secret" not in str(caught.value)
+    Endpoint(REMOTE, guard=DataUseGuard(permitted=(REMOTE, "http://proxy.example.net:3128")))
+    Endpoint(REMOTE, guard=DataUseGuard(sensitivity="synthetic"))
+    monkeypatch.setenv("NO_PROXY", "api.example.org")
+    Endpoint(REMOTE, guard=guard)
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv(name, "http://127.0.0.1:3128")
+    Endpoint(REMOTE, guard=guard)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from wardround.core import ProviderError, Secret
-from wardround.models.guard import DataUseGuard, is_loopback, parse_endpoint
+from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
 from wardround.models.received import MalformedReply, one_line, read_body, read_json, said
 from wardround.models.retry import RETRIED_STATUSES, Attempts, Breaker, Fault, RetryPolicy, retry_after_seconds
 
@@ -56,8 +56,8 @@ class Endpoint:
         self.breaker = Breaker()
         self.slots = asyncio.Semaphore(max_concurrent)
         self._secret = Secret(api_key) if api_key else None
-        self._trust_environment = not is_loopback(url)
-        self._tls = _tls_context(url, trust_environment=self._trust_environment)
+        self._proxy = environment_proxy(url)
+        self._tls = _tls_context(url, trust_environment=not is_loopback(url))
         self._lines: list[httpx2.AsyncClient] = []
         self._free_lines: list[httpx2.AsyncClient] = []
 
@@ -179,7 +179,8 @@ class Endpoint:
             timeout=httpx2.Timeout(seconds, connect=min(self.policy.connect_seconds, seconds), pool=None),
             limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=4.0),
             verify=self._tls,
-            trust_env=self._trust_environment,
+            trust_env=False,  # the guard and the line must mean the same proxy
+            proxy=self._proxy,
         )
         self._lines.append(line)
         return line

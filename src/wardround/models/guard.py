@@ -10,6 +10,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
@@ -17,6 +19,8 @@ from wardround.core import Sensitivity, UserError
 
 _HIDDEN = re.compile(r"(?<=//)[^/]*(?=@)|(?<=[?#]).*", re.DOTALL)
 _PORTS = {"http": 80, "https": 443}
+_ENCODED_DEEP = 4
+"""So many times over a path may be percent-encoded and is still seen through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +31,9 @@ class DataUseGuard:
     permitted: tuple[str, ...] = ()
 
     def check(self, endpoint: str) -> None:
-        """Raise UserError unless record text may be sent to an endpoint."""
+        """Raise UserError unless record text may be sent to an endpoint, and through the proxy that leads there."""
         if self.allows(endpoint):
+            self._check_proxy(parse_endpoint(endpoint))
             return
         kind = "openly licensed" if self.sensitivity == "open" else "credentialed (access-controlled)"
         raise UserError(
@@ -42,6 +47,19 @@ class DataUseGuard:
         if self.sensitivity == "synthetic" or is_loopback(url):
             return True
         return any(_covers(parse_endpoint(permit), url) for permit in self.permitted)
+
+    def _check_proxy(self, url: httpx2.URL) -> None:
+        """A permit for an endpoint is none for the proxy that the environment puts before it."""
+        proxy = environment_proxy(url)
+        if proxy is None or self.sensitivity == "synthetic" or is_loopback(proxy):
+            return
+        if any(_is_same_server(parse_endpoint(permit), proxy) for permit in self.permitted):
+            return
+        shown = f"{proxy.scheme}://{proxy.host}" + (f":{proxy.port}" if proxy.port else "")
+        raise UserError(
+            f"the environment sends what is for {url.host} through the proxy {shown}, which is not on this machine; if "
+            f"your data-use agreement allows it, add --permit-endpoint {shown}; else set NO_PROXY={url.host}"
+        )
 
     def to_manifest(self) -> dict[str, Any]:
         """What a run's manifest records of the guard."""
@@ -62,7 +80,33 @@ def parse_endpoint(text: str) -> httpx2.URL:
         raise UserError(f"{url.host!r}: put no user name or password in the URL; use --api-key-variable")
     if url.query or url.fragment:
         raise UserError(f"{url.host!r}: a base URL ends with its path; put nothing (a key?) after ? or # in it")
+    if not _is_plain(url):
+        raise UserError(f"{_shown(text)!r}: write its path without '..' and without encoded dots or slashes")
     return url
+
+
+def environment_proxy(url: httpx2.URL) -> httpx2.URL | None:
+    """Return the proxy that the environment names for a URL, None for this machine and what ``NO_PROXY`` lists."""
+    if is_loopback(url) or proxy_bypass(url.host):
+        return None
+    proxies = getproxies()
+    named = proxies.get(url.scheme) or proxies.get("all")
+    if not named:
+        return None
+    try:
+        return httpx2.URL(named if "://" in named else f"http://{named}")
+    except httpx2.InvalidURL:
+        raise UserError(f"the proxy that the environment names for {url.host} is no URL; correct or unset it") from None
+
+
+def _is_plain(url: httpx2.URL) -> bool:
+    """Whether a path means the same to whoever reads it: no step upwards, however it is written."""
+    written = url.raw_path.decode("ascii", "replace")
+    read = written
+    for _ in range(_ENCODED_DEEP):
+        read = unquote(read)
+    steps = {step.partition(";")[0] for step in read.split("/")}
+    return steps.isdisjoint((".", "..")) and "\\" not in read and read.count("/") == written.count("/")
 
 
 def _shown(text: str) -> str:
@@ -81,10 +125,16 @@ def is_loopback(url: httpx2.URL) -> bool:
 
 
 def _covers(permit: httpx2.URL, url: httpx2.URL) -> bool:
-    if (permit.scheme, permit.host, _port(permit)) != (url.scheme, url.host, _port(url)):
+    if not _is_same_server(permit, url):
         return False
     path = permit.path.rstrip("/")
     return url.path.rstrip("/") == path or url.path.startswith(path + "/")
+
+
+def _is_same_server(permit: httpx2.URL, url: httpx2.URL) -> bool:
+    if url.scheme not in _PORTS:
+        return False
+    return (permit.scheme, permit.host, _port(permit)) == (url.scheme, url.host, _port(url))
 
 
 def _port(url: httpx2.URL) -> int:
