@@ -73,9 +73,28 @@ def test_broken_rows_are_set_aside_and_counted(hospital: Path, tmp_path: Path) -
     done = wardround("ingest", "mimiciv", hospital, "--store", tmp_path / "store")
     assert done.returncode == 1, done.stderr
     assert "set aside 2 broken rows (labevents 2)" in done.stdout
+    assert "rows: labevent_id is no int 1; expected 16 cells, found 19 1" in done.stdout
     kept = (tmp_path / "store" / "quarantine" / "labevents.jsonl").read_text()
     assert "no-number" in kept
     assert "one,too,many" in kept
+
+
+def test_what_is_missing_empty_or_unreadable_is_said_loudly(hospital: Path, tmp_path: Path) -> None:
+    (hospital / "hosp" / "admissions.csv.gz").unlink()
+    (hospital / "hosp" / "omr.csv.gz").write_bytes(b"")
+    file = hospital / "hosp" / "d_labitems.csv.gz"
+    header, first, *lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+    lines = [line.replace(",Blood,", ",Bl\xf6d,") for line in lines]
+    file.write_bytes(gzip.compress("\n".join([header, first, *lines]).encode("latin-1")))
+    broken = sum("\xf6" in line for line in lines)
+    done = wardround("ingest", "mimiciv", hospital, "--store", tmp_path / "store")
+    assert done.returncode == 1, done.stderr
+    assert broken > 10
+    assert f"WARNING: set aside {broken} broken rows (d_labitems {broken})" in done.stdout
+    assert f"d_labitems: {broken} of {len(lines) + 1} rows: not UTF-8 text {broken}" in done.stdout
+    assert "WARNING: admissions is not there, so no chart ever shows" in done.stdout
+    assert "hadm_id of labevents" in done.stdout
+    assert "WARNING: empty files, read as if they were not there: hosp/omr.csv.gz" in done.stdout
 
 
 def test_a_store_that_is_none(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from small_source import FILES, SPEC, moment, small_spec, small_store, write_fil
 
 from wardround.core import Progress, RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
-from wardround.records.csv_blocks import BLOCK_BYTES, CsvFile
+from wardround.records.csv_blocks import BLOCK_BYTES, WIDEST_RECORD, CsvFile
 
 
 def run(tmp_path: Path, changes: dict[str, str | None], **settings: object) -> IngestReport:
@@ -252,9 +252,74 @@ class TestMistakes:
         with pytest.raises(UserError, match=r"labs.csv: wrong schema for 'labs', no column lab_id; is it labid"):
             run(tmp_path, {"hosp/labs.csv": text})
 
-    def test_an_empty_file(self, tmp_path: Path) -> None:
-        with pytest.raises(RecordError, match=r"labs.csv: the file is empty"):
-            run(tmp_path, {"hosp/labs.csv": ""})
+    @pytest.mark.parametrize("name", ["hosp/labs.csv", "hosp/labs.csv.gz"])
+    def test_an_empty_file_is_said_and_ends_nothing(self, tmp_path: Path, name: str) -> None:
+        raw = write_files(tmp_path / "raw", {key: text for key, text in FILES.items() if key != "hosp/labs.csv"})
+        write_files(raw, {name: ""})
+        report = ingest(small_spec(tmp_path / "spec"), raw, tmp_path / "store")
+        assert report.empty_files == (name,)
+        assert "labs" in report.missing_tables
+        assert report.rows["admissions"] == 3
+        # What hangs on the empty table is set aside and counted.
+        assert report.quarantine_reasons == {"triage": {"no row of labs has this lab_id": 1}}
+
+    def test_nothing_but_empty_files(self, tmp_path: Path) -> None:
+        write_files(tmp_path / "raw", {"hosp/labs.csv": "", "hosp/patients.csv": ""})
+        with pytest.raises(UserError, match=r"expected files like .* \(empty: labs.csv, patients.csv\)"):
+            ingest(small_spec(tmp_path / "spec"), tmp_path / "raw", tmp_path / "store")
+
+    def test_the_folder_above_the_one_with_the_files(self, tmp_path: Path) -> None:
+        write_files(tmp_path / "raw" / "files" / "small" / "1.0", FILES)
+        with pytest.raises(UserError, match=r"there are some in .*raw/files/small/1\.0: give that folder"):
+            ingest(small_spec(tmp_path / "spec"), tmp_path / "raw", tmp_path / "store")
+
+    def test_a_table_that_others_need(self, tmp_path: Path) -> None:
+        raw = write_files(tmp_path / "raw", {key: text for key, text in FILES.items() if "admissions" not in key})
+        report = ingest(small_spec(tmp_path / "spec"), raw, tmp_path / "store")
+        assert {name: dict(lost.rows) for name, lost in report.needed_tables.items()} == {
+            "admissions": {"diagnoses": 4}
+        }
+        assert run(tmp_path / "whole", {}).needed_tables == {}
+
+    def test_a_module_that_is_left_out_is_not_missed(self, shared_data: Path, tmp_path: Path) -> None:
+        report = ingest("mimiciv", shared_data / "mimic-iv-ed-demo-2.2-rebuilt", tmp_path / "store")
+        assert "admissions" in report.missing_tables
+        assert report.needed_tables == {}
+
+    def test_bytes_that_are_no_text_are_counted_with_their_reason_in_dictionaries_too(self, tmp_path: Path) -> None:
+        raw = write_files(tmp_path / "raw", FILES)
+        lines = [f"{number},caf\xe9 {number}" for number in range(600, 671)]
+        (raw / "hosp" / "d_labs.csv").write_bytes(
+            "\n".join(["itemid,label", "501,Glucose", *lines, ""]).encode("latin-1")
+        )
+        report = ingest(small_spec(tmp_path / "spec"), raw, tmp_path / "store")
+        assert report.quarantined == {"d_labs": 71}
+        assert report.quarantine_reasons == {"d_labs": {"not UTF-8 text": 71}}
+        assert report.dictionary_rows == {"d_labs": 1}
+
+    def test_reasons_are_counted_without_the_cells_they_quote(self, tmp_path: Path) -> None:
+        lines = (
+            FILES["hosp/labs.csv"].replace("102,1,,501", "102,1,,glucose").replace("101,1,10,502", "101,1,10,ketone")
+        )
+        report = run(tmp_path, {"hosp/labs.csv": lines + "1,2,3\n"})
+        assert report.quarantined == {"labs": 3, "triage": 1}
+        assert report.quarantine_reasons["labs"] == {"itemid is no int": 2, "expected 9 cells, found 3": 1}
+
+    def test_a_header_without_an_end_is_one_line_and_read_no_further(self, tmp_path: Path) -> None:
+        raw = write_files(tmp_path / "raw", FILES)
+        (raw / "hosp" / "labs.csv").write_bytes(b"lab_id" * (1 << 20))
+        with pytest.raises(RecordError, match=r"labs.csv: the header line has no end within 1 MB"):
+            ingest(small_spec(tmp_path / "spec"), raw, tmp_path / "store")
+
+    def test_a_record_that_is_too_long_is_set_aside_and_the_rest_is_read(self, tmp_path: Path) -> None:
+        header, first, *rest = FILES["hosp/labs.csv"].splitlines()
+        wide = f"105,1,10,501,2150-01-01 07:00:00,,{'x' * (WIDEST_RECORD + 9_000_000)},,"
+        report = run(tmp_path, {"hosp/labs.csv": "\n".join([header, first, wide, *rest, ""])})
+        assert report.rows["labs"] == 5
+        assert report.quarantine_reasons["labs"] == {"longer than 16 MB": 1}
+        set_aside = (tmp_path / "store" / "quarantine" / "labs.jsonl").read_text()
+        assert json.loads(set_aside)["line"] == 3
+        assert len(set_aside) < 5_000
 
     @pytest.mark.parametrize("keep", [0.999, 0.5, 0.01])
     def test_a_truncated_gzip_is_named(self, tmp_path: Path, keep: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,9 @@ EXAMPLES = """
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
   wardround ingest eicu eicu-crd-2.0 --store store-eicu
 """
+
+_MOST_NAMES = 8
+_MOST_REASONS = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = ingest(arguments.source, tuple(arguments.folder), arguments.store, settings=settings, report=progress)
     progress.close()
     _print(report)
-    return 1 if sum(report.quarantined.values()) else 0
+    return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
 
 
 def _print(report: IngestReport) -> None:
@@ -62,10 +66,11 @@ def _print(report: IngestReport) -> None:
     print(f"took {clock(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
     for assumption in report.assumptions:
         print(assumption)
-    set_aside = sum(report.quarantined.values())
-    if set_aside:
-        where = ", ".join(f"{name} {count:,}" for name, count in report.quarantined.items() if count)
-        print(f"set aside {set_aside:,} broken rows ({where}); see {report.store / 'quarantine'}")
+    _print_set_aside(report)
+    for table, lost in report.needed_tables.items():
+        print(f"WARNING: {table} is not there, so no chart ever shows {lost}")
+    if report.empty_files:
+        print(f"WARNING: empty files, read as if they were not there: {_some(report.empty_files)}")
     if report.repeated_rows:
         where = ", ".join(f"{name} {count:,}" for name, count in report.repeated_rows.items())
         print(f"given more than once and kept once: {where}")
@@ -85,6 +90,27 @@ def _print(report: IngestReport) -> None:
         if columns:
             print(f"columns not used of {name}: {', '.join(columns)}")
     if report.unknown_files:
-        names = ", ".join(report.unknown_files[:8])
-        more = f" and {len(report.unknown_files) - 8} more" if len(report.unknown_files) > 8 else ""
-        print(f"files not used: {names}{more}")
+        print(f"files not used: {_some(report.unknown_files)}")
+
+
+def _print_set_aside(report: IngestReport) -> None:
+    """Say how many rows of what were set aside, of how many, and why."""
+    total = sum(report.quarantined.values())
+    if not total:
+        return
+    where = ", ".join(f"{name} {count:,}" for name, count in report.quarantined.items())
+    print(f"WARNING: set aside {total:,} broken rows ({where}); see {report.store / 'quarantine'}")
+    for name, count in report.quarantined.items():
+        kept = report.rows.get(name, report.dictionary_rows.get(name))
+        whole = "" if kept is None else f" of {kept + count:,}"
+        reasons = sorted(report.quarantine_reasons.get(name, {}).items(), key=lambda item: -item[1])
+        why = "; ".join(f"{reason} {number:,}" for reason, number in reasons[:_MOST_REASONS])
+        others = len(reasons) - _MOST_REASONS
+        more = f"; {others} more reasons" if others > 0 else ""
+        if why:
+            print(f"  {name}: {count:,}{whole} rows: {why}{more}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"

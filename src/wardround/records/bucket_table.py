@@ -73,7 +73,7 @@ def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa
                 yield rows, cells.broken
             else:
                 rows, orphans = _with_subject(plan, table, rows, reader.path)
-                reader.counts.quarantined += len(orphans)
+                reader.set_aside(orphans)
                 yield rows, [*cells.broken, *orphans]
         counts.add(reader.counts)
 
@@ -167,8 +167,9 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
     if wanted not in _PARENTS:
         parts = [read_bucket(wanted[0], shard, (spec.key[0], spec.subject or "")) for shard in range(plan.shards)]
         found = [part for part in parts if part is not None]
-        keys = pa.concat_arrays([part.column(spec.key[0]) for part in found])
-        subjects = np.concatenate([part.column(spec.subject).to_numpy() for part in found])
+        empty = pa.array([], ARROW_TYPES[spec.columns[spec.key[0]]])
+        keys = pa.concat_arrays([empty, *(part.column(spec.key[0]) for part in found)])
+        subjects = np.concatenate([np.empty(0, np.int64), *(part.column(spec.subject).to_numpy() for part in found)])
         _PARENTS.clear()
         _PARENTS[wanted] = (keys, subjects)
     return _PARENTS[wanted]

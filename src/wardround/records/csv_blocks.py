@@ -6,7 +6,7 @@ A file whose header has tabs and no comma is tab-separated, as vocabularies are 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,25 @@ import pyarrow as pa
 from wardround.core import RecordError, UserError
 
 BLOCK_BYTES = 4 << 20
-_WIDEST_RECORD = 16 * BLOCK_BYTES
+WIDEST_RECORD = 4 * BLOCK_BYTES
+"""The most bytes of one record; what is longer is set aside unread."""
+_WIDEST_HEADER = 1 << 20
+_STEP = 1 << 16
 _LINE_BREAK = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Whole records, headerless: the first ``size`` bytes of ``buffer``. ``first_line`` is that of the first."""
+    """Whole records, headerless: the first ``size`` bytes of ``buffer``. ``first_line`` is that of the first.
+
+    ``problem``: the block is the beginning of one record that was not read whole, and why.
+    """
 
     buffer: bytes
     size: int
     first_line: int
     separator: str = ","
+    problem: str | None = None
 
     @property
     def data(self) -> memoryview:
@@ -48,13 +55,16 @@ class CsvFile:
         self.columns = tuple(name.strip().lower() for name in head)
 
     def _header(self) -> Sequence[str]:
-        data = b""
-        while b"\n" not in data:
-            more = self._read(1 << 16)
+        parts: list[bytes] = []
+        while not parts or b"\n" not in parts[-1]:
+            more = self._read(_STEP)
             if not more:
                 break
-            data += more
-        line, _, self._rest = data.partition(b"\n")
+            parts.append(more)
+            if len(parts) * _STEP > _WIDEST_HEADER and b"\n" not in more:
+                widest = f"{_WIDEST_HEADER >> 20} MB"
+                raise RecordError(f"{self.path}: the header line has no end within {widest}; is it a CSV file?")
+        line, _, self._rest = b"".join(parts).partition(b"\n")
         text = line.decode("utf-8-sig", "replace").strip()
         if not text:
             raise RecordError(f"{self.path}: the file is empty, expected a header line")
@@ -73,12 +83,29 @@ class CsvFile:
                     yield Block(buffer=data, size=len(data), first_line=line, separator=self.separator)
                 return
             cut = _record_end(data) if self.separator == "," else data.rfind(b"\n") + 1
-            if cut == 0 and len(data) > _WIDEST_RECORD:
+            if cut == 0 and len(data) > WIDEST_RECORD:
                 cut = data.rfind(b"\n") + 1
+                if cut == 0:
+                    pending = yield from self._too_wide(data, line)
+                    line += 1
+                    continue
             if cut:
                 yield Block(buffer=data, size=cut, first_line=line, separator=self.separator)
                 line += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=cut) == _LINE_BREAK))
             pending = data[cut:]
+
+    def _too_wide(self, data: bytes, line: int) -> Generator[Block, None, bytes]:
+        """Yield the beginning of a line that is longer than a record may be; skip to its end, return what follows."""
+        rest = b""
+        while more := self._read(BLOCK_BYTES):
+            found = more.find(b"\n")
+            if found >= 0:
+                rest = more[found + 1 :]
+                break
+        problem = f"longer than {WIDEST_RECORD >> 20} MB"
+        head = data[:_STEP]
+        yield Block(buffer=head, size=len(head), first_line=line, separator=self.separator, problem=problem)
+        return rest
 
     def _read(self, size: int) -> bytes:
         try:

@@ -46,6 +46,8 @@ def read_cells(
 ) -> Cells:
     """Convert one block. ``names`` are the file's columns, ``columns`` those that are wanted, with their types; a row
     without a value in a ``needed`` column is broken."""
+    if block.problem is not None:
+        return _unread(block, columns, file)
     types = {name: pa.timestamp("us") if kind == "date" else ARROW_TYPES[kind] for name, kind in columns.items()}
     try:
         table = _parse(block, names, types)
@@ -57,6 +59,15 @@ def read_cells(
     if _may_hold_bare_dates(table, block, columns) or any(table.column(name).null_count for name in needed):
         return _read_slowly(block, names, columns, needed, file)
     return Cells(table=_days(table, columns))
+
+
+def _unread(block: Block, columns: Mapping[str, ColumnType], file: str) -> Cells:
+    """Set aside a record of which only the beginning was read."""
+    raw = bytes(block.data[:_RAW_LIMIT]).decode("utf-8", "replace")
+    row = BrokenRow(file=file, line=block.first_line, reason=block.problem or "", raw=raw)
+    return Cells(
+        table=pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in columns.items()}), broken=[row]
+    )
 
 
 def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from wardround.core import Progress, RecordError, Reporter, silent
 from wardround.records.arrow_types import ARROW_TYPES
-from wardround.records.quarantine import BrokenRow, write_quarantine
+from wardround.records.quarantine import BrokenRow, reason_kinds, write_quarantine
 from wardround.records.spec import DictionarySpec, SourceSpec, TableSpec
 from wardround.records.subject_keys import SubjectKeys
 
@@ -35,6 +35,7 @@ class FlatTables:
         self.left_out: Counter[str] = Counter()
         self.unused_files: list[Path] = []
         self.quarantined = 0
+        self.reasons: Counter[str] = Counter()
         self.records = 0
         self._report = report
         self._reported = 0
@@ -55,8 +56,10 @@ class FlatTables:
 
     def set_aside(self, *, file: Path, line: int, reason: str, raw: str) -> None:
         """Quarantine a record that cannot become rows."""
+        row = BrokenRow(file=file.name, line=line, reason=reason, raw=raw[:_RAW_LIMIT])
         self.quarantined += 1
-        write_quarantine(self._quarantine, [BrokenRow(file=file.name, line=line, reason=reason, raw=raw[:_RAW_LIMIT])])
+        self.reasons.update(reason_kinds([row]))
+        write_quarantine(self._quarantine, [row])
 
     def leave_out(self, what: str, count: int = 1) -> None:
         """Count something of the raw files that no table has a place for, in words that a report can show."""

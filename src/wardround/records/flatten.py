@@ -18,7 +18,7 @@ from wardround.core import Reporter, UserError, silent
 from wardround.records.eicu import flatten_eicu
 from wardround.records.fhir import flatten_fhir
 from wardround.records.flat_tables import FlatTables
-from wardround.records.sources import SourceFiles, find_files
+from wardround.records.sources import SourceFiles, find_files, is_empty
 from wardround.records.spec import SourceSpec
 
 Flatten = Callable[[Sequence[Path], FlatTables], None]
@@ -51,15 +51,17 @@ def raw_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
         if not each.is_dir():
             raise UserError(f"{each}: no such folder; give the folder that holds {' or '.join(suffixes)} files")
     every = sorted({path for each in folders for path in each.rglob("*") if path.is_file()})
-    raw = tuple(path for path in every if path.name.lower().endswith(suffixes))
+    named = [path for path in every if path.name.lower().endswith(suffixes)]
+    raw = tuple(path for path in named if not is_empty(path))
     if not raw:
         where = ", ".join(map(str, folders))
         raise UserError(
             f"{where}: no file of source {spec.name!r} is there; expected names ending in {', '.join(suffixes)}"
         )
-    others = (path for path in every if path not in set(raw) and path.name.lower().endswith(_OTHER_DATA))
+    others = (path for path in every if path not in set(named) and path.name.lower().endswith(_OTHER_DATA))
     files = SourceFiles(folders=folders, tables={}, dictionaries={}, missing=(), unknown=(), raw=raw)
-    return replace(files, unknown=tuple(files.name(path) for path in others))
+    empty = tuple(files.name(path) for path in named if path not in set(raw))
+    return replace(files, unknown=tuple(files.name(path) for path in others), empty=empty)
 
 
 def flatten(
@@ -81,6 +83,7 @@ def flatten(
         "rows": flat.rows,
         "records": flat.records,
         "quarantined": flat.quarantined,
+        "quarantine_reasons": dict(flat.reasons.most_common()),
         "left_out": dict(flat.left_out.most_common()),
         "unused": [*files.unknown, *(files.name(path) for path in flat.unused_files)],
     }
@@ -89,7 +92,8 @@ def flatten(
 def flat_files(spec: SourceSpec, files: SourceFiles, folder: Path, note: Mapping[str, Any]) -> SourceFiles:
     """Return the flat files as the source's tables; the raw ones still say what a restart compares."""
     found = find_files(spec, folder)
-    return replace(found, raw=files.raw, folders=(folder, *files.folders), unknown=tuple(note["unused"]))
+    folders = (folder, *files.folders)
+    return replace(found, raw=files.raw, folders=folders, unknown=tuple(note["unused"]), empty=files.empty)
 
 
 @contextmanager

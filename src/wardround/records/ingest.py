@@ -36,12 +36,13 @@ from wardround.records.flatten import flat_files, flatten, raw_files
 from wardround.records.joins import DictionaryIndex, GroupLabels
 from wardround.records.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
 from wardround.records.manifest import read_manifest, write_manifest
+from wardround.records.needed_tables import needed_tables
 from wardround.records.plan import RAW_ROWS, Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.quarantine import write_quarantine
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import DictionarySpec, SourceSpec
 from wardround.records.spec_file import load_source_spec
-from wardround.records.table_reader import TableReader
+from wardround.records.table_reader import ReadCounts, TableReader
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 """File locks, where the system has them."""
@@ -146,27 +147,33 @@ def _read_dictionary(plan: Plan, name: str) -> None:
     if plan.noted(f"dictionary-{name}") is not None:
         return
     dictionary = plan.spec.dictionaries[name]
-    reader = TableReader(
-        path=plan.files.dictionaries[name],
-        name=name,
-        columns=dictionary.columns,
-        required=dictionary.key,
-        ignored=plan.spec.ignored,
-    )
+    readers = [
+        TableReader(
+            path=path,
+            name=name,
+            columns=dictionary.columns,
+            required=dictionary.key,
+            ignored=plan.spec.ignored,
+            shown=plan.files.name(path),
+        )
+        for path in plan.files.dictionaries[name]
+    ]
     quarantine = plan.store / "quarantine" / f"{name}.jsonl"
     quarantine.unlink(missing_ok=True)
-    tables = []
-    for cells in reader.read():
-        tables.append(_without(cells.table, dictionary))
-        if cells.broken:
-            write_quarantine(quarantine, cells.broken)
+    tables, counts = [], ReadCounts()
+    for reader in readers:
+        for cells in reader.read():
+            tables.append(_without(cells.table, dictionary))
+            if cells.broken:
+                write_quarantine(quarantine, cells.broken)
+        counts.add(reader.counts)
     empty = pa.schema([(key, ARROW_TYPES[kind]) for key, kind in dictionary.columns.items()]).empty_table()
-    whole = pa.concat_tables(tables).combine_chunks() if tables else empty
+    whole = pa.concat_tables(tables, promote_options="default").combine_chunks() if tables else empty
     path = plan.store / dictionary_file(name)
     with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, whole.schema) as stream:
         stream.write_table(whole)
-    counts = {"rows": whole.num_rows, "quarantined": reader.counts.quarantined}
-    plan.note(f"dictionary-{name}", {**counts, "sha256": content_hash(path.read_bytes())})
+    note = {"rows": whole.num_rows, "quarantined": counts.quarantined, "quarantine_reasons": counts.reasons}
+    plan.note(f"dictionary-{name}", {**note, "sha256": content_hash(path.read_bytes())})
 
 
 def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
@@ -261,6 +268,7 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
                 "rows": sum(shard["rows"].get(name, 0) for shard in shards),
                 "columns": note["columns"],
                 "quarantined": note["counts"]["quarantined"] + conflicting[name],
+                "quarantine_reasons": _reasons(note["counts"]["reasons"], conflicting[name]),
                 "masked_cells": note["counts"]["masked"],
                 "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
                 "repeated_rows": sum(shard["repeated_rows"].get(name, 0) for shard in shards),
@@ -272,6 +280,7 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
         "dictionaries": dictionaries,
         "missing_tables": list(plan.files.missing),
         "unknown_files": list(plan.files.unknown),
+        "empty_files": list(plan.files.empty),
         "flattened": plan.noted("flatten"),
     }
     for name, note in notes.items():
@@ -283,6 +292,11 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
     plan.note(_MANIFEST_NOTE, manifest)
+
+
+def _reasons(counted: Mapping[str, int], conflicting: int) -> dict[str, int]:
+    """Return why rows of a table were set aside: as they were read, or because rows of one key differ."""
+    return {**counted, "another row has the same key and other content": conflicting} if conflicting else dict(counted)
 
 
 def _shown_files(plan: Plan, name: str) -> str | None:
@@ -298,16 +312,23 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
     tables = manifest["tables"]
     flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
-    set_aside = {name: table["quarantined"] for name, table in tables.items()} | {QUARANTINE: flattened["quarantined"]}
+    read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
+    set_aside = {name: each["quarantined"] for name, each in read.items()}
     return IngestReport(
         store=store,
         rows={name: table["rows"] for name, table in tables.items()},
         subjects=manifest["subjects"],
         quarantined={name: count for name, count in set_aside.items() if count},
+        quarantine_reasons={
+            name: reasons for name, each in read.items() if (reasons := each.get("quarantine_reasons"))
+        },
+        dictionary_rows={name: each["rows"] for name, each in manifest["dictionaries"].items()},
         never_visible={name: table["never_visible"] for name, table in tables.items() if table["never_visible"]},
         missing_tables=tuple(manifest["missing_tables"]),
         missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
         unknown_files=tuple(manifest["unknown_files"]),
+        empty_files=tuple(manifest.get("empty_files", ())),
+        needed_tables=needed_tables(plan.spec, manifest["missing_tables"], tables),
         unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
         seconds=time.monotonic() - started,
         assumptions=tuple(manifest.get("assumptions", ())),

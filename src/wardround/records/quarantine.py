@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+_QUOTED = re.compile(r": ['\"].*['\"] is no ", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +20,11 @@ class BrokenRow:
     line: int
     reason: str
     raw: str
+
+
+def reason_kinds(rows: Iterable[BrokenRow]) -> Counter[str]:
+    """Count rows by reason, without the cell that a reason quotes."""
+    return Counter(_QUOTED.sub(" is no ", row.reason) for row in rows)
 
 
 def write_quarantine(path: Path, rows: Iterable[BrokenRow]) -> None:

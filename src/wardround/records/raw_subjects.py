@@ -48,10 +48,10 @@ class RawSubjects:
         with flattened(spec, folder if isinstance(folder, Path) else tuple(folder)) as files:
             for name, paths in files.tables.items():
                 raw.tables[name] = _read_table(spec, spec.tables[name], paths, store, subjects)
-            for name, path in files.dictionaries.items():
+            for name, paths in files.dictionaries.items():
                 used = raw._codes(name)
                 if used:
-                    raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], path, used)
+                    raw.dictionaries[name] = _read_dictionary(spec.dictionaries[name], paths, used)
         return raw
 
     def _codes(self, dictionary: str) -> set[str]:
@@ -92,16 +92,16 @@ def _owners(spec: SourceSpec, table: TableSpec, store: Store, subjects: Collecti
 
 
 def _read_dictionary(
-    dictionary: DictionarySpec, path: Path, codes: set[str]
+    dictionary: DictionarySpec, paths: Sequence[Path], codes: set[str]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    header: tuple[str, ...] = ()
     rows: list[tuple[str, ...]] = []
     wanted = pa.array([*codes], pa.string())
-    for header, block in _blocks(path):
-        place = header.index(dictionary.key[0])
-        kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(place)), wanted))
-        rows += zip(*(part.to_pylist() for part in kept.columns), strict=True)
-    return header, rows
+    names = tuple(dictionary.columns)
+    for own, block in (part for path in paths for part in _blocks(path)):
+        kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(own.index(dictionary.key[0]))), wanted))
+        cells = {name: part.to_pylist() for name, part in zip(own, kept.columns, strict=True)}
+        rows += zip(*(cells.get(name, [""] * kept.num_rows) for name in names), strict=True)
+    return names, rows
 
 
 def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:

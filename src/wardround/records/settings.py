@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError, content_hash
+from wardround.records.needed_tables import LostRows
 from wardround.records.spec import SourceSpec
 
 
@@ -71,6 +72,12 @@ class IngestReport:
     unknown_files: tuple[str, ...]
     unknown_columns: Mapping[str, tuple[str, ...]]
     seconds: float
+    dictionary_rows: Mapping[str, int] = field(default_factory=dict)
+    quarantine_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By table or dictionary: why rows were set aside, and how many for each reason."""
+    empty_files: tuple[str, ...] = ()
+    needed_tables: Mapping[str, LostRows] = field(default_factory=dict)
+    """Missing tables, and what is never shown for want of each."""
     assumptions: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     """What of raw files that are no tables has no place in the source's tables, in words."""

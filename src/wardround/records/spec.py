@@ -206,6 +206,8 @@ class DictionarySpec:
     columns: Mapping[str, ColumnType]
     key: tuple[str, ...]
     description: str = ""
+    also: tuple[str, ...] = ()
+    """Paths of further files that belong to it, as a data set's own concepts do to a vocabulary."""
     absent: tuple[str, ...] = ()
     """Values of the key's first column that stand for "no code": their entries are not loaded."""
 

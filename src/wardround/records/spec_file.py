@@ -202,6 +202,7 @@ class _Module:
                 columns=_columns(keys),
                 key=keys.names("key"),
                 description=keys.take("description", str, ""),
+                also=keys.names("also"),
                 absent=keys.names("absent"),
             )
             keys.close()

@@ -17,7 +17,7 @@ from wardround.core import RecordError, UserError
 from wardround.records.arrow_types import ARROW_TYPES
 from wardround.records.csv_blocks import CsvFile
 from wardround.records.csv_cells import Cells, read_cells
-from wardround.records.quarantine import BrokenRow
+from wardround.records.quarantine import BrokenRow, reason_kinds
 from wardround.records.spec import ColumnType
 
 _PARQUET_ROWS = 65_536
@@ -32,13 +32,21 @@ class ReadCounts:
     masked: int = 0
     missing_columns: tuple[str, ...] = ()
     unknown_columns: tuple[str, ...] = ()
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Of the rows that were set aside."""
 
     def add(self, other: ReadCounts) -> None:
         """Add what was noticed in one of several files of a table, but for the columns that it lacks."""
         self.rows += other.rows
         self.quarantined += other.quarantined
+        self.add_reasons(other.reasons)
         self.masked += other.masked
         self.unknown_columns = tuple(dict.fromkeys((*self.unknown_columns, *other.unknown_columns)))
+
+    def add_reasons(self, reasons: Mapping[str, int]) -> None:
+        """Count why rows were set aside."""
+        for reason, count in reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +76,14 @@ class TableReader:
         blocks = self._parquet() if self.path.name.endswith(".parquet") else self._csv()
         for cells in blocks:
             self.counts.rows += cells.table.num_rows
-            self.counts.quarantined += len(cells.broken)
+            self.set_aside(cells.broken)
             self.counts.masked += cells.masked
             yield cells
+
+    def set_aside(self, broken: Sequence[BrokenRow]) -> None:
+        """Count rows that are not what the spec says, those too that a reader's caller finds."""
+        self.counts.quarantined += len(broken)
+        self.counts.add_reasons(reason_kinds(broken))
 
     def _match(self, names: Sequence[str]) -> dict[str, ColumnType]:
         present = {name: kind for name, kind in self.columns.items() if name in names}
