@@ -67,6 +67,43 @@ def test_every_method_answers_without_an_error(
     assert seen["retrosum+ether"] == {"rerank", "summarise", "act"}
 
 
+def test_the_budget_is_that_of_the_benchmark_s_paper_unless_one_is_named(
+    benchmark_path: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    found = {}
+    for number, (benchmark, named) in enumerate(
+        [(benchmark_path, None), (benchmark_path, 32_000), (synthetic_benchmark_path, None)]
+    ):
+        settings = RunSettings(
+            benchmark=str(benchmark), store=str(synthetic_store_path), limit=1, context_tokens=named, agents=("direct",)
+        )
+        folder = start(tmp_path / str(number), settings)
+        found[number] = (folder.settings.budget_tokens, RunFolder.open(folder.path).settings.context_tokens)
+    assert found == {0: (128_000, 128_000), 1: (32_000, 32_000), 2: (64_000, 64_000)}
+
+
+def test_where_evidence_was_cut_the_run_warns_and_the_tables_have_a_column(
+    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [*_common(benchmark_path, synthetic_store_path), "--agent", "direct", "react", "--task", "guo_los"]
+    assert main(["run", *common, "--out", str(tmp_path / "whole")]) == 0
+    assert "evidence" not in capsys.readouterr().err
+    small = ["--context-tokens", "3000", "--reply-tokens", "500", "--turns", "2"]
+    assert main(["run", *common, *small, "--out", str(tmp_path / "small")]) == 0
+    said = capsys.readouterr().err
+    assert "gives every method 128,000 context tokens; with 3,000 evidence may be cut" in said
+    assert "direct: evidence was cut in 1 of 1 episodes" in said
+    assert main(["report", str(tmp_path / "whole")]) == 0
+    assert "evidence cut" not in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "small")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("evidence cut") == 2, "in the table of scores and in that of classes"
+    assert printed.count("1 of 1 (-") == 2
+    page = (tmp_path / "small" / "report" / "index.html").read_text()
+    assert "cut the evidence of direct" in page
+    assert page.count('<th class="number">evidence cut</th>') == 2
+
+
 def _common(benchmark: Path, store: Path) -> list[str]:
     return f"--benchmark {benchmark} --store {store} --workers 1 --limit 1".split()
 

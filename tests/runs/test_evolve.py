@@ -388,7 +388,7 @@ def test_the_grid_compares_with_resum_over_all_tasks_too_and_shows_failed_summar
     common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
     agents = ["--agent", "react", "resum", "retrosum", "--task", *TASKS]
     with FakeServer(speaker) as server:
-        served = ["--model", "openai/test-model", "--base-url", server.url, "--window", "1"]
+        served = ["--model", "openai/test-model", "--base-url", server.url, "--window", "1", "--aids", "none"]
         assert main(["grid", *common, *agents, *served, "--out", str(tmp_path / "grid")]) == 0
     printed = capsys.readouterr().out
     assert "summaries failed" in printed

@@ -20,6 +20,10 @@ from wardround.agents.tokens import count_message
 from wardround.core import Message, Question, UserError, derive_seed
 from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings
 
+_ARGUMENT_SHARE = 0.12
+_FRAME_TOKENS, _FRAME_SHARE = 300, 0.05
+"""What the words around two arguments take: so many tokens, in a small room so much of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
@@ -33,10 +37,11 @@ class Way:
 class Desk:
     """One episode at work on its chart: index, question, the room for evidence, and a reader beside the actor.
 
-    ``share`` is the part of the free room that all evidence together may take.
+    ``share`` is the part of the free room that all evidence together may take. None: all of it but what two arguments
+    need, whether the method argues or not, so that every method of a table reads in one budget.
     """
 
-    def __init__(self, episode: Episode, index: EvidenceIndex, *, share: float) -> None:
+    def __init__(self, episode: Episode, index: EvidenceIndex, *, share: float | None) -> None:
         self.episode = episode
         self.index = index
         self.settings = index.settings
@@ -47,7 +52,7 @@ class Desk:
         self._beside = Beside(episode, role="searcher", system=self._system)
 
     @classmethod
-    async def open(cls, episode: Episode, *, share: float) -> Desk:
+    async def open(cls, episode: Episode, *, share: float | None = None) -> Desk:
         """Open the environment's index of the episode's chart; reading the chart's events may block."""
         question_of(episode)
         index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
@@ -85,6 +90,17 @@ class Desk:
         pinned = [message for block in episode.history.visible() for message in block.messages]
         return max(0, episode.room() - self._tokens(*episode.history.prompt, *pinned))
 
+    def argument_tokens(self) -> int:
+        """Return the most that one argument may take before the actor: a share of the free room, or a whole reply."""
+        return min(int(self.room() * _ARGUMENT_SHARE), self.episode.limits.reply_tokens)
+
+    def _evidence_tokens(self) -> int:
+        """Return the tokens that all evidence together may take before the actor."""
+        room = self.room()
+        if self.share is not None:
+            return int(room * self.share)
+        return room - 2 * self.argument_tokens() - min(_FRAME_TOKENS, int(room * _FRAME_SHARE))
+
     def pin(self, evidence: Evidence, *, then: str = "") -> None:
         """Put evidence before the actor, and a text after it; note what of the evidence is shown."""
         last = Message(role="user", content=then)
@@ -94,7 +110,7 @@ class Desk:
         self.note("evidence", role="actor", **fitted.facts)
 
     def _fit(self, evidence: Evidence, most: int) -> Fitted:
-        limit = max(0, min(int(self.room() * self.share), most))
+        limit = max(0, min(self._evidence_tokens(), most))
         return fit(evidence, self.episode.counter, limit, tools=bool(self.episode.schemas))
 
     def _room_beside(self, instruction: str) -> int:

@@ -16,8 +16,6 @@ from wardround.agents.iterative import iterate
 from wardround.agents.opposing import argue, decision_text, sides
 
 _ONE_PATH = "for the question"
-_ALL = 0.9
-_WITH_ARGUMENTS = 0.6
 BESIDE_TOOLS = 0.35
 """The share of the free room that evidence takes from an agent that goes on to read with tools."""
 
@@ -38,7 +36,7 @@ class Gathering(Hooks):
 
     def __init__(self, recipe: Recipe, *, share: float | None = None) -> None:
         self._recipe = recipe
-        self._share = share or (_WITH_ARGUMENTS if recipe.two_sides else _ALL)
+        self._share = share
 
     async def before_episode(self, episode: Episode) -> None:
         """Retrieve, argue if there are two sides, pin."""

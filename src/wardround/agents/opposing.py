@@ -15,9 +15,6 @@ from wardround.agents.evidence import Evidence
 from wardround.agents.reductions import cut_notice, cut_text
 from wardround.core import Question
 
-_ARGUMENT_SHARE = 0.12
-"""The most of the free room that one argument may take before the actor."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
@@ -56,7 +53,7 @@ async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
     written = await desk.ask(instruction, purpose=side.purpose, evidence=evidence)
-    shown = cut_text(written.text, desk.episode.counter, int(desk.room() * _ARGUMENT_SHARE), notice=cut_notice)
+    shown = cut_text(written.text, desk.episode.counter, desk.argument_tokens(), notice=cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
     desk.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
     return shown

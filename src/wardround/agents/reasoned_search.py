@@ -16,8 +16,6 @@ from wardround.agents.evidence import Evidence
 from wardround.agents.iterative import ENOUGH, MOST_WORDS, Refined, read_query
 from wardround.agents.reductions import cut_notice, cut_text
 
-_SHARE = 0.8
-_THOUGHTS_SHARE = 0.1
 _QUERY = re.compile(
     r"^(?:[^\w\n]|\d)*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
 )
@@ -29,7 +27,7 @@ class ReasonedSearch(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Search, then pin the evidence and the thoughts that led to it."""
-        desk = await Desk.open(episode, share=_SHARE)
+        desk = await Desk.open(episode)
         found = Evidence()
         thoughts: list[str] = []
         for number in range(1, desk.settings.rounds + 1):
@@ -40,8 +38,7 @@ class ReasonedSearch(Hooks):
                 break
             found = found.joined(await desk.search(NEAREST_FEW, refined.query, round=number))
         text = prompt_text("searched", thoughts=thoughts) if thoughts else ""
-        limit = int(desk.room() * _THOUGHTS_SHARE)
-        desk.pin(found, then=cut_text(text, episode.counter, limit, notice=cut_notice))
+        desk.pin(found, then=cut_text(text, episode.counter, 2 * desk.argument_tokens(), notice=cut_notice))
 
     async def _next(self, desk: Desk, found: Evidence, thoughts: list[str], number: int) -> tuple[Refined, str]:
         instruction = prompt_text(

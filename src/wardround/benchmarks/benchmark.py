@@ -13,7 +13,7 @@ from typing import Any
 
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.task import Task, get_task
+from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
 from wardround.codes import LabelSet
 from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash
 from wardround.records import Policy
@@ -54,6 +54,13 @@ class Benchmark:
     def tasks(self) -> tuple[Task, ...]:
         """Its tasks, in name order."""
         return tuple(get_task(name) for name in sorted({sample.task for sample in self.all_samples}))
+
+    @property
+    def context_tokens(self) -> int:
+        """The context that the paper of its tasks gave every method: what a run has where nobody says otherwise."""
+        return max(
+            (PAPER_CONTEXT_TOKENS[task.family] for task in self.tasks), default=min(PAPER_CONTEXT_TOKENS.values())
+        )
 
     def samples(
         self, task: str | None = None, split: str | None = None, stratum: str | Iterable[str] | None = None

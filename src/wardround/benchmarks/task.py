@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wardround.codes import LabelSet
@@ -9,6 +10,10 @@ from wardround.core import PromptFile, UserError, load_prompt
 
 AnswerClass = tuple[str, str]
 """A label value and what it means."""
+
+
+PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000}
+"""By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

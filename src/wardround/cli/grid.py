@@ -118,5 +118,6 @@ def _methods(paper: Paper, *, ablations: str, bank: bool) -> list[str]:
 def _paper(arguments: argparse.Namespace) -> Paper:
     """Return whose methods play: those that were made for the benchmark's tasks, unless a paper is named."""
     if arguments.paper is None and arguments.benchmark is not None:
-        return "ehr-rag" if Benchmark.open(arguments.benchmark).name.startswith("ehrshot") else "retrosum"
+        families = {task.family for task in Benchmark.open(arguments.benchmark).tasks}
+        return "ehr-rag" if "ehrshot" in families else "retrosum"
     return arguments.paper or "retrosum"

@@ -10,12 +10,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import list_agents
-from wardround.benchmarks import STRATA
+from wardround.agents import get_method, list_agents
+from wardround.benchmarks import STRATA, Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
 from wardround.core import UserError, estimate_tokens
-from wardround.runs import Counts, RunFolder, RunSettings, execute, start
+from wardround.runs import Counts, RunFolder, RunSettings, evidence_cuts, execute, start
 from wardround.tools import AID_NAMES, Aids, default_toolset
 
 DEFAULTS = RunSettings(benchmark="", store="")
@@ -73,7 +73,12 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--episode-seconds", type=float, metavar="S", help="wall time after which an episode ends (default: none)"
     )
-    how.add_argument("--context-tokens", type=int, default=DEFAULTS.context_tokens, help="context budget")
+    how.add_argument(
+        "--context-tokens",
+        type=int,
+        default=DEFAULTS.context_tokens,
+        help="context budget of every agent; by default that of the benchmark's paper (64,000; EHRSHOT: 128,000)",
+    )
     how.add_argument("--result-tokens", type=int, default=DEFAULTS.result_tokens, help="budget of one tool result")
     how.add_argument("--reply-tokens", type=int, default=DEFAULTS.reply_tokens, help="longest reply")
     how.add_argument("--temperature", type=float, default=DEFAULTS.temperature, help="sampling temperature")
@@ -142,11 +147,17 @@ def _warnings(folder: RunFolder) -> list[str]:
     """What these settings allow and nobody is likely to want."""
     settings, lines = folder.settings, []
     tools = sum(estimate_tokens(schema.wire.decode()) for schema in default_toolset().schemas)
-    room = settings.context_tokens - settings.reply_tokens - tools
-    if room < settings.context_tokens // 4:
+    room = settings.budget_tokens - settings.reply_tokens - tools
+    if room < settings.budget_tokens // 4:
         lines.append(
-            f"of {settings.context_tokens:,} context tokens the reply ({settings.reply_tokens:,}) and the tools "
+            f"of {settings.budget_tokens:,} context tokens the reply ({settings.reply_tokens:,}) and the tools "
             f"({tools:,}) leave {max(room, 0):,} for what was read; a smaller --reply-tokens leaves more"
+        )
+    papers = Benchmark.open(Path(settings.benchmark)).context_tokens
+    if settings.budget_tokens < papers and any(get_method(name).evidence for name in settings.agents):
+        lines.append(
+            f"the paper of these tasks gives every method {papers:,} context tokens; with {settings.budget_tokens:,} "
+            "evidence may be cut that would have fitted (the report says where)"
         )
     kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
     for name in settings.agents if settings.bank else ():
@@ -185,8 +196,20 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
         retry_errors=arguments.retry_errors,
     )
     progress.close()
+    for line in _cut_evidence(folder):
+        print(f"wardround: note: {line}", file=sys.stderr)
     print(f"{counts.done:,} of {counts.total:,} episodes done: {folder.path}")
     return counts
+
+
+def _cut_evidence(folder: RunFolder) -> list[str]:
+    """Say of whom evidence was cut: its figures are not those of the method but of the method in this budget."""
+    lines = []
+    for name, cut in evidence_cuts(folder).items():
+        if cut.episodes:
+            budget = folder.settings.budget_tokens
+            lines.append(f"{name}: evidence was cut in {cut}; --context-tokens above {budget:,} holds more")
+    return lines
 
 
 def _settings(arguments: argparse.Namespace) -> RunSettings:

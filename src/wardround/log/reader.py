@@ -105,6 +105,16 @@ class LogReader:
         except sqlite3.Error as error:
             raise explained(error, found[1]) from error
 
+    def notes(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Read every note of one kind, with its episode's key; of an episode in several files those of all of them."""
+        for file, bodies in self._connections:
+            try:
+                query = "SELECT episode, detail FROM note WHERE kind = ? ORDER BY episode, n"
+                rows = bodies.connection.execute(query, (kind,))
+                yield from ((episode, json.loads(detail)) for episode, detail in rows)
+            except sqlite3.Error as error:
+                raise explained(error, file) from error
+
     def trajectories(self) -> Iterator[Trajectory]:
         """Read every episode, one at a time, by key."""
         for entry in self.episodes():

@@ -8,7 +8,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_predictor_report, write_report
-from wardround.runs.results import read_results, score_run
+from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.summary import Comparison, RunSummary, by_contender, compare, summarise_run
 
@@ -28,6 +28,7 @@ __all__ = [
     "curves",
     "episode_facts",
     "episode_keys",
+    "evidence_cuts",
     "evolve",
     "execute",
     "open_environment",

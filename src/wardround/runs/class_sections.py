@@ -53,6 +53,7 @@ class Line:
     cells: tuple[Cell, ...]
     no_answer: int
     scores: tuple[Interval | None, ...] = ()
+    evidence_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +240,7 @@ def _lines(rows: Sequence[ClassificationRow], *, with_model: bool = True) -> tup
                 cells=tuple(cells),
                 no_answer=row.metrics.missing + row.metrics.outside,
                 scores=() if scores is None else (scores.auroc, scores.auprc, scores.brier),
+                evidence_cut="" if row.evidence_cut is None else row.evidence_cut.short,
             )
         )
     return tuple(lines)

@@ -253,7 +253,7 @@ class _Reflecting:
     async def _extract(
         self, asker: ModelAsker, kind: Kind, material: Material, provenance: Provenance
     ) -> list[Extraction]:
-        room = Room(context_tokens=self.settings.context_tokens)
+        room = Room(context_tokens=self.settings.budget_tokens)
         if kind == "reasoning":
             return [await extract_reasoning(asker, material, provenance=provenance, room=room)]
         if kind == "tool":

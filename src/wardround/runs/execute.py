@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -43,6 +44,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     settings = settings.resolved()
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
+    settings = replace(settings, context_tokens=settings.context_tokens or benchmark.context_tokens)
     if benchmark.manifest["source"]["store_digest"] != store.digest:
         raise UserError(f"benchmark {settings.benchmark!r} was built from another store than {settings.store!r}")
     keys = [str(key) for key in episode_keys(settings, benchmark)]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
-from wardround.scoring import EpisodeScore, score_episode
+from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
+from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
 from wardround.tools import default_toolset
 
 _FEW = 2_000
@@ -62,6 +65,19 @@ def _score_part(path: Path, part: int, *, parts: int, report: Reporter = silent)
             )
             report(Progress(label="scoring", done=done + 1, total=int(folder.manifest["episodes"]), unit="episodes"))
     return scores
+
+
+def evidence_cuts(folder: RunFolder) -> dict[str, EvidenceCut]:
+    """Return, by agent, in how many episodes played so far the budget cut the evidence; from the notes alone."""
+    details: dict[str, list[Mapping[str, Any]]] = {}
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        for episode, detail in reader.notes(EVIDENCE_NOTE):
+            details.setdefault(episode, []).append(detail)
+    lost: dict[str, list[int | None]] = {}
+    for episode, some in details.items():
+        lost.setdefault(EpisodeKey.parse(episode).agent, []).append(events_left_out(some))
+    cuts = {agent: evidence_cut(events) for agent, events in sorted(lost.items())}
+    return {agent: cut for agent, cut in cuts.items() if cut is not None}
 
 
 def read_results(folder: RunFolder) -> list[EpisodeScore]:

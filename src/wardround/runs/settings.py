@@ -20,7 +20,8 @@ _SEPARATOR = "|"
 class RunSettings:
     """Settings of one run: agents x models x tasks x samples x epochs.
 
-    ``context_tokens`` and ``turns`` are each agent's budget, ``episode_seconds`` (None: all it takes) each episode's of
+    ``context_tokens`` and ``turns`` are every agent's budget, so that all rows of a table have one; None is made the
+    context of the benchmark's paper when the run is made. ``episode_seconds`` (None: all it takes) is each episode's
     wall time; ``limit`` caps the samples per task (None: all). ``api_key_variable`` names an environment variable; the
     key itself is never written down. ``bank`` is a file of experiences, read as it stands when the run starts;
     ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
@@ -44,7 +45,7 @@ class RunSettings:
     seed: int = 0
     turns: int = 100
     episode_seconds: float | None = None
-    context_tokens: int = 64_000
+    context_tokens: int | None = None
     result_tokens: int = 2_000
     reply_tokens: int = 4_096
     temperature: float | None = 0.7
@@ -87,6 +88,13 @@ class RunSettings:
             raise UserError(f"temperature must be 0 or more, not {self.temperature!r}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise UserError(f"top_p must be above 0 and at most 1, not {self.top_p!r}")
+
+    @property
+    def budget_tokens(self) -> int:
+        """The context budget of a run that was made."""
+        if self.context_tokens is None:
+            raise ValueError("the context budget is settled when a run is made; these settings are of none")
+        return self.context_tokens
 
     @property
     def agent_settings(self) -> AgentSettings:

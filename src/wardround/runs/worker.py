@@ -212,7 +212,7 @@ def _api_key(settings: RunSettings) -> str | None:
 def _limits(settings: RunSettings) -> Limits:
     return Limits(
         turns=settings.turns,
-        context_tokens=settings.context_tokens,
+        context_tokens=settings.budget_tokens,
         reply_tokens=settings.reply_tokens,
         seconds=settings.episode_seconds,
     )

@@ -9,6 +9,7 @@ from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_m
 from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
 from wardround.scoring.errors import ErrorClass, classify_errors
+from wardround.scoring.evidence_cuts import EvidenceCut, events_left_out, evidence_cut
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
@@ -24,6 +25,7 @@ __all__ = [
     "EpisodeScore",
     "EpisodeUse",
     "ErrorClass",
+    "EvidenceCut",
     "GroundingCounts",
     "Interval",
     "NoPrediction",
@@ -42,6 +44,8 @@ __all__ = [
     "classify_errors",
     "cluster_bootstrap",
     "episode_use",
+    "events_left_out",
+    "evidence_cut",
     "grounding_counts",
     "holm",
     "no_prediction_mode",

@@ -15,6 +15,7 @@ from wardround.scoring.bootstrap import Interval
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics
 from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore
+from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class ClassificationRow:
     """One agent with one model, or one predictor with what it was fitted on, on one task.
 
     ``class_names`` say what the classes mean, by value. ``scores`` is None where only answers were given.
+    ``evidence_cut``: where the budget had no room for all evidence, None where there is none to cut.
     """
 
     agent: str
@@ -31,6 +33,7 @@ class ClassificationRow:
     episodes: int
     metrics: ClassMetrics
     scores: ScoreMetrics | None = None
+    evidence_cut: EvidenceCut | None = None
 
     @property
     def name(self) -> str:
@@ -97,16 +100,19 @@ def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resam
         class_names=dict(task.classes),
         episodes=len(scores),
         metrics=metrics,
+        evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
     )
 
 
 def _block(task: str, rows: Sequence[ClassificationRow]) -> str:
     names = rows[0].class_names
     with_scores = any(row.scores is not None for row in rows)
+    with_cuts = any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows)
     header = ["", "n", "patients", "accuracy", "macro-F1", "95 % interval"]
     header += [f"F1 {name}" for name in names.values()] + ["no answer"]
     header += ["AUROC", "AUPRC", "Brier"] if with_scores else []
-    lines = [header, *(_cells(row, with_scores=with_scores) for row in rows)]
+    header += ["evidence cut"] if with_cuts else []
+    lines = [header, *(_cells(row, with_scores=with_scores, with_cuts=with_cuts) for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
     text = [
         "  ".join(_put(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
@@ -121,7 +127,7 @@ def _put(cell: str, width: int, column: int) -> str:
     return cell.ljust(width) if column == 0 else cell.rjust(width)
 
 
-def _cells(row: ClassificationRow, *, with_scores: bool) -> list[str]:
+def _cells(row: ClassificationRow, *, with_scores: bool, with_cuts: bool) -> list[str]:
     found, scores = row.metrics, row.scores
     cells = [
         row.name,
@@ -136,6 +142,8 @@ def _cells(row: ClassificationRow, *, with_scores: bool) -> list[str]:
     if with_scores:
         three = (None, None, None) if scores is None else (scores.auroc, scores.auprc, scores.brier)
         cells += ["" if one is None else f"{one.estimate:.3f}" for one in three]
+    if with_cuts:
+        cells.append("" if row.evidence_cut is None else row.evidence_cut.short)
     return cells
 
 

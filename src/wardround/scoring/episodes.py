@@ -12,6 +12,8 @@ from wardround.codes import LabelSet
 from wardround.core import Usage
 from wardround.log import Trajectory, Turn
 from wardround.scoring.errors import ErrorClass, classify_errors
+from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
+from wardround.scoring.evidence_cuts import events_left_out
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.sets import SetScore, class_score, set_scores
@@ -28,9 +30,10 @@ class EpisodeUse:
 
     ``usage`` is None when an endpoint did not count its tokens, ``cost`` (US dollars) when a price is not known:
     a sum over some of the calls would be a wrong number. ``seconds`` of model and tools are wall time. ``tables``
-    counts the results that showed rows of each record table. ``summarises``: its method writes
-    summaries; ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the
-    one before in place. ``experiences`` were served from a bank, None where none was asked.
+    counts the results that showed rows of each record table. ``summarises``: its method writes summaries;
+    ``summaries`` were tried while it played (not after its answer), ``failed_summaries`` of them left the one before in
+    place. ``experiences`` were served from a bank, None where none was asked. ``evidence_left_out``: the events of its
+    evidence that one prompt lost at most, None where it had none.
     """
 
     turns: int
@@ -48,6 +51,7 @@ class EpisodeUse:
     summaries: int = 0
     failed_summaries: int = 0
     experiences: int | None = None
+    evidence_left_out: int | None = None
 
     @property
     def summarised(self) -> bool:
@@ -207,6 +211,7 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
         summarises=bool(tried) or any(note.kind == "summarising" for note in trajectory.notes),
         summaries=len(summaries),
         failed_summaries=sum("failed" in detail for detail in summaries),
+        evidence_left_out=events_left_out(note.detail for note in trajectory.notes if note.kind == EVIDENCE_NOTE),
         experiences=sum(len(detail.get("served", ())) for detail in asked) if asked else None,
     )
 

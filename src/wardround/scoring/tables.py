@@ -13,6 +13,7 @@ from wardround.core import Usage
 from wardround.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.errors import ErrorClass
+from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.grounding import GroundingCounts
 
 ALL = "all"
@@ -28,7 +29,8 @@ class SummaryRow:
     episode has ``trials``. ``errors`` counts episodes;
     ``failed`` ones ended in an endpoint's error and score 0. ``summarised`` counts the
     episodes with a summary, None where the method writes none; ``summaries`` were tried, ``failed_summaries`` of them
-    left the one before in place; ``experiences`` is the mean of those served, None where no bank was asked.
+    left the one before in place; ``evidence_cut``: where the budget had no
+    room for all evidence; ``experiences`` is the mean of those served, None where no bank was asked.
     """
 
     agent: str
@@ -56,6 +58,7 @@ class SummaryRow:
     failed_summaries: int = 0
     experiences: float | None = None
     trials: float = 1.0
+    evidence_cut: EvidenceCut | None = None
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
@@ -125,6 +128,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         errors={name: sum(name in score.errors for score in scores) for name in ErrorClass},
         failed=sum(score.finish == "error" for score in scores),
         tool_calls=_tool_mix(scores),
+        evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
         summarised=_summarised(scores),
         summaries=sum(score.use.summaries for score in scores),
         failed_summaries=sum(score.use.failed_summaries for score in scores),
@@ -237,6 +241,11 @@ _COLUMNS = (
     ),
     _Column(
         title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
+    ),
+    _Column(
+        title="evidence cut",
+        cell=lambda row: "" if row.evidence_cut is None else row.evidence_cut.short,
+        shown=lambda rows: any(row.evidence_cut is not None and row.evidence_cut.episodes for row in rows),
     ),
     _Column(
         title="summarised",
