@@ -64,10 +64,12 @@ def test_hit_rate_on_blind_phrases_and_a_real_dictionary(mimic_demo: Path) -> No
     subjects: dict[str, set[str]] = defaultdict(set)
     for row in _rows(mimic_demo / "hosp" / "labevents.csv.gz"):
         subjects[items[row["itemid"]]["label"]].add(row["subject_id"])
+    labels = LabelSet(name="labs", labels=distinct_labels(item["label"] for item in items.values()))
     described: dict[str, set[str]] = defaultdict(set)
-    for item in (item for item in items.values() if item["label"]):
-        described[item["label"]].add(f"{item['label']} {item['fluid']} {item['category']}")
-    labels = LabelSet(name="labs", labels=distinct_labels(described))
+    for item in items.values():
+        label = labels.resolve(item["label"])
+        if label is not None:
+            described[label].add(f"{label} {item['fluid']} {item['category']}")
     uses = {label: len(found) for label, found in subjects.items()}
     plain = CandidateSpace(name="labs", labels=labels, descriptions=described)
     helped = CandidateSpace(name="labs", labels=labels, index=plain.index, uses=uses, vocabulary="laboratory")
