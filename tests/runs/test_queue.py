@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wardround.core import UserError
-from wardround.runs.queue import WorkQueue, is_alive, this_owner
+from wardround.runs.queue import Owner, WorkQueue
 from wardround.runs.settings import EpisodeKey
 
 
@@ -62,10 +62,45 @@ def test_leases_of_a_killed_process_come_back(tmp_path: Path, queue: WorkQueue) 
     assert queue.lease(1) == ["episode-00"]
 
 
-def test_a_reused_process_id_is_not_the_old_owner() -> None:
-    host, pid, _ = this_owner().rsplit(":", 2)
-    assert is_alive(this_owner())
-    assert not is_alive(f"{host}:{pid}:1")
+def test_an_owner_lives_as_long_as_its_lock_whatever_the_clock_and_the_host_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock jumps a day, the host is renamed: a living worker keeps its lease, an ended one has none."""
+    working, other = (WorkQueue(tmp_path / "queue.sqlite") for _ in range(2))
+    working.add(["a", "b"])
+    assert working.lease(1) == ["a"]
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    monkeypatch.setattr("socket.gethostname", lambda: "another-name")
+    assert other.reclaim() == 0
+    assert other.lease(2) == ["b"]
+    working.close()
+    assert other.reclaim() == 1
+    assert other.lease(2) == ["a"]
+    other.close()
+    assert list((tmp_path / "queue.sqlite-owners").iterdir()) == []
+
+
+def test_leases_of_an_older_version_and_of_nobody_are_open(tmp_path: Path) -> None:
+    queue = WorkQueue(tmp_path / "queue.sqlite")
+    queue.add(["a", "b", "c"])
+    for key, owner in (("a", "host:1:12345"), ("b", "../../etc/passwd"), ("c", "")):
+        values = (owner, 1e18, key)
+        queue._connection.execute("UPDATE work SET state = 'leased', owner = ?, until = ? WHERE key = ?", values)
+    assert queue.reclaim() == 3
+    assert queue.lease(9) == ["a", "b", "c"]
+    queue.close()
+
+
+def test_an_owner_is_named_when_it_is_first_needed(tmp_path: Path) -> None:
+    owner, another = Owner(tmp_path / "owners"), Owner(tmp_path / "owners")
+    assert not (tmp_path / "owners").exists()
+    name = owner.name
+    assert owner.name == name
+    assert owner.is_alive(name)
+    assert another.is_alive(name)
+    assert not another.is_alive("0" * 32)
+    owner.close()
+    assert not another.is_alive(name)
 
 
 def test_a_file_that_is_no_queue_is_one_clear_line(tmp_path: Path) -> None:

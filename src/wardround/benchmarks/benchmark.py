@@ -15,7 +15,7 @@ from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
 from wardround.codes import LabelSet
-from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash
+from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash, sync_folder, sync_tree
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
@@ -115,7 +115,7 @@ class Benchmark:
         must_be_new(folder)
         _remove_leftovers(folder)
         partial = folder.with_name(f"{folder.name}{_PARTIAL}{os.getpid()}")
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove_abandoned(folder)
         partial.mkdir(parents=True)
         lines = _sample_lines(self.all_samples)
         manifest = {
@@ -126,7 +126,9 @@ class Benchmark:
         }
         (partial / _SAMPLES).write_bytes(lines)
         (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        sync_tree(partial)
         os.replace(partial, folder)
+        sync_folder(folder.parent)
         return replace(self, manifest=manifest, folder=folder)
 
     @classmethod
@@ -172,6 +174,24 @@ def _is_running(process: int) -> bool:
         return False
     except OSError:
         return True
+    return True
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what killed builds of this benchmark left beside it."""
+    for partial in folder.parent.glob(f"{glob.escape(folder.name)}.partial-*"):
+        process = partial.name.rpartition("-")[2]
+        if process.isdecimal() and (int(process) == os.getpid() or not _runs(int(process))):
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
     return True
 
 

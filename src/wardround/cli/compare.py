@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
 from wardround.core import UserError
-from wardround.runs import Comparison, RunFolder, by_contender, compare, score_run
+from wardround.runs import Comparison, RunFolder, by_contender, clocks_note, compare, must_share_clocks, score_run
 
 EXAMPLES = """
   wardround compare run-a run-b
@@ -30,6 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
     must_match(*folders)
+    note = clocks_note(folders[0])
+    if note:
+        print(f"wardround: note: {note}", file=sys.stderr)
     progress = TerminalProgress()
     first, second = (by_contender(score_run(folder, report=progress)) for folder in folders)
     progress.close()
@@ -48,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def must_match(first: RunFolder, second: RunFolder) -> None:
-    """Raise UserError unless two runs answer the same questions."""
+    """Raise UserError unless two runs answer the same questions, on the same clocks."""
+    must_share_clocks(first, second)
     for name in ("benchmark_digest", "policy", "store_digest"):
         if first.manifest[name] != second.manifest[name]:
             raise UserError(

@@ -11,7 +11,7 @@ from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, contamination_check
-from wardround.runs import Evolution, RunFolder, evolve, training_strata
+from wardround.runs import Evolution, RunFolder, evolve, open_benchmark, training_strata
 
 EXAMPLES = """
   wardround evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100
@@ -73,7 +73,7 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
 
 def _checked(folder: RunFolder, bank: Bank) -> bool:
     """Check the bank against the benchmark it was drawn from and print what was found."""
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = open_benchmark(folder)
     report = contamination_check(bank, benchmark.all_samples, source=str(folder.manifest["source"]))
     if report.clean:
         print(f"contamination check: clean ({report.evaluation_samples:,} evaluation samples)")

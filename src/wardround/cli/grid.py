@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from wardround.agents import Paper, list_agents
 from wardround.benchmarks import Benchmark
@@ -17,8 +16,7 @@ from wardround.cli.report import no_pages, pages_of_few, print_place, print_summ
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.core import UserError, how_to_install
 from wardround.predictors import fit_predictors, missing_packages
-from wardround.records import Store
-from wardround.runs import EpisodeKey, RunFolder, WorkQueue
+from wardround.runs import EpisodeKey, RunFolder, WorkQueue, open_benchmark, open_store
 
 EXAMPLES = """
   wardround grid --benchmark bench --store store --out grid
@@ -84,7 +82,7 @@ def _baseline(arguments: argparse.Namespace, folder: RunFolder) -> str | None:
 
 def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     """Fit them on the tasks with classes; a missing extra costs the predictors, not the run, and is said."""
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = open_benchmark(folder)
     with_classes = [task.name for task in benchmark.tasks if task.classes]
     names = tuple(name for name in with_classes if name in (folder.settings.tasks or with_classes))
     if not names:
@@ -98,8 +96,9 @@ def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     settings = replace(predictor_settings(arguments), tasks=names, split=folder.settings.split, samples=samples)
     progress = TerminalProgress()
     try:
-        store = Store.open(Path(folder.settings.store))
-        fit_predictors(store, benchmark, folder.path, settings, processes=arguments.workers, report=progress)
+        fit_predictors(
+            open_store(folder), benchmark, folder.path, settings, processes=arguments.workers, report=progress
+        )
     except UserError as error:  # the episodes are played, and their report does not need predictors
         print(f"predictors left out: {error}")
     progress.close()

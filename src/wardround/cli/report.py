@@ -20,6 +20,7 @@ from wardround.runs import (
     Comparison,
     RunFolder,
     RunSummary,
+    clocks_note,
     points_of,
     score_run,
     summarise_run,
@@ -182,8 +183,9 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     """Print the table and the paired tests."""
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}")
-    for assumption in folder.manifest.get("assumptions", ()):
-        print(assumption)
+    for line in (clocks_note(folder), *folder.manifest.get("assumptions", ())):
+        if line:
+            print(line)
     print()
     print(render_table(summary.rows))
     if summary.classes or summary.predictors:

@@ -14,7 +14,7 @@ from wardround.core.errors import (
     WardroundError,
 )
 from wardround.core.extras import how_to_install
-from wardround.core.files import is_read_only, write_atomically
+from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.progress import Progress, Reporter, silent
@@ -81,6 +81,8 @@ __all__ = [
     "row_id",
     "silent",
     "strictest",
+    "sync_folder",
+    "sync_tree",
     "to_microseconds",
     "without_thinking",
     "write_atomically",

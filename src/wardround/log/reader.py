@@ -70,6 +70,14 @@ class LogReader:
         """All episodes, by key."""
         return tuple(entry for _, (entry, _, _) in sorted(self._index().items()))
 
+    def finished(self) -> set[str]:
+        """The keys of the episodes that have an end."""
+        return {
+            row[0]
+            for _, bodies in self._connections
+            for row in bodies.connection.execute("SELECT key FROM episode WHERE state = 'finished'")
+        }
+
     def has(self, episode: str) -> bool:
         """Whether an episode of that key was ever begun."""
         return episode in self._index(episode)

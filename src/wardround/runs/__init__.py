@@ -10,6 +10,7 @@ from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.sources import clocks_note, must_share_clocks, open_benchmark, open_store
 from wardround.runs.summary import Comparison, RunSummary, by_contender, compare, summarise_run
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "RunSummary",
     "WorkQueue",
     "by_contender",
+    "clocks_note",
     "compare",
     "curves",
     "episode_facts",
@@ -31,7 +33,10 @@ __all__ = [
     "evidence_cuts",
     "evolve",
     "execute",
+    "must_share_clocks",
+    "open_benchmark",
     "open_environment",
+    "open_store",
     "points_of",
     "predictor_rows",
     "read_results",

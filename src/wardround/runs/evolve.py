@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from wardround.agents.beside import read_text
 from wardround.benchmarks import Benchmark, Sample, get_task
@@ -42,6 +41,7 @@ from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.worker import open_models
 from wardround.scoring import score_answer
 
@@ -105,7 +105,7 @@ async def _evolve(
     folder: RunFolder, bank: Bank, kinds: Sequence[Kind], rules: bool, concurrency: int, report: Reporter
 ) -> Evolution:
     settings = folder.settings
-    store = Store.open(Path(settings.store))
+    store = open_store(folder)
     models = open_models(settings, store, concurrency)
     place = folder.path / "reflections"
     place.mkdir(exist_ok=True)
@@ -119,7 +119,7 @@ async def _evolve(
             folder=folder,
             settings=settings,
             store=store,
-            benchmark=Benchmark.open(Path(settings.benchmark)),
+            benchmark=open_benchmark(folder),
             bank=bank,
             encoder=open_run_encoder(settings, store, bank.encoder),
             models=models,

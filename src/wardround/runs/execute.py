@@ -1,6 +1,7 @@
 """Starting, running and resuming a run: fill the queue, start workers, watch them, report progress.
 
-The same call serves a new run and a killed one: what is finished is never repeated.
+The same call serves a new run and a killed one: what is finished is never repeated, and what a power cut took from the
+logs is played again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, check_question
-from wardround.benchmarks import Benchmark, Sample, get_task, question_of, rules_prompt
+from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Progress, Reporter, UserError, derive_seed, printing, silent
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import Counts, WorkQueue
-from wardround.runs.results import finished_entries
+from wardround.runs.results import finished_entries, finished_keys
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.sources import (
+    must_fit_cassettes,
+    must_have_prompts,
+    open_benchmark,
+    open_store,
+    prompt_hashes,
+    source_facts,
+)
 from wardround.runs.worker import drain, open_agents, open_models
 from wardround.tools.suggestions import unknown
 
@@ -57,6 +66,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     if not outside:
         asyncio.run(_check(settings, store))
     facts = {**_facts(settings, store, benchmark, agents, len(keys)), "bank": bank}
+    must_fit_cassettes(settings, facts["prompts"])
     folder = RunFolder.create(path, settings, facts)
     queue = WorkQueue(folder.queue)
     queue.add(keys)
@@ -71,10 +81,12 @@ def execute(
 
     ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
     """
+    if any(folder.logs.iterdir()):
+        _check_sources(folder)
     queue = WorkQueue(folder.queue)
     if not queue.counts().total:
-        benchmark = Benchmark.open(Path(folder.settings.benchmark))
-        queue.add(str(key) for key in episode_keys(folder.settings, benchmark))
+        queue.add(str(key) for key in episode_keys(folder.settings, open_benchmark(folder)))
+    queue.reopen(set(queue.listed("done")) - finished_keys(folder))
     if retry_errors:
         queue.reopen(_failed_keys(folder))
     queue.reclaim()
@@ -87,6 +99,13 @@ def execute(
         return queue.counts()
     finally:
         queue.close()
+
+
+def _check_sources(folder: RunFolder) -> None:
+    """Raise UserError where a run would go on with another store, benchmark or prompts."""
+    settings, store, benchmark = folder.settings, open_store(folder), open_benchmark(folder)
+    agents = _agents(settings, folder.manifest.get("bank"), store)
+    must_have_prompts(folder, prompt_hashes(agents, benchmark, settings))
 
 
 def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
@@ -159,24 +178,13 @@ def _facts(
     return {
         "policy": benchmark.policy,
         "episodes": episodes,
-        "store_digest": store.digest,
-        "spec_sha256": store.spec.sha256,
-        "source": store.spec.name,
+        **source_facts(store, benchmark),
         "assumptions": list(store.manifest.get("assumptions", ())) if benchmark.policy == "known_at" else [],
-        "benchmark": benchmark.name,
-        "benchmark_digest": benchmark.digest,
         "permitted_endpoints": list(settings.permitted_endpoints),
         "agents": [agent.manifest() for agent in agents],
         "aids": list(settings.aids.names),
-        "prompts": _prompt_hashes(agents, benchmark, settings),
+        "prompts": prompt_hashes(agents, benchmark, settings),
     }
-
-
-def _prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: RunSettings) -> dict[str, str]:
-    files = [file for agent in agents for file in agent.prompt_files()]
-    files += benchmark.prompts
-    files += [rules_prompt()] if settings.aids.answer_rules else []
-    return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 
 
 def _failed_keys(folder: RunFolder) -> list[str]:

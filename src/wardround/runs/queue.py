@@ -1,22 +1,30 @@
 """The work of a run: a SQLite table of episode keys that any number of workers on one host lease from.
 
-A lease names its owner (host, process id, process start). A finished episode is never handed out again; a lease whose
-owner is gone, or which ran out, is. WAL over network file systems is unsafe, so one host only; many nodes use Ray.
+A lease names its owner: a file beside the queue that the owner's process keeps locked for as long as it lives. The
+system lets go of the lock whatever ends the process, so a lease depends on no clock, host name or process id, and a
+restarted container finds its own at once. A finished episode is never handed out again; a lease without a living owner
+is. WAL and locks over network file systems are unsafe, so one host only; many nodes use Ray.
+
+What is promised: a killed process loses no commit; a power cut may take the last ones, never the file (WAL with
+``synchronous=NORMAL``). The logs say what is finished: a run that goes on opens again what is done here and not there.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
-import socket
+import secrets
 import sqlite3
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wardround.core import UserError
 
-LEASE_SECONDS = 120.0
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
+"""File locks, where the system has them; elsewhere a lease of another process counts as held by nobody."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS work (
   key      TEXT PRIMARY KEY,
@@ -28,6 +36,7 @@ CREATE TABLE IF NOT EXISTS work (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS work_state ON work (state, ordinal);
 """
+"""``until`` is of an older version, whose leases ran out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,42 +53,59 @@ class Counts:
         return self.open + self.leased + self.done
 
 
-def this_owner() -> str:
-    """Name this process so that another one on the host can tell whether it still lives."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_process_start(os.getpid())}"
+class Owner:
+    """Who leases: a locked file in a folder beside the queue, made when the first lease is taken."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = ""
+        self._file: int | None = None
 
-def is_alive(owner: str) -> bool:
-    """Say whether an owner's process still runs; owners on other hosts count as alive until their lease ends."""
-    host, pid, start = owner.rsplit(":", 2)
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
+    @property
+    def name(self) -> str:
+        """Its name; from now on it lives until it is closed or its process ends."""
+        if self._file is None:
+            self._name = secrets.token_hex(16)
+            self._folder.mkdir(exist_ok=True)
+            self._file = os.open(self._folder / self._name, os.O_CREAT | os.O_RDWR, 0o600)
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._name
+
+    def is_alive(self, name: str) -> bool:
+        """Say whether an owner, this one or another, still lives."""
+        if self._file is not None and name == self._name:
+            return True
+        try:
+            file = os.open(self._folder / (Path(name).name or "none"), os.O_RDWR)
+        except OSError:  # none of ours, or of an older version: it has no lock to hold
+            return False
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
         return False
-    except PermissionError:
-        pass
-    return _process_start(int(pid)) == start
 
+    def forget(self, name: str) -> None:
+        """Remove the file of an owner that is gone."""
+        (self._folder / (Path(name).name or "none")).unlink(missing_ok=True)
 
-def _process_start(pid: int) -> str:
-    """Start time of a process in clock ticks (Linux); empty elsewhere, where the process id alone must do."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    fields_after_name = stat.rpartition(")")[2].split()
-    if fields_after_name[0] == "Z":
-        return "dead"
-    return fields_after_name[19]
+    def close(self) -> None:
+        """Live no longer."""
+        if self._file is not None:
+            self.forget(self._name)
+            os.close(self._file)
+            self._file = None
 
 
 class WorkQueue:
     """One connection to the queue file; open one per process."""
 
     def __init__(self, path: Path) -> None:
-        self._owner = this_owner()
+        self._owner = Owner(path.with_name(path.name + "-owners"))
         try:
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -98,44 +124,37 @@ class WorkQueue:
         """Take up to ``count`` open episodes for this process."""
         with self._writing():
             rows = self._connection.execute(
-                "UPDATE work SET state = 'leased', owner = ?, until = ?, attempts = attempts + 1 WHERE key IN "
+                "UPDATE work SET state = 'leased', owner = ?, attempts = attempts + 1 WHERE key IN "
                 "(SELECT key FROM work WHERE state = 'open' ORDER BY ordinal LIMIT ?) RETURNING ordinal, key",
-                (self._owner, time.time() + LEASE_SECONDS, count),
+                (self._owner.name, count),
             ).fetchall()
         return [key for _, key in sorted(rows)]
-
-    def renew(self) -> None:
-        """Prolong every lease of this process."""
-        with self._writing():
-            self._connection.execute(
-                "UPDATE work SET until = ? WHERE state = 'leased' AND owner = ?",
-                (time.time() + LEASE_SECONDS, self._owner),
-            )
 
     def done(self, key: str) -> None:
         """Mark an episode finished, for good."""
         with self._writing():
-            self._connection.execute("UPDATE work SET state = 'done', owner = NULL, until = NULL WHERE key = ?", (key,))
+            self._connection.execute("UPDATE work SET state = 'done', owner = NULL WHERE key = ?", (key,))
 
     def give_back(self, key: str) -> None:
         """Return a lease unfinished (this process is stopping)."""
         with self._writing():
             self._connection.execute(
-                "UPDATE work SET state = 'open', owner = NULL, until = NULL WHERE key = ? AND owner = ?",
-                (key, self._owner),
+                "UPDATE work SET state = 'open', owner = NULL WHERE key = ? AND owner = ?",
+                (key, self._owner.name),
             )
 
     def reclaim(self) -> int:
-        """Open every lease that ran out or whose owner is gone; return how many."""
-        owners = [row[0] for row in self._connection.execute("SELECT DISTINCT owner FROM work WHERE state = 'leased'")]
-        gone = [owner for owner in owners if not is_alive(owner)]
-        marks = ",".join("?" * len(gone))
-        with self._writing():
+        """Open every lease whose owner is gone; return how many."""
+        with self._writing():  # nobody takes a lease meanwhile, so nobody's lock is about to be taken
+            query = "SELECT DISTINCT owner FROM work WHERE state = 'leased'"
+            owners = [row[0] or "" for row in self._connection.execute(query)]
+            gone = [owner for owner in owners if not self._owner.is_alive(owner)]
+            marks = ",".join("?" * len(gone))
             cursor = self._connection.execute(
-                "UPDATE work SET state = 'open', owner = NULL, until = NULL "
-                f"WHERE state = 'leased' AND (until < ? OR owner IN ({marks}))",
-                (time.time(), *gone),
+                f"UPDATE work SET state = 'open', owner = NULL WHERE state = 'leased' AND owner IN ({marks})", gone
             )
+            for owner in gone:
+                self._owner.forget(owner)
         return cursor.rowcount
 
     def reopen(self, keys: Iterable[str]) -> None:
@@ -154,8 +173,9 @@ class WorkQueue:
         return [row[0] for row in self._connection.execute(query, (state,))]
 
     def close(self) -> None:
-        """Close the connection; leases stay until they run out or the process ends."""
+        """Close the connection; leases that were not given back have no owner from now on."""
         self._connection.close()
+        self._owner.close()
 
     def _writing(self) -> _Transaction:
         return _Transaction(self._connection)

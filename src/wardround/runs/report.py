@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from wardround.benchmarks import Benchmark, get_task
+from wardround.benchmarks import get_task
 from wardround.core import Progress, Reporter, content_hash, silent, write_atomically
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
@@ -23,6 +23,7 @@ from wardround.runs.analyses import Point, sections
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import predictor_notes
+from wardround.runs.sources import clocks_note, open_benchmark
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import RESAMPLES, EpisodeScore, SummaryRow
 from wardround.scoring.bootstrap import FEWEST_SUBJECTS
@@ -53,6 +54,7 @@ def write_report(
         run=folder,
         settings=folder.settings,
         manifest=folder.manifest,
+        clocks_note=clocks_note(folder),
         summary=summary,
         totals=_totals(results),
         sections=list(sections(results, summary, points)),
@@ -118,7 +120,7 @@ def _write_episodes(
     report: Reporter,
 ) -> None:
     template = environment.get_template("episode.html.jinja")
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = open_benchmark(folder)
     samples = {sample.id: sample for sample in benchmark.all_samples}
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
     with LogReader(folder.logs) as reader:
@@ -132,7 +134,7 @@ def _write_episodes(
                 contender=contender(result),
                 official=labels[result.task].resolve,
             )
-            write_atomically(target / episode_page(result), html)
+            write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
 
 

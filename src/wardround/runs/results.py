@@ -10,11 +10,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
+from wardround.runs.sources import open_benchmark
 from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
 from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
 from wardround.tools import default_toolset
@@ -27,6 +27,12 @@ def finished_entries(folder: RunFolder) -> dict[str, EpisodeEntry]:
     """Return the entry of every finished episode, by key."""
     with LogReader(folder.logs, may_be_empty=True) as reader:
         return {entry.key: entry for entry in reader.episodes() if entry.state == "finished"}
+
+
+def finished_keys(folder: RunFolder) -> set[str]:
+    """Return the key of every episode that the logs hold the end of."""
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        return reader.finished()
 
 
 def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent) -> list[EpisodeScore]:
@@ -52,7 +58,7 @@ def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent)
 
 def _score_part(path: Path, part: int, *, parts: int, report: Reporter = silent) -> list[EpisodeScore]:
     folder = RunFolder.open(path)
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = open_benchmark(folder)
     samples = {sample.id: sample for sample in benchmark.all_samples}
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
     candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]

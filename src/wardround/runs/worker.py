@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
@@ -23,8 +22,9 @@ from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
 from wardround.runs.guard import data_use_guard
-from wardround.runs.queue import LEASE_SECONDS, WorkQueue
+from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.sources import open_benchmark, open_store
 
 _PARENT_POLL_SECONDS = 1.0
 
@@ -113,7 +113,7 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
     """Play episodes until none is left. ``parent``: stop when that process is gone."""
     worker = await _open(folder, concurrency)
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
-    watch = asyncio.create_task(_watch(worker, parent))
+    watch = asyncio.create_task(_watch(parent))
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -133,21 +133,18 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
             await model.close()
 
 
-async def _watch(worker: Worker, parent: int | None) -> None:
-    renewed = asyncio.get_running_loop().time()
-    while True:
+async def _watch(parent: int | None) -> None:
+    """End this process when the one that started it is gone."""
+    while parent is not None:
         await asyncio.sleep(_PARENT_POLL_SECONDS)
-        if parent is not None and os.getppid() != parent:
+        if os.getppid() != parent:
             os._exit(3)
-        if asyncio.get_running_loop().time() - renewed > LEASE_SECONDS / 4:
-            renewed = asyncio.get_running_loop().time()
-            worker.queue.renew()
 
 
 async def _open(folder: RunFolder, concurrency: int) -> Worker:
     settings = folder.settings
-    store = Store.open(Path(settings.store))
-    benchmark = Benchmark.open(Path(settings.benchmark))
+    store = open_store(folder)
+    benchmark = open_benchmark(folder)
     memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
     agents = open_agents(settings, memory)

@@ -16,11 +16,18 @@ from pathlib import Path
 
 import uvicorn
 
-from wardround.benchmarks import Benchmark, ask
+from wardround.benchmarks import ask
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.log import EpisodeLog
-from wardround.records import Store
-from wardround.runs import EpisodeKey, RunFolder, WorkQueue, episode_facts, open_environment
+from wardround.runs import (
+    EpisodeKey,
+    RunFolder,
+    WorkQueue,
+    episode_facts,
+    open_benchmark,
+    open_environment,
+    open_store,
+)
 from wardround.serve.access import SessionTokens
 from wardround.serve.mcp_server import http_app, serve_stdio
 from wardround.serve.session import Session, SessionLimits
@@ -43,11 +50,10 @@ class Game:
     """One run being played by outside agents."""
 
     def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:
-        run = folder.settings
         self.folder = folder
         self.settings = settings
-        self.store = Store.open(Path(run.store))
-        self.benchmark = Benchmark.open(Path(run.benchmark))
+        self.store = open_store(folder)
+        self.benchmark = open_benchmark(folder)
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
         self.queue = WorkQueue(folder.queue)
         self.queue.reclaim()
@@ -122,7 +128,6 @@ class Game:
                     return
                 await asyncio.sleep(_POLL_SECONDS)
                 await self._close_finished(open_sessions)
-                self.queue.renew()
                 counts = self.queue.counts()
                 self._report(Progress(label="played", done=counts.done, total=counts.total, unit="episodes"))
         finally:

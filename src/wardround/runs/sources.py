@@ -1,0 +1,126 @@
+"""What a run stands on, opened again as the run found it: the same store, benchmark and prompts, or one clear line.
+
+A store or a benchmark that was replaced under a run would mix rows that answer different questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wardround.agents import AgentSpec
+from wardround.benchmarks import Benchmark, rules_prompt
+from wardround.core import UserError
+from wardround.records import Store
+from wardround.records.layout import STORE_VERSION
+from wardround.runs.folder import RunFolder
+from wardround.runs.settings import RunSettings
+
+_REPLAY = "replay:"
+
+
+def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
+    """Return what a run's manifest keeps of them, to know them again."""
+    return {
+        "store_digest": store.digest,
+        "store_version": store.manifest["version"],
+        "spec_sha256": store.spec.sha256,
+        "source": store.spec.name,
+        "benchmark": benchmark.name,
+        "benchmark_digest": benchmark.digest,
+        "benchmark_spaces": dict(benchmark.manifest.get("spaces", {})),
+    }
+
+
+def open_store(folder: RunFolder) -> Store:
+    """Open a run's store; UserError where it is another one by now."""
+    store = Store.open(Path(folder.settings.store))
+    _same(folder, "store", folder.settings.store, {"store_digest": store.digest, "spec_sha256": store.spec.sha256})
+    return store
+
+
+def open_benchmark(folder: RunFolder) -> Benchmark:
+    """Open a run's benchmark; UserError where it is another one by now."""
+    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    facts = {"benchmark_digest": benchmark.digest, "benchmark_spaces": dict(benchmark.manifest.get("spaces", {}))}
+    _same(folder, "benchmark", folder.settings.benchmark, facts)
+    return benchmark
+
+
+def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: RunSettings) -> dict[str, str]:
+    """Return the hash of every template that a run puts before a model, by its name."""
+    files = [file for agent in agents for file in agent.prompt_files()]
+    files += benchmark.prompts
+    files += [rules_prompt()] if settings.aids.answer_rules else []
+    return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
+
+
+def must_have_prompts(folder: RunFolder, prompts: Mapping[str, str]) -> None:
+    """Raise UserError where this wardround would go on with other prompts than the run began with."""
+    changed = _changed(folder.manifest.get("prompts", {}), prompts)
+    if changed:
+        raise UserError(
+            f"the run {str(folder.path)!r} began with other prompts ({', '.join(changed)}); finish it with wardround "
+            f"{folder.manifest['wardround']} as it was then, or start a new run"
+        )
+
+
+def must_fit_cassettes(settings: RunSettings, prompts: Mapping[str, str]) -> None:
+    """Raise UserError where a model is a recording that was made with other prompts: no reply of it could be served."""
+    for model in settings.models:
+        place = Path(model.removeprefix(_REPLAY))
+        manifest = _manifest_beside(place) if model.startswith(_REPLAY) else {}
+        changed = _changed(manifest.get("prompts", {}), prompts)
+        if changed:
+            raise UserError(
+                f"the cassette {str(place)!r} was recorded with other prompts ({', '.join(changed)}); replay it with "
+                f"wardround {manifest.get('wardround')} as it was then, or record it again"
+            )
+
+
+def clocks_note(folder: RunFolder) -> str | None:
+    """Say of a run on a store of an older version what its figures are worth; None of one on today's clocks."""
+    version = folder.manifest.get("store_version")
+    if version == STORE_VERSION:
+        return None
+    named = f"version {version}" if version else "an older version"
+    return f"clocks leaked: this run stands on a store of {named}, which showed some rows before they were known"
+
+
+def must_share_clocks(first: RunFolder, second: RunFolder) -> None:
+    """Raise UserError where two runs stand on stores of different versions: one saw what the other could not."""
+    versions = [folder.manifest.get("store_version") for folder in (first, second)]
+    if versions[0] != versions[1]:
+        shown = " and ".join(f"version {version}" if version else "an older version" for version in versions)
+        raise UserError(
+            f"the runs stand on stores of {shown}, whose clocks differ (the older ones leaked): they cannot be paired; "
+            "ingest again, build the benchmark again and run again"
+        )
+
+
+def _same(folder: RunFolder, what: str, path: str, facts: Mapping[str, Any]) -> None:
+    """A fact that an older run did not keep cannot be compared."""
+    if any(name in folder.manifest and folder.manifest[name] != fact for name, fact in facts.items()):
+        raise UserError(
+            f"the {what} {path!r} is not the one this run began with (it was replaced); put that one back, or start a "
+            "new run with --out"
+        )
+
+
+def _changed(held: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return sorted(name for name, digest in now.items() if name in held and held[name] != digest)
+
+
+def _manifest_beside(place: Path) -> Mapping[str, Any]:
+    """The manifest of the run that a cassette is, or is a log of; empty where it has none."""
+    for folder in (place, place.parent.parent):
+        file = folder / "manifest.json"
+        if file.is_file():
+            try:
+                body = json.loads(file.read_text(encoding="utf-8"))
+            except ValueError:
+                return {}
+            return body if isinstance(body, dict) else {}
+    return {}
