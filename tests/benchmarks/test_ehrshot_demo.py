@@ -282,3 +282,20 @@ def test_other_sources_are_asked_what_they_can_answer(
         assert all(unit["factor"] is not None for unit in factors.values())
     some = tuple(benchmark.all_samples[::25])
     assert leak_check(Benchmark(manifest=benchmark.manifest, all_samples=some), store) == ()
+
+
+def test_stays_of_one_person_are_in_one_split_and_resampled_together(shared_data: Path, tmp_path: Path) -> None:
+    """eICU keeps a person's hospital stays apart: 195 records of 96 people."""
+    sample = shared_data / "eicu-crd-demo-edge"
+    if not sample.is_dir():
+        pytest.skip("the sample of eICU's edges is not here")
+    ingest("eicu", sample, tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    benchmark = build_ehrshot(store, tmp_path / "bench", per_task=0, tasks=["guo_los"])
+    splits: dict[int, set[str]] = {}
+    for one in benchmark.all_samples:
+        assert one.person == store.person_of(one.subject_id) != one.subject_id
+        splits.setdefault(one.person, set()).add(one.split)
+    assert len(splits) < len({one.subject_id for one in benchmark.all_samples}), "some people have several"
+    assert all(len(held) == 1 for held in splits.values())
+    assert Benchmark.open(tmp_path / "bench").all_samples == benchmark.all_samples

@@ -20,6 +20,10 @@ class Question:
     subject_id: int
     split: str
 
+    @property
+    def person(self) -> int:
+        return self.subject_id
+
 
 QUESTIONS = (
     Question("sample-1", 1, "train"),

@@ -88,7 +88,13 @@ def test_a_row_of_many_measurements_says_its_cells(store: Store) -> None:
 def test_no_rows_make_no_events(store: Store) -> None:
     chart = store.chart(1, moment("31 00:00"))
     empty = Chart(
-        subject_id=1, as_of=chart.as_of, policy="known_at", spec=chart.spec, layouts=chart.layouts, read=lambda *_: None
+        subject_id=1,
+        person=1,
+        as_of=chart.as_of,
+        policy="known_at",
+        spec=chart.spec,
+        layouts=chart.layouts,
+        read=lambda *_: None,
     )
     assert len(empty.event_columns()) == 0
     assert list(empty.events()) == []

@@ -71,7 +71,7 @@ class FakeChart:
     age = 60
 
     def __init__(self, tables: Sequence[FakeTable], *, subject_id: int = 7, as_of: datetime | None = None) -> None:
-        self.subject_id = subject_id
+        self.subject_id = self.person = subject_id
         self.as_of = as_of or datetime(2150, 6, 1, 12)
         self._tables = {table.name: table for table in tables}
 

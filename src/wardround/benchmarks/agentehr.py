@@ -83,7 +83,7 @@ def _prepare(
         raise UserError(f"per_task must be at least 1, not {per_task!r}")
     if "admissions" not in store.table_names:
         raise UserError("the store has no admissions table, which every AgentEHR task needs")
-    splits = {int(subject): split_of(int(subject), seed, fractions) for subject in store.subjects}
+    splits = {subject: split_of(store.person_of(subject), seed, fractions) for subject in store.subjects.tolist()}
     training = [subject for subject, split in splits.items() if split == "train"]
     if not training:
         raise UserError(f"none of the {len(splits)} subjects falls into train, so there are no candidates; use more")

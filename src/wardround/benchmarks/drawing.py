@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
+from wardround.benchmarks.split import person_id
 from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
 from wardround.codes import LabelSet
@@ -95,6 +96,7 @@ def make_samples(
             id=f"{task.name}-{one.event.subject_id}",
             task=task.name,
             subject_id=one.event.subject_id,
+            person_id=person_id(recipe.store, one.event.subject_id),
             prediction_time=from_microseconds(one.event.prediction_us),
             target=one.event.target,
             split=one.split,

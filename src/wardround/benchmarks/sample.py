@@ -23,6 +23,7 @@ class Sample:
     has no strata, the stratum is ``any``. ``unwinnable`` is the part of it that is not in the task's candidate
     space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
     of the label, how many of its codes had no label, the weight of eq. 11, the prompt if it is not the task's own.
+    ``person_id`` is whose record it is where a source keeps several records of one person apart.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Sample:
     target: tuple[str, ...]
     split: Split
     stratum: Stratum
+    person_id: int | None = None
     unwinnable: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -41,12 +43,18 @@ class Sample:
         if self.split not in SPLITS or self.stratum not in STRATA:
             raise ValueError(f"sample {self.id!r} has split {self.split!r} and stratum {self.stratum!r}")
 
+    @property
+    def person(self) -> int:
+        """Who it is about: samples of one person are in one split and never drawn apart."""
+        return self.subject_id if self.person_id is None else self.person_id
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         return {
             "id": self.id,
             "task": self.task,
             "subject_id": self.subject_id,
+            **({} if self.person_id is None else {"person_id": self.person_id}),
             "prediction_time": format_time(self.prediction_time),
             "target": list(self.target),
             "split": self.split,
@@ -63,6 +71,7 @@ class Sample:
                 id=str(body["id"]),
                 task=str(body["task"]),
                 subject_id=int(body["subject_id"]),
+                person_id=None if body.get("person_id") is None else int(body["person_id"]),
                 prediction_time=parse_time(body["prediction_time"]),
                 target=tuple(body["target"]),
                 split=body["split"],

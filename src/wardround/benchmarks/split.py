@@ -1,9 +1,10 @@
-"""Which split a subject belongs to: decided by its number and the seed alone, so that no patient is ever in two."""
+"""Which split a person belongs to: decided by the number and the seed alone, so that nobody is ever in two."""
 
 from __future__ import annotations
 
 from wardround.benchmarks.sample import SPLITS, Split
 from wardround.core import UserError, derive_seed
+from wardround.records import Store
 
 Fractions = tuple[float, float, float]
 """Shares of subjects in train, dev and test."""
@@ -23,8 +24,13 @@ def check_fractions(fractions: Fractions) -> None:
         raise UserError(f"the shares of train, dev and test must be three that add up to 1, not {fractions!r}")
 
 
-def split_of(subject_id: int, seed: int, fractions: Fractions) -> Split:
-    """Return the split of a subject. The same in every task and every benchmark of one seed."""
-    draw = unit_draw(seed, "split", subject_id)
+def person_id(store: Store, subject_id: int) -> int | None:
+    """Return the person of a sample, for its record; None where subjects are people."""
+    return None if store.spec.person is None else store.person_of(subject_id)
+
+
+def split_of(person: int, seed: int, fractions: Fractions) -> Split:
+    """Return the split of a person. The same in every task and every benchmark of one seed."""
+    draw = unit_draw(seed, "split", person)
     train, dev, _ = fractions
     return SPLITS[0] if draw < train else SPLITS[1] if draw < train + dev else SPLITS[2]

@@ -26,6 +26,8 @@ class CheckedSample(Protocol):
     @property
     def subject_id(self) -> int: ...
     @property
+    def person(self) -> int: ...
+    @property
     def split(self) -> str: ...
 
 
@@ -77,7 +79,7 @@ def contamination_check(bank: Bank, samples: Iterable[CheckedSample], *, source:
     """
     every = list(samples)
     evaluated = [sample for sample in every if sample.split not in SERVABLE_SPLITS]
-    hashes = {sample.id: bank.subject_hash(Subject(source=source, subject_id=sample.subject_id)) for sample in every}
+    hashes = {sample.id: bank.subject_hash(Subject(source=source, subject_id=sample.person)) for sample in every}
     live = {experience.id: experience for experience in bank.experiences()}
     origins = [origin for origin in bank.origins() if origin[0] in live]
     found = _by_origin(origins, evaluated, hashes)
@@ -125,7 +127,7 @@ def _by_searching(
     everything = len(bank)
     found = []
     for hashed, sample in subjects.items():
-        asked_by = Subject(source=source, subject_id=sample.subject_id)
+        asked_by = Subject(source=source, subject_id=sample.person)
         for kind in KINDS:
             offered = list(bank.recall(kind=kind, for_subject=asked_by, limit=everything).experiences)
             if key is not None:

@@ -17,14 +17,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 class _Chart(Protocol):
     @property
-    def subject_id(self) -> int: ...
+    def person(self) -> int: ...
     @property
     def spec(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A patient of a source. Two sources that number the same people alike must be given the same name."""
+    """A person of a source, by number. Two sources that number the same people alike must be given the same name."""
 
     source: str
     subject_id: int
@@ -32,7 +32,7 @@ class Subject:
     @classmethod
     def of_chart(cls, chart: _Chart) -> Subject:
         """The subject whose chart this is."""
-        return cls(source=chart.spec.name, subject_id=chart.subject_id)
+        return cls(source=chart.spec.name, subject_id=chart.person)
 
     def hashed(self, key: bytes) -> str:
         """Recognise the subject without storing the number: HMAC-SHA-256 under a bank's key, 128 bits of it.

@@ -226,7 +226,7 @@ class _Bench:
 
     def _draws_of(self, problem: Problem) -> PatientDraws:
         if problem.task not in self._draws:
-            subjects = [sample.subject_id for sample in problem.test]
+            subjects = [sample.person for sample in problem.test]
             settings = self._settings
             self._draws = {problem.task: PatientDraws.of(subjects, seed=settings.seed, resamples=settings.resamples)}
         return self._draws[problem.task]

@@ -67,9 +67,13 @@ class ChartTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads."""
+    """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads.
+
+    ``person`` is the same number for all subjects that are one person.
+    """
 
     subject_id: int
+    person: int
     as_of: datetime
     policy: Policy
     spec: SourceSpec

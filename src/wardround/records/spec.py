@@ -241,3 +241,5 @@ class SourceSpec:
     """Lag settings that stand for times this source does not record, each with what is assumed of what."""
     splits: str | None = None
     """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
+    person: tuple[str, str] | None = None
+    """Table and text column that tell which subjects are one person, where a person may be several subjects."""

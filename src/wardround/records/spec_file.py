@@ -69,6 +69,7 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
         ignored=tuple(dict.fromkeys(name for module in modules for name in module.ignored)),
         assumed={setting: text for module in modules for setting, text in module.assumed.items()},
         splits=next((module.splits for module in modules if module.splits is not None), None),
+        person=_person(modules, tables),
     )
 
 
@@ -108,6 +109,17 @@ def _sensitivity_word(source: _Keys) -> Sensitivity:
     if word not in SENSITIVITIES:
         raise UserError(f"{source.place}.sensitivity: unknown word {word!r}; known are {', '.join(SENSITIVITIES)}")
     return cast(Sensitivity, word)
+
+
+def _person(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> tuple[str, str] | None:
+    """Read ``person = "table.column"``."""
+    text = next((module.person for module in modules if module.person is not None), None)
+    if text is None:
+        return None
+    table, _, column = text.partition(".")
+    if table not in tables or tables[table].columns.get(column) != "text":
+        raise UserError(f"{modules[0].file.name}: source.person is {text!r}, expected a table and a text column of it")
+    return table, column
 
 
 def _add(target: dict[str, Any], name: str, value: object, file: Path) -> None:
@@ -185,6 +197,7 @@ class _Module:
         self.flatten: str | None = source.take("flatten", str)
         self.assumed: Mapping[str, str] = _assumed(source)
         self.splits: str | None = source.take("splits", str)
+        self.person: str | None = source.take("person", str)
         lists = _as_arguments(source.take("lists", dict, {}), f"{file.name}: source.lists")
         rules = _named_rules(source.take("rules", dict, {}), lists, f"{file.name}: source.rules")
         source.take("description", str)

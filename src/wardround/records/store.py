@@ -37,6 +37,7 @@ from wardround.records.manifest import read_manifest
 from wardround.records.shard_reader import Shard
 from wardround.records.spec import SourceSpec
 from wardround.records.spec_file import load_source_spec
+from wardround.records.subject_keys import subject_number
 from wardround.records.table_layout import TableLayout, table_layout
 
 _CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING)
@@ -59,6 +60,7 @@ class Store:
         subjects = map_checked(path / SUBJECTS, files[SUBJECTS])
         self.subjects: npt.NDArray[np.int64] = np.load(io.BytesIO(subjects), allow_pickle=False)
         """The ids of all subjects, sorted."""
+        self._people: dict[int, int] = {}
         self._layouts = {
             name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
             for name, body in manifest["tables"].items()
@@ -89,8 +91,33 @@ class Store:
         if place == len(self.subjects) or self.subjects[place] != subject_id:
             raise RecordError(f"no subject {subject_id!r} in {self.path}")
         return Chart(
-            subject_id=subject_id, as_of=as_of, policy=policy, spec=self.spec, layouts=self._layouts, read=self._stored
+            subject_id=subject_id,
+            person=self.person_of(subject_id),
+            as_of=as_of,
+            policy=policy,
+            spec=self.spec,
+            layouts=self._layouts,
+            read=self._stored,
         )
+
+    def person_of(self, subject_id: int) -> int:
+        """Return the number of the person whose record a subject is: its own, but where the source keeps several
+        records of one person apart. Splits, banks and statistics go by it."""
+        if self.spec.person is None:
+            return subject_id
+        if not self._people:
+            self._people = self._read_people(*self.spec.person)
+        return self._people.get(subject_id, subject_id)
+
+    def _read_people(self, table: str, column: str) -> dict[int, int]:
+        people: dict[int, int] = {}
+        for shard in range(self.shard_count if table in self.table_names else 0):
+            found = self.shard_rows(shard, table)
+            if found is not None:
+                _, subjects, batch = found
+                names = batch.column(column).to_pylist()
+                people |= {s: subject_number(name) for s, name in zip(subjects.tolist(), names, strict=True) if name}
+        return people
 
     def rows(self, subject_id: int, table: str) -> pa.RecordBatch:
         """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted."""

@@ -69,7 +69,7 @@ def _withhold_evaluated(state: BankState, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
     benchmark = Benchmark.open(Path(settings.benchmark))
     source = Store.open(Path(settings.store)).spec.name
-    evaluated = {sample.subject_id for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
+    evaluated = {sample.person for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
     return state.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 
 

@@ -63,7 +63,8 @@ class EpisodeUse:
 class EpisodeScore:
     """One scored episode: whose, on what, how well, at what cost, with which errors.
 
-    ``target`` holds the label values of a task with classes, and nothing of other tasks.
+    ``target`` holds the label values of a task with classes, and nothing of other tasks. ``subject_id`` is the person
+    whom the sample is about, whose samples no resampling parts.
     """
 
     episode: str
@@ -157,7 +158,7 @@ def score_episode(
         task=sample.task,
         sample=sample.id,
         epoch=int(trajectory.facts.get("epoch", 0)),
-        subject_id=sample.subject_id,
+        subject_id=sample.person,
         split=sample.split,
         stratum=sample.stratum,
         finish=str(outcome.get("finish", "open")),

@@ -26,7 +26,7 @@ from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.facts import CLOCKS, source_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, person_id, split_of
 from wardround.benchmarks.task import EHRSHOT_TASKS, Task, get_task
 from wardround.core import Reporter, UserError, content_hash, format_time, from_microseconds, silent
 from wardround.records import Policy, Store
@@ -120,7 +120,7 @@ def build_ehrshot(
         "clocks": CLOCKS[policy],
         "seed": seed,
         "fractions": list(fractions),
-        "splits": "the data set's own" if store.splits() else "by hash of seed and subject",
+        "splits": "the data set's own" if store.splits() else "by hash of seed and person",
         "per_task": per_task,
         "per_subject": per_subject,
         "sampling": "uniform within each split, not by class",
@@ -167,7 +167,7 @@ def _splits(store: Store, seed: int, fractions: Fractions) -> dict[int, Split]:
     """The data set's own splits where it has some; a subject it does not name is split like any other."""
     own = store.splits()
     return {
-        subject: _SPLIT_NAMES.get(own.get(subject, "")) or split_of(subject, seed, fractions)
+        subject: _SPLIT_NAMES.get(own.get(subject, "")) or split_of(store.person_of(subject), seed, fractions)
         for subject in store.subjects.tolist()
     }
 
@@ -260,6 +260,7 @@ def _samples(recipe: _Recipe, task: Task, questions: Questions, drawn: Ints) -> 
                 id=f"{task.name}-{subject}-{moment:%Y%m%dT%H%M%S}{again}",
                 task=task.name,
                 subject_id=subject,
+                person_id=person_id(recipe.store, subject),
                 prediction_time=moment,
                 target=answer(int(questions.values[place])),
                 split=recipe.splits[subject],

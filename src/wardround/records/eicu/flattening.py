@@ -2,13 +2,13 @@
 
 A column of type time in the spec, ``labresulttime``, is made of the raw ``labresultoffset``; ``x_number`` is the raw
 ``x`` where that is a number, ``x_text`` the number ``x`` with its name. Three tables are made of the raw ``patient``:
-``person``, ``hospital_stay`` and ``patient``.
+``person``, ``hospital_stay`` and ``patient``. A subject is a hospital stay (`stays.py` says why).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from wardround.core import UserError, to_microseconds
 from wardround.records.arrow_types import integers, valid
-from wardround.records.eicu.stays import OLDEST, HospitalStay, UnitStay, place_stays
+from wardround.records.eicu.stays import INVENTED_DAY, OLDEST, HospitalStay, UnitStay, place_stays
 from wardround.records.flat_tables import FlatTables
 from wardround.records.spec import ColumnType
 from wardround.records.table_reader import TableReader
@@ -55,8 +55,10 @@ def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
     stays = _write_patients(found["patient"], flat)
     for name, path in found.items():
         if name in flat.spec.dictionaries:
-            for rows in _read(path, name, flat, dict(flat.spec.dictionaries[name].columns), ()):
-                flat.write(name, rows)
+            columns = dict(flat.spec.dictionaries[name].columns)
+            for rows in _read(path, name, flat, columns, ()):
+                _leave_out_cells(name, rows, columns, flat)
+                flat.write(name, rows.select([column for column in rows.column_names if column in columns]))
         elif name not in MADE_OF_PATIENT:
             _write_table(name, path, flat, stays)
 
@@ -75,22 +77,24 @@ class _Stays:
 def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None:
     spec = flat.spec.tables[name]
     made = {"subject_id", HOSPITAL_STAY, OPENED}
-    raw = {_raw_name(column): kind for column, kind in spec.columns.items() if column not in made}
+    raw = {_raw_name(column, kind): kind for column, kind in spec.columns.items() if column not in made}
     columns: dict[str, ColumnType] = {column: "int" if kind == "time" else kind for column, kind in raw.items()}
     columns |= {column: "text" for column in columns if f"{column}{_NUMBER}" in spec.columns}
     columns |= {column: "int" for column in columns if f"{column}{_TEXT}" in spec.columns}
     columns |= dict.fromkeys(spec.unique, "int")
-    for rows in _read(path, name, flat, columns, [_raw_name(column) for column in spec.required]):
+    required = [_raw_name(column, spec.columns[column]) for column in spec.required]
+    for rows in _read(path, name, flat, columns, required):
         numbers = integers(rows.column(STAY).combine_chunks(), null=-1)
         places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
         known = stays.units[places] == numbers
         if not known.all():
             flat.leave_out(f"{name}: rows of stays that patient does not have", int(np.count_nonzero(~known)))
             rows, places = rows.filter(pa.array(known)), places[known]
+        _leave_out_cells(name, rows, columns, flat)
         cells: dict[str, Any] = {"subject_id": stays.subjects[places], HOSPITAL_STAY: stays.hospital_stays[places]}
         cells[OPENED] = pa.array(stays.opened[places], pa.timestamp("us"))
         for column, kind in spec.columns.items():
-            source = _raw_name(column)
+            source = _raw_name(column, kind)
             if column in made or source not in rows.column_names:
                 continue
             array = rows.column(source).combine_chunks()
@@ -105,12 +109,12 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
         flat.write(name, pa.table(cells))
 
 
-def _raw_name(column: str) -> str:
-    """Return the raw column that a column of the spec is made of."""
+def _raw_name(column: str, kind: ColumnType) -> str:
+    """Return the raw column that a column of the spec is made of. Only a column of times is one of offsets."""
     for ending in (_NUMBER, _TEXT):
         if column.endswith(ending):
             return column.removesuffix(ending)
-    return f"{column.removesuffix('time')}offset" if column.endswith("time") else column
+    return f"{column.removesuffix('time')}offset" if kind == "time" else column
 
 
 def _times(offsets: Any, column: str, admissions: npt.NDArray[np.int64]) -> Any:
@@ -128,7 +132,7 @@ def _as_numbers(texts: Any) -> Any:
 
 
 def _read(path: Path, name: str, flat: FlatTables, columns: dict[str, ColumnType], required: Sequence[str]) -> Any:
-    """Yield the rows of a raw file, broken ones set aside."""
+    """Yield the rows of a raw file, broken ones set aside; columns that nobody declared stand there as text."""
     is_table = name not in flat.spec.dictionaries
     key = [STAY] if is_table else list(flat.spec.dictionaries[name].key)
     reader = TableReader(
@@ -139,13 +143,20 @@ def _read(path: Path, name: str, flat: FlatTables, columns: dict[str, ColumnType
         needed=key,
         ignored=flat.spec.ignored,
     )
-    for cells in reader.read():
+    reader.header()
+    undeclared: dict[str, ColumnType] = dict.fromkeys(reader.counts.unknown_columns, "text")
+    for cells in replace(reader, columns={**columns, **undeclared}).read():
         for broken in cells.broken:
             flat.set_aside(file=path, line=broken.line, reason=broken.reason, raw=broken.raw)
         flat.read(path, cells.table.num_rows)
         yield cells.table
-    for column in reader.counts.unknown_columns:
-        flat.leave_out(f"{name}: cells of column {column}", reader.counts.rows)
+
+
+def _leave_out_cells(name: str, rows: pa.Table, columns: Mapping[str, ColumnType], flat: FlatTables) -> None:
+    """Count the filled cells of columns that the spec does not have."""
+    for column in rows.column_names:
+        if column not in columns:
+            flat.leave_out(f"{name}: cells of column {column}", rows.num_rows - rows.column(column).null_count)
 
 
 _PATIENT: dict[str, ColumnType] = {
@@ -176,7 +187,7 @@ _PATIENT: dict[str, ColumnType] = {
     "unitdischargelocation": "text",
     "unitdischargestatus": "text",
 }
-_NEEDED = (STAY, HOSPITAL_STAY, "uniquepid", "hospitaladmittime24", "hospitaladmitoffset", "hospitaldischargeyear")
+_NEEDED = (STAY, HOSPITAL_STAY, "uniquepid", "hospitaladmittime24", "hospitaladmitoffset")
 
 
 def _write_patients(path: Path, flat: FlatTables) -> _Stays:
@@ -184,6 +195,7 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
     raw: dict[int, dict[str, Any]] = {}
     units: list[UnitStay] = []
     for rows in _read(path, "patient", flat, dict(_PATIENT), _NEEDED):
+        _leave_out_cells("patient", rows, _PATIENT, flat)
         for row in rows.to_pylist():
             unit = _unit_stay(row)
             if isinstance(unit, str) or unit.unit_stay in raw:
@@ -193,30 +205,28 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
                 raw[unit.unit_stay] = row
                 units.append(unit)
     if not units:
-        raise UserError(
-            f"{path}: no row of it has a person, a hospital stay, an admission time and a year of discharge"
-        )
+        raise UserError(f"{path}: no row of it has a person, a hospital stay and an admission time")
     placed = place_stays(units)
-    persons: set[str] = set()
-    for number, stay in sorted(placed.items(), key=lambda item: item[1].admitted):
-        first = raw[min((admitted, name) for name, admitted in stay.unit_admissions.items())[1]]
-        if stay.person not in persons:
-            persons.add(stay.person)
-            flat.add("person", _person(first, stay, flat))
-        flat.add("hospital_stay", _hospital_stay(number, first, stay, raw, flat))
+    for number, stay in placed.items():
+        first = raw[next(iter(stay.unit_admissions))]
+        flat.add("person", _person(number, first, flat))
+        flat.add("hospital_stay", _hospital_stay(number, stay, raw, flat))
         for name, admitted in stay.unit_admissions.items():
-            flat.add("patient", _unit_row(raw[name], stay, admitted, flat))
+            flat.add("patient", _unit_row(raw[name], admitted, flat))
     order = sorted(raw)
     admissions = {name: to_microseconds(at) for stay in placed.values() for name, at in stay.unit_admissions.items()}
-    firsts = {min((at, name) for name, at in stay.unit_admissions.items())[1]: stay for stay in placed.values()}
-    opened = admissions | {name: to_microseconds(stay.admitted) for name, stay in firsts.items()}
+    opened = admissions | {next(iter(stay.unit_admissions)): to_microseconds(stay.admitted) for stay in placed.values()}
     return _Stays(
         units=np.array(order, np.int64),
-        subjects=np.array([flat.subjects.number(raw[name]["uniquepid"]) for name in order], np.int64),
+        subjects=np.array([_subject(raw[name][HOSPITAL_STAY], flat) for name in order], np.int64),
         hospital_stays=np.array([raw[name][HOSPITAL_STAY] for name in order], np.int64),
         admissions=np.array([admissions[name] for name in order], np.int64),
         opened=np.array([opened[name] for name in order], np.int64),
     )
+
+
+def _subject(hospital_stay: int, flat: FlatTables) -> int:
+    return flat.subjects.number(str(hospital_stay))
 
 
 def _unit_stay(row: dict[str, Any]) -> UnitStay | str:
@@ -228,19 +238,12 @@ def _unit_stay(row: dict[str, Any]) -> UnitStay | str:
         admit_time = time.fromisoformat(row["hospitaladmittime24"])
     except ValueError:
         return f"hospitaladmittime24: {row['hospitaladmittime24']!r} is no time of day"
-    if not 1900 <= row["hospitaldischargeyear"] <= 2200:
-        return f"hospitaldischargeyear: {row['hospitaldischargeyear']} is no year"
     return UnitStay(
         unit_stay=row[STAY],
         hospital_stay=row[HOSPITAL_STAY],
         person=row["uniquepid"].strip(),
-        year=row["hospitaldischargeyear"],
         hospital_admit_time=admit_time,
         hospital_admit_offset=row["hospitaladmitoffset"],
-        hospital_discharge_offset=row.get("hospitaldischargeoffset"),
-        unit_discharge_offset=row.get("unitdischargeoffset"),
-        age=_age(row.get("age")),
-        expired="Expired" in (row.get("hospitaldischargestatus"), row.get("unitdischargestatus")),
     )
 
 
@@ -253,46 +256,59 @@ def _after(admitted: datetime, minutes: int | None) -> datetime | None:
     return None if minutes is None else admitted + timedelta(minutes=minutes)
 
 
-def _person(row: dict[str, Any], stay: HospitalStay, flat: FlatTables) -> dict[str, Any]:
+def _person(hospital_stay: int, row: dict[str, Any], flat: FlatTables) -> dict[str, Any]:
     return {
-        "subject_id": flat.subjects.number(stay.person),
-        "uniquepid": stay.person,
+        "subject_id": _subject(hospital_stay, flat),
+        "uniquepid": row["uniquepid"].strip(),
         "gender": row.get("gender"),
         "ethnicity": row.get("ethnicity"),
-        "age_at_first_stay": _age(row.get("age")),
-        "year_of_first_stay": stay.admitted.year,
+        "age_at_admission": _age(row.get("age")),
+        "invented_year": INVENTED_DAY.year,
     }
 
 
-def _death(row: dict[str, Any], admitted: datetime) -> datetime | None:
-    """Return when a person died, as a row of ``patient`` tells it: at the end of the stay in which it happened."""
-    for place in ("unit", "hospital"):
-        if row.get(f"{place}dischargestatus") == "Expired":
-            return _after(admitted, row.get(f"{place}dischargeoffset"))
-    return None
+def _over(stay: HospitalStay, raw: Mapping[int, dict[str, Any]]) -> datetime | None:
+    """Return when a hospital stay is over: at its discharge and not before any of its unit stays is; None if unknown.
+
+    Some people leave the hospital, or die, hours before they leave the unit, where treatment goes on being recorded.
+    """
+    ends = [
+        _after(admitted, raw[unit].get(f"{place}dischargeoffset"))
+        for unit, admitted in stay.unit_admissions.items()
+        for place in ("hospital", "unit")
+    ]
+    told = any(raw[unit].get("hospitaldischargeoffset") is not None for unit in stay.unit_admissions)
+    return max((end for end in ends if end is not None), default=None) if told or _died(stay, raw) else None
+
+
+def _died(stay: HospitalStay, raw: Mapping[int, dict[str, Any]]) -> bool:
+    statuses = ("hospitaldischargestatus", "unitdischargestatus")
+    return any(raw[unit].get(status) == "Expired" for unit in stay.unit_admissions for status in statuses)
 
 
 def _hospital_stay(
-    number: int, row: dict[str, Any], stay: HospitalStay, raw: Mapping[int, dict[str, Any]], flat: FlatTables
+    number: int, stay: HospitalStay, raw: Mapping[int, dict[str, Any]], flat: FlatTables
 ) -> dict[str, Any]:
-    admitted = stay.unit_admissions[row[STAY]]
-    ends = [_death(raw[unit], at) for unit, at in stay.unit_admissions.items()]
+    first, admitted = next(iter(stay.unit_admissions.items()))
+    row, over = raw[first], _over(stay, raw)
     copied = ("hospitalid", "hospitaladmitsource", "hospitaldischargelocation", "hospitaldischargestatus")
     return {
-        "subject_id": flat.subjects.number(stay.person),
+        "subject_id": _subject(number, flat),
         HOSPITAL_STAY: number,
         "hospitaladmittime": stay.admitted,
         "hospitaldischargetime": _after(admitted, row.get("hospitaldischargeoffset")),
-        "deathtime": min((end for end in ends if end is not None), default=None),
+        "hospitaldischargeyear": row.get("hospitaldischargeyear"),
+        "stayovertime": over,
+        "deathtime": over if _died(stay, raw) else None,
         **{name: row.get(name) for name in copied},
     }
 
 
-def _unit_row(row: dict[str, Any], stay: HospitalStay, admitted: datetime, flat: FlatTables) -> dict[str, Any]:
+def _unit_row(row: dict[str, Any], admitted: datetime, flat: FlatTables) -> dict[str, Any]:
     names = flat.spec.tables["patient"].columns
     return {
         **{name: row.get(name) for name in names if name in row},
-        "subject_id": flat.subjects.number(stay.person),
+        "subject_id": _subject(row[HOSPITAL_STAY], flat),
         "unitadmittime": admitted,
         "unitdischargetime": _after(admitted, row.get("unitdischargeoffset")),
     }
