@@ -15,7 +15,16 @@ from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
 from wardround.codes import LabelSet
-from wardround.core import PromptFile, RecordError, UserError, canonical_json, content_hash, sync_folder, sync_tree
+from wardround.core import (
+    PromptFile,
+    RecordError,
+    UserError,
+    canonical_json,
+    content_hash,
+    private_folder,
+    sync_folder,
+    sync_tree,
+)
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
@@ -113,10 +122,9 @@ class Benchmark:
     def save(self, folder: Path) -> Benchmark:
         """Write everything to a new folder in one rename; UserError when something is there already."""
         must_be_new(folder)
-        _remove_leftovers(folder)
         partial = folder.with_name(f"{folder.name}{_PARTIAL}{os.getpid()}")
         _remove_abandoned(folder)
-        partial.mkdir(parents=True)
+        private_folder(partial)
         lines = _sample_lines(self.all_samples)
         manifest = {
             **self.manifest,
@@ -159,27 +167,9 @@ def must_be_new(folder: Path) -> None:
         raise UserError(f"{folder} exists already; remove it or choose another folder")
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what builds of this folder left that were killed while they wrote: it holds questions about patients."""
-    for path in folder.parent.glob(f"{glob.escape(folder.name)}{_PARTIAL}*"):
-        number = path.name.rpartition("-")[2]
-        if number.isdigit() and not _is_running(int(number)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def _remove_abandoned(folder: Path) -> None:
     """Remove what killed builds of this benchmark left beside it."""
-    for partial in folder.parent.glob(f"{glob.escape(folder.name)}.partial-*"):
+    for partial in folder.parent.glob(f"{glob.escape(folder.name)}{_PARTIAL}*"):
         process = partial.name.rpartition("-")[2]
         if process.isdecimal() and (int(process) == os.getpid() or not _runs(int(process))):
             shutil.rmtree(partial, ignore_errors=True)

@@ -17,7 +17,7 @@ from typing import Protocol
 from wardround import __version__
 from wardround.cli.ending import INTERRUPTED, TERMINATED, printable_output, terminable
 from wardround.cli.parser import Parser
-from wardround.core import LeakError, UserError, WardroundError
+from wardround.core import LeakError, UserError, WardroundError, keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("wardround.cli.listing", "list sources, tables, tools, agents, benchmarks, tasks or models"),
     "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
 }
+_SHARE = "--share-group"
 
 
 class Command(Protocol):
@@ -92,7 +93,10 @@ def _dispatch(words: list[str]) -> int:
     description = summary[0].upper() + summary[1:] + "."
     parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
     command.configure(parser)
-    return command.run(parser.parse_args(rest))
+    parser.add_argument(_SHARE, action="store_true", help="what is made is for your group too, not only for you")
+    arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also behind an action
+    with keep_private(share_group=_SHARE in rest):
+        return command.run(arguments)
 
 
 def _overview() -> str:

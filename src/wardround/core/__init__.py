@@ -17,6 +17,7 @@ from wardround.core.extras import how_to_install
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
+from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
 from wardround.core.question import LabelKind, Question
@@ -72,12 +73,15 @@ __all__ = [
     "from_microseconds",
     "how_to_install",
     "is_read_only",
+    "keep_private",
     "load_prompt",
     "must_be_complete",
     "parse_time",
     "parse_time_bound",
     "printable",
     "printing",
+    "private_file",
+    "private_folder",
     "row_id",
     "silent",
     "strictest",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from wardround.core import UserError, must_be_complete
+from wardround.core import UserError, must_be_complete, private_file
 from wardround.log.kept import TABLE as KEPT_TABLE
 
 SCHEMA_VERSION = 1
@@ -49,6 +49,7 @@ CREATE TABLE note (
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open or make a log. Raises UserError when the file is something else or cannot be written."""
     try:
+        private_file(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
     except sqlite3.Error as error:
         raise UserError(

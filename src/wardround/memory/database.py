@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from wardround.core import UserError, must_be_complete
+from wardround.core import UserError, must_be_complete, private_file, private_folder
 
 SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
@@ -43,7 +43,8 @@ CREATE TRIGGER revision_remains BEFORE DELETE ON revision BEGIN SELECT RAISE(ABO
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open or make a bank. Raises UserError when the file is something else or cannot be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
+        private_file(path)
         connection = _connect(str(path))
     except (OSError, sqlite3.Error) as error:
         raise UserError(f"cannot write the bank {path}: {error}; check the folder and its permissions") from error

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wardround.core import ProviderError, UserError
+from wardround.core import ProviderError, UserError, private_folder
 from wardround.models.protocol import Reply, Request
 from wardround.models.received import MalformedReply
 from wardround.models.wire import ReadReply, read_reply
@@ -35,7 +35,7 @@ class RelayModel:
 
     def __init__(self, folder: Path, *, timeout_seconds: float = 3600.0) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         except OSError as error:
             raise UserError(f"relay: cannot make the folder {folder} ({error.strerror})") from error
         self.folder = folder

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from wardround import __version__
 from wardround.benchmarks import Benchmark, Sample
-from wardround.core import Progress, Reporter, UserError, content_hash, silent, write_atomically
+from wardround.core import Progress, Reporter, UserError, content_hash, private_folder, silent, write_atomically
 from wardround.predictors.extras import package_versions
 from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
 from wardround.predictors.heads import Boosting, Fit, Head, Logistic
@@ -59,7 +59,7 @@ def fit_predictors(
     if benchmark.manifest["source"]["store_digest"] != store.digest:
         raise UserError(f"benchmark {benchmark.name!r} was built from another store than {str(store.path)!r}")
     vectors = read_representations(Path(settings.representations)) if settings.representations else None
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     usable, left_out = _usable(asked)
     if vectors is not None:
         vectors.must_cover(_key(sample) for problem in usable for sample in _samples(problem))

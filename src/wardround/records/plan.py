@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wardround.core import UserError, content_hash, write_atomically
+from wardround.core import UserError, content_hash, private_folder, write_atomically
 from wardround.records.clocks import ClockSettings
 from wardround.records.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, building_folder
 from wardround.records.settings import IngestSettings
@@ -120,7 +120,8 @@ def prepare(plan: Plan) -> bool:
                 f"{store}: the folder is not empty and holds no unfinished store; choose another or remove it"
             )
         _clear(store, keep=note)
-        plan.building.mkdir(parents=True, exist_ok=True)
+        private_folder(store)
+        plan.building.mkdir(exist_ok=True)
         write_atomically(note, json.dumps(plan.digest))
     for name in _FOLDERS:
         (store / name).mkdir(exist_ok=True)

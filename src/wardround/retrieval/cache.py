@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wardround.core import UserError, content_hash
+from wardround.core import UserError, content_hash, private_file, private_folder
 from wardround.retrieval.encoder import Encoder, Vectors
 
 _TABLE = """
@@ -27,7 +27,8 @@ class VectorCache:
         self.path = path
         self._lock = threading.Lock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
+            private_file(path)
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")

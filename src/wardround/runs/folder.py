@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.core import UserError, content_hash, write_atomically
+from wardround.core import UserError, content_hash, private_folder, write_atomically
 from wardround.log import LOG_SUFFIX
 from wardround.runs.settings import RunSettings
 
@@ -38,7 +38,8 @@ class RunFolder:
         """Make a new run; raises UserError when the folder already holds one."""
         if (path / "manifest.json").exists():
             raise UserError(f"{str(path)!r} already holds a run; resume it with: wardround run --resume {path}")
-        (path / "logs").mkdir(parents=True, exist_ok=True)
+        private_folder(path)
+        (path / "logs").mkdir(exist_ok=True)
         manifest = {
             "schema": SCHEMA,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),

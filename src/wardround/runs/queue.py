@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError
+from wardround.core import UserError, private_file
 
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 """File locks, where the system has them; elsewhere a lease of another process counts as held by nobody."""
@@ -107,6 +107,7 @@ class WorkQueue:
     def __init__(self, path: Path) -> None:
         self._owner = Owner(path.with_name(path.name + "-owners"))
         try:
+            private_file(path)
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")

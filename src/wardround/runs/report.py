@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from wardround.benchmarks import get_task
-from wardround.core import Progress, Reporter, content_hash, silent, write_atomically
+from wardround.core import Progress, Reporter, content_hash, private_folder, silent, write_atomically
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
@@ -47,7 +47,8 @@ def write_report(
     """
     target = out or folder.path / "report"
     pages = results if pages is None else pages
-    (target / "episodes").mkdir(parents=True, exist_ok=True)
+    private_folder(target)
+    (target / "episodes").mkdir(exist_ok=True)
     linked = {episode_page(result) for result in pages} | _written_before(folder, target)
     environment = _environment()
     page = environment.get_template("report.html.jinja").render(
@@ -82,7 +83,7 @@ def _written_before(folder: RunFolder, target: Path) -> set[str]:
 
 def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) -> Path:
     """Write the report of a folder in which predictors were fitted and no agent played."""
-    (path / "report").mkdir(parents=True, exist_ok=True)
+    private_folder(path / "report")
     page = (
         _environment()
         .get_template("predictors.html.jinja")

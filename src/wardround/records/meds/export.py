@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import Progress, Reporter, UserError, silent
+from wardround.core import Progress, Reporter, UserError, private_folder, silent
 from wardround.records.arrow_types import valid
 from wardround.records.meds.event_rows import CodeBook, EventCounts, EventRows, TimeMode
 from wardround.records.meds.events import events_of, stored_pieces
@@ -62,6 +62,7 @@ def export_meds(
     splits = store.splits() if settings.splits is None else settings.splits
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
+    private_folder(unfinished)
     files = DataFiles(folder=unfinished, subjects_per_file=settings.subjects_per_file)
     book, counts = CodeBook(), EventCounts()
     subjects: list[npt.NDArray[np.int64]] = []

@@ -1,0 +1,52 @@
+"""Who may read what wardround makes: its owner, or with a word also the group. Patient data is never made for all.
+
+Folders are made through :func:`private_folder`, which nobody else may enter, whatever the umask. The command line calls
+:func:`keep_private` first, so that every file and folder of the process, whoever makes it (SQLite, Arrow), is private.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_OWNER, _GROUP = 0o077, 0o007
+"""Umasks: what is kept from others."""
+
+
+@contextmanager
+def keep_private(*, share_group: bool = False) -> Iterator[None]:
+    """For a while, make what this process makes 0700 and 0600, with ``share_group`` 0770 and 0660."""
+    before = os.umask(_GROUP if share_group else _OWNER)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there; a new one is for its owner (and group, where shared)."""
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
+    path.chmod(0o770 if _umask() == _GROUP else 0o700)
+
+
+def private_file(path: Path) -> None:
+    """Make an empty file for its owner (and group, where shared), unless it is there; SQLite makes its own readable.
+
+    Where it cannot be made, whoever opens it next says so.
+    """
+    with suppress(OSError):
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.fchmod(file, 0o660 if _umask() == _GROUP else 0o600)
+        os.close(file)
+
+
+def _umask() -> int:
+    """Return the umask; it can only be read by setting it, so for a moment it is the strictest."""
+    current = os.umask(_OWNER)
+    os.umask(current)
+    return current
