@@ -21,7 +21,12 @@ BEDSIDE = {"vital-signs", "exam", "social-history", "survey", "activity"}
 def export_as_of(resources: Iterable[Resource], as_of: datetime) -> list[Resource]:
     """Return the resources that were there, without what was not known of them."""
     past = _Past({(each["resourceType"], each["id"]): each for each in resources}, as_of)
-    return [left for each in past.resources.values() if (left := past.left_of(each)) is not None]
+    left = [left for each in past.resources.values() if (left := past.left_of(each)) is not None]
+    return [past.without_what_was_added(each) for each in left]
+
+
+ADDED = {"note": "time", "reaction": "onset", "series": "started", "presentedForm": "creation"}
+"""Elements whose parts have a time of their own, and its name."""
 
 
 def _is_susceptibility(body: Resource) -> bool:
@@ -37,6 +42,27 @@ class _Past:
         """Return what is left of a resource; None if it was not there."""
         rule = getattr(self, f"_{body['resourceType'].lower()}", None)
         return copy.deepcopy(body) if rule is None else rule(copy.deepcopy(body))
+
+    def without_what_was_added(self, body: Resource) -> Resource:
+        """Leave out the parts that say themselves that they came later, and an update that did."""
+        for element, name in ADDED.items():
+            body[element] = [item for item in parts(body, element) if self._is_dated_by_now(item, name)]
+        body["content"] = [
+            item for item in parts(body, "content") if self._is_dated_by_now(item["attachment"], "creation")
+        ]
+        if not self._passed(moment(part(body, "meta"), "lastUpdated")):
+            body.pop("meta", None)
+        return {name: element for name, element in body.items() if element != []}
+
+    def _is_dated_by_now(self, item: Resource, name: str) -> bool:
+        return name not in item or self._passed(moment(item, name))
+
+    def _settled(self, body: Resource, names: Iterable[str], end: datetime | None = None) -> Resource:
+        """Leave out state words that were not settled: by an end, if there is one, and by the last update."""
+        updated = moment(part(body, "meta"), "lastUpdated")
+        if end is not None:
+            return self._without(body, names, max(end, updated or end))
+        return self._without(body, names, updated)
 
     def _passed(self, when: datetime | None) -> bool:
         return when is not None and when <= self.as_of
@@ -81,10 +107,11 @@ class _Past:
                 self._without(inside, ["end"], left)
                 places.append(place)
         body["location"] = places
+        self._settle_or_drop(body, ["status"], end)
         body["diagnosis"] = [item for item in parts(body, "diagnosis") if self._is_listed(part(item, "condition"))]
         if not self._passed(end):
             period.pop("end", None)
-            body["status"] = "in-progress"
+            body.pop("status", None)
             part(body, "hospitalization").pop("dischargeDisposition", None)
         return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType", "type"], end)
 
@@ -99,12 +126,13 @@ class _Past:
         known = recorded or (end if "encounter-diagnosis" in codes_of(body, "category") else onset)
         if known is None or not self._passed(known) or not self._passed(onset or recorded or known):
             return None
-        self._without(body, ["verificationStatus"], end)
+        self._settled(body, ["verificationStatus"])
         return self._without(body, ["abatementDateTime", "clinicalStatus"], moment(body, "abatementDateTime"))
 
     def _observation(self, body: Resource) -> Resource | None:
         members = parts(body, "hasMember")
         body["hasMember"] = [item for item in members if self._is_there("Observation", item["reference"])]
+        self._settled(body, ["status"])
         return body if self._is_known(body) else None
 
     def _is_known(self, body: Resource) -> bool:
@@ -137,59 +165,80 @@ class _Past:
         effective, issued = moment(body, "effectiveDateTime"), moment(body, "issued")
         known = issued or (effective and effective + (CULTURE if "MB" in codes_of(body, "category") else RESULT))
         body["result"] = [item for item in parts(body, "result") if self._is_there("Observation", item["reference"])]
+        self._settled(body, ["status"])
         return body if known and self._passed(known) and self._passed(effective or known) else None
 
     def _procedure(self, body: Resource) -> Resource | None:
         period = part(body, "performedPeriod")
         at = moment(body, "performedDateTime")
         start, end = at or moment(period, "start"), at or moment(period, "end")
-        known = end or start
+        known = start or end
         if concept(part(body, "code")).system in ("ICD9Proc", "ICD10PCS"):
             over = self._end_of_encounter(body)
             known = max(known, over) if known and over else None
         if not self._passed(known) or not self._passed(start or known):
             return None
-        return self._without(body, ["status", "outcome", "complication"], end)
+        self._without(period, ["end"], end)
+        self._settle_or_drop(body, ["status"], end)
+        return self._without(body, ["outcome", "complication"], end)
+
+    def _settle_or_drop(self, body: Resource, names: list[str], end: datetime | None) -> None:
+        """Leave out what has an end that has not come, or none."""
+        if end is None:
+            self._without(body, names, None)
+        self._settled(body, names, end)
 
     def _medicationrequest(self, body: Resource) -> Resource | None:
         if not self._passed(moment(body, "authoredOn")):
             return None
         validity = part(part(body, "dispenseRequest"), "validityPeriod")
         stop = moment(validity, "end")
+        self._settle_or_drop(body, ["status"], stop and stop + STOP)
         if stop is None or not self._passed(stop + STOP):
             validity.pop("end", None)
-            body.pop("status", None)
         return body
 
     def _medicationadministration(self, body: Resource) -> Resource | None:
         period, at = part(body, "effectivePeriod"), moment(body, "effectiveDateTime")
-        start = at or moment(period, "start")
-        known = moment(period, "end") or start
-        return body if self._passed(known) and self._passed(start or known) else None
+        end = at or moment(period, "end")
+        if not self._passed(at or moment(period, "start") or end):
+            return None
+        self._settle_or_drop(body, ["status"], end)
+        self._without(period, ["end"], end)
+        return self._without(body, ["dosage"], end)
 
     def _medicationdispense(self, body: Resource) -> Resource | None:
         handed, prepared = moment(body, "whenHandedOver"), moment(body, "whenPrepared")
         order = next((item["reference"] for item in parts(body, "authorizingPrescription")), "")
-        known = self._passed(handed or prepared) if handed or prepared else self._is_there("MedicationRequest", order)
+        if handed or prepared:
+            known = self._passed(prepared or handed)
+        else:
+            known = body["status"] == "completed" and self._is_there("MedicationRequest", order)
         self._without(body, ["whenPrepared"], prepared)
-        return self._without(body, ["status"], handed) if known else None
+        self._without(body, ["whenHandedOver"], handed)
+        if handed or prepared:
+            self._settle_or_drop(body, ["status"], handed)
+        return body if known else None
 
     def _medicationstatement(self, body: Resource) -> Resource | None:
         period = part(body, "effectivePeriod")
         end = moment(period, "end")
-        if not self._passed(moment(body, "dateAsserted") or end or moment(period, "start")):
+        if not self._passed(moment(body, "dateAsserted") or moment(period, "start") or end):
             return None
         self._without(period, ["end"], end)
-        return self._without(body, ["status"], end)
+        self._settle_or_drop(body, ["status"], end)
+        return body
 
     def _immunization(self, body: Resource) -> Resource | None:
         given, recorded = moment(body, "occurrenceDateTime"), moment(body, "recorded")
+        self._settled(body, ["status"])
         return body if self._passed(recorded or given) and self._passed(given or recorded) else None
 
     def _allergyintolerance(self, body: Resource) -> Resource | None:
         onset, recorded = moment(body, "onsetDateTime"), moment(body, "recordedDate")
         if not self._passed(recorded or onset) or not self._passed(onset or recorded):
             return None
+        self._settled(body, ["verificationStatus"])
         return self._without(body, ["lastOccurrence"], moment(body, "lastOccurrence"))
 
     def _specimen(self, body: Resource) -> Resource | None:
@@ -197,8 +246,14 @@ class _Past:
         return self._without(body, ["receivedTime"], received) if self._passed(taken or received) else None
 
     def _documentreference(self, body: Resource) -> Resource | None:
-        written, over = moment(body, "date"), moment(part(part(body, "context"), "period"), "end")
+        period = part(part(body, "context"), "period")
+        written, over = moment(body, "date"), moment(period, "end")
+        if "start" in period and over is None:
+            return None
         return body if self._passed(max([each for each in (written, over) if each], default=None)) else None
 
     def _imagingstudy(self, body: Resource) -> Resource | None:
+        series = parts(body, "series")
+        if series and not any(self._is_dated_by_now(item, "started") for item in series):
+            body.pop("modality", None)  # the list of the series' modalities
         return body if self._passed(moment(body, "started")) else None

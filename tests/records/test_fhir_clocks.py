@@ -15,6 +15,7 @@ from fhir_resources import (
     category,
     code,
     encounter,
+    everything,
     made,
     ndjson,
     patient,
@@ -109,28 +110,45 @@ def test_a_stay_that_has_not_ended_never_says_how_it_ended(tmp_path: Path) -> No
     assert row["status"] is row["discharge_disposition"] is row["end_time"] is None
 
 
-OBSERVED = {"class": {"code": "OBSENC"}, "period": {"start": "2150-01-01T08:00:00Z", "end": "2150-01-03T08:00:00Z"}}
-ADMITTED = {"class": {"code": "IMP"}, "period": {"start": "2150-01-03T08:00:00Z"}}
+def _classed(kind: str, start: str, end: str | None = None) -> Resource:
+    period = {"start": f"2150-01-{start}T08:00:00Z"} | ({"end": f"2150-01-{end}T08:00:00Z"} if end else {})
+    return {"class": {"code": kind}, "period": period}
 
 
-@pytest.mark.parametrize("history", [[OBSERVED, ADMITTED], [ADMITTED, OBSERVED], [OBSERVED]])
-def test_a_class_that_will_change_looks_as_one_that_will_not(tmp_path: Path, history: list[Resource]) -> None:
-    """The history may or may not hold the present class. Before the change nothing tells that there will be one."""
-    changes = encounter("e1", "2150-01-01T08:00:00Z", classHistory=history)
-    stays = encounter("e1", "2150-01-01T08:00:00Z", **{"class": {"code": "OBSENC"}})
-    store, _ = made(tmp_path / "changes", [changes])
-    other, _ = made(tmp_path / "stays", [stays])
-    assert seen(store, "encounters", "2150-01-03T07:59:59") == seen(other, "encounters", "2150-01-03T07:59:59")
-    (row,) = seen(store, "encounters", "2150-01-03T08:00:00")
-    assert (row["class"], row["class_now"]) == ("observation", "inpatient")
-    assert row["class_since"] == datetime(2150, 1, 3, 8)
+EMERGENCY, OBSERVED, ADMITTED = _classed("EMER", "01", "02"), _classed("OBSENC", "02", "03"), _classed("IMP", "03")
+
+
+@pytest.mark.parametrize(
+    "history", [[EMERGENCY, OBSERVED, ADMITTED], [ADMITTED, OBSERVED, EMERGENCY], [EMERGENCY, OBSERVED]]
+)
+@pytest.mark.parametrize("changes", [0, 1])
+def test_a_class_that_will_change_looks_as_one_that_will_not(
+    tmp_path: Path, history: list[Resource], changes: int
+) -> None:
+    """The history may or may not hold the present class. Before a change nothing tells that there will be one."""
+    start = "2150-01-01T08:00:00Z"
+    store, _ = made(tmp_path / "changes", [encounter("e1", start, classHistory=history)])
+    fewer = [{"class": {"code": "EMER"}}, {"class": {"code": "OBSENC"}, "classHistory": [EMERGENCY, OBSERVED]}][changes]
+    other, _ = made(tmp_path / "fewer", [encounter("e1", start, **fewer)])
+    as_of = datetime(2150, 1, 2 + changes, 7, 59, 59)
+    shown, expected = (everything(each.chart(ANN_NUMBER, as_of)) for each in (store, other))
+    assert {name: found for name, found in shown.items() if found} == expected
+    assert seen(store, "encounters", "2150-01-09T00:00:00")[0]["class"] == "emergency"
+    for day, expected in (("02", ["observation"]), ("03", ["observation", "inpatient"])):
+        later = seen(store, "encounter_classes", f"2150-01-{day}T08:00:00")
+        assert [row["class"] for row in later] == expected
+    assert later[1]["since"] == datetime(2150, 1, 3, 8)
 
 
 def test_a_class_before_the_history_begins_is_not_made_up(tmp_path: Path) -> None:
-    late = {"class": {"code": "EMER"}, "period": {"start": "2150-01-02T08:00:00Z"}}
-    store, _ = made(tmp_path, [encounter("e1", "2150-01-01T08:00:00Z", classHistory=[late, ADMITTED])])
+    later = _classed("EMER", "02")
+    store, _ = made(tmp_path, [encounter("e1", "2150-01-01T08:00:00Z", classHistory=[later, ADMITTED])])
     (row,) = seen(store, "encounters", "2150-01-04T00:00:00")
-    assert (row["class"], row["class_now"]) == (None, "inpatient")
+    assert (row["class"], row["class_code"]) == (None, None)
+    assert [row["class"] for row in seen(store, "encounter_classes", "2150-01-04T00:00:00")] == [
+        "emergency",
+        "inpatient",
+    ]
 
 
 def test_what_kind_of_visit_it_was_may_have_been_coded_afterwards(tmp_path: Path) -> None:
@@ -332,14 +350,14 @@ PERIOD = {"performedPeriod": {"start": "2150-01-02T08:00:00Z", "end": "2150-01-0
 @pytest.mark.parametrize(
     ("elements", "first"),
     [
-        (PERIOD, datetime(2150, 1, 2, 11)),
+        (PERIOD, datetime(2150, 1, 2, 8)),
         ({"performedDateTime": "2150-01-02"}, datetime(2150, 1, 2, 23, 59, 59)),
         ({"performedPeriod": {"start": "2150-01-02T08:00:00Z"}}, datetime(2150, 1, 2, 8)),
         ({"performedDateTime": "2150-01-02", "code": code("1", system=PCS), **IN_STAY}, datetime(2150, 1, 5, 10)),
         ({"performedDateTime": "2150-01-02", "code": code("1", system=PCS)}, None),
     ],
 )
-def test_procedures_are_known_when_over_and_billed_ones_after_the_stay(
+def test_procedures_are_known_from_their_start_and_billed_ones_after_the_stay(
     tmp_path: Path, elements: dict[str, Any], first: datetime | None
 ) -> None:
     assert _first(tmp_path, "procedures", resource("Procedure", "p1", **elements)) == first
@@ -385,7 +403,7 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
         (
             "medication_administrations",
             resource("MedicationAdministration", "a", effectivePeriod={"start": "2150-01-02", "end": "2150-01-03"}),
-            datetime(2150, 1, 3, 23, 59, 59),
+            datetime(2150, 1, 2, 23, 59, 59),
         ),
         (
             "medication_administrations",
@@ -395,7 +413,7 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
         (
             "medication_dispenses",
             resource("MedicationDispense", "d", whenPrepared="2150-01-02", whenHandedOver="2150-01-03T08:00:00Z"),
-            datetime(2150, 1, 3, 8),
+            datetime(2150, 1, 2, 23, 59, 59),
         ),
         (
             "medication_dispenses",
@@ -410,7 +428,7 @@ def test_an_order_says_that_it_ended_an_hour_after_it_did(tmp_path: Path) -> Non
         (
             "medication_statements",
             resource("MedicationStatement", "s", effectivePeriod={"start": "2149", "end": "2150-01-02T08:00:00Z"}),
-            datetime(2150, 1, 2, 8),
+            datetime(2149, 12, 31, 23, 59, 59),
         ),
         (
             "immunizations",

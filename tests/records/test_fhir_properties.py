@@ -25,6 +25,8 @@ MODEST = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 """Every example is an ingest or more, and a seed does not shrink."""
+NOTED = {"Condition", "Observation", "Procedure", "MedicationRequest", "MedicationAdministration", "MedicationDispense"}
+NOTED |= {"MedicationStatement", "Immunization", "AllergyIntolerance", "Specimen", "ImagingStudy"}
 START = datetime(2150, 3, 10)
 MOMENTS = [START + timedelta(hours=6 * step) for step in range(20)] + [START + timedelta(days=8)]
 ICD10PCS = "http://hl7.org/fhir/sid/icd-10-pcs"
@@ -41,7 +43,9 @@ class Hospital:
         self.resources: list[Resource] = [patient(**self._some(deceasedDateTime=self._time))]
         for kind, keys in self.keys.items():
             for key in keys:
-                elements = getattr(self, f"_make_{kind}")()
+                elements = getattr(self, f"_make_{kind}")() | self._some(meta=lambda: {"lastUpdated": self._instant()})
+                if kind in NOTED:
+                    elements |= self._some(note=self._notes)
                 if kind != "Encounter" and self._draw.random() < 0.8:
                     elements |= self._encounter(kind)
                 self.resources.append(resource(kind, key, **elements))
@@ -51,6 +55,12 @@ class Hospital:
         if self._draw.random() < 0.2:
             return moment.date().isoformat()
         return moment.isoformat() + self._draw.choice(["Z", "-05:00", ".250+02:00"])
+
+    def _instant(self) -> str:
+        return self._draw.choice(MOMENTS).isoformat() + "Z"
+
+    def _notes(self) -> list[Resource]:
+        return [{"text": self._word()} | self._some(time=self._time) for _ in range(self._draw.randint(1, 3))]
 
     def _some(self, **makers: Any) -> Resource:
         return {name: make() for name, make in makers.items() if self._draw.random() < 0.7}
@@ -89,14 +99,22 @@ class Hospital:
         late = self._some(
             type=self._codes, reasonCode=self._codes, serviceType=self._code, length=lambda: {"value": 3, "code": "h"}
         )
-        shown = {"status": "finished", "period": period, "location": places, "hospitalization": stay}
+        shown = {
+            "status": self._draw.choice(["finished", "cancelled", "entered-in-error"]),
+            "period": period,
+            "location": places,
+            "hospitalization": stay,
+        }
         return shown | late | {"diagnosis": diagnoses, "partOf": self._of("Encounter"), "class": {"code": "IMP"}}
 
     def _make_Condition(self) -> Resource:
         kinds = [{"coding": [{"code": self._draw.choice(["encounter-diagnosis", "problem-list-item"])}]}]
         times = self._some(recordedDate=self._time, onsetDateTime=self._time, abatementDateTime=self._time)
-        statuses = self._some(clinicalStatus=self._code, verificationStatus=self._code)
+        statuses = self._some(clinicalStatus=self._code, verificationStatus=self._verified)
         return {"code": self._code(), "category": kinds} | times | statuses
+
+    def _verified(self) -> Resource:
+        return {"coding": [{"code": self._draw.choice(["confirmed", "refuted", "entered-in-error"])}]}
 
     def _make_Observation(self) -> Resource:
         value = {"valueQuantity": {"value": self._draw.randint(1, 9), "unit": "u"}}
@@ -106,7 +124,13 @@ class Hospital:
         more = self._some(category=self._group, component=lambda: [{"code": self._code(), "valueString": "x"}])
         system = self._draw.choice(["http://loinc.org", "http://loinc.org", "http://h.org/antibiotic"])
         named = code(self._word(), self._word(), system)
-        return {"code": named, "status": "final"} | value | links | times | more
+        return (
+            {"code": named, "status": self._draw.choice(["final", "amended", "entered-in-error"])}
+            | value
+            | links
+            | times
+            | more
+        )
 
     def _make_DiagnosticReport(self) -> Resource:
         results = {"result": [self._of("Observation") for _ in range(self._draw.randint(0, 2))]}
@@ -126,10 +150,14 @@ class Hospital:
 
     def _make_MedicationAdministration(self) -> Resource:
         when: Resource = self._draw.choice([{"effectivePeriod": self._period()}, {"effectiveDateTime": self._time()}])
+        when |= self._some(dosage=lambda: {"dose": {"value": 3}}) | {"status": self._word()}
         return when | {"medicationCodeableConcept": self._code(), "request": self._of("MedicationRequest")}
 
     def _make_MedicationDispense(self) -> Resource:
-        orders = {"authorizingPrescription": [self._of("MedicationRequest")], "status": "completed"}
+        orders = {
+            "authorizingPrescription": [self._of("MedicationRequest")],
+            "status": self._draw.choice(["completed", "preparation"]),
+        }
         return orders | self._some(whenHandedOver=self._time, whenPrepared=self._time)
 
     def _make_MedicationStatement(self) -> Resource:
@@ -140,7 +168,8 @@ class Hospital:
         return {"vaccineCode": self._code(), "status": "completed"} | times
 
     def _make_AllergyIntolerance(self) -> Resource:
-        return {"code": self._code()} | self._some(
+        reactions = [{"manifestation": self._codes()} | self._some(onset=self._time) for _ in range(2)]
+        return {"code": self._code(), "reaction": reactions, "verificationStatus": self._verified()} | self._some(
             recordedDate=self._time, onsetDateTime=self._time, lastOccurrence=self._time
         )
 
@@ -151,11 +180,13 @@ class Hospital:
     def _make_DocumentReference(self) -> Resource:
         data = base64.b64encode(self._word().encode()).decode()
         context = {"period": self._period(), "encounter": [self._of("Encounter")]}
-        content = [{"attachment": {"contentType": "text/plain", "data": data}}]
+        file = {"contentType": "text/plain", "data": data}
+        content = [{"attachment": file | self._some(creation=self._time)} for _ in range(self._draw.randint(1, 2))]
         return {"type": self._code(), "content": content, "context": context} | self._some(date=self._time)
 
     def _make_ImagingStudy(self) -> Resource:
-        return {"modality": [{"code": "CT"}]} | self._some(started=self._time)
+        series = [{"modality": {"code": self._word()}} | self._some(started=self._time) for _ in range(2)]
+        return {"modality": [{"code": "CT"}], "series": series} | self._some(started=self._time)
 
 
 def _rows(store: Store, as_of: datetime) -> dict[str, list[Mapping[str, Any]]]:

@@ -196,6 +196,16 @@ def test_rows_that_share_a_key_and_differ_are_set_aside_and_nothing_refers_to_th
     assert chart.table("orders").batch.column("stopped_by").to_pylist() == [None, None]
 
 
+def test_a_parent_of_which_no_row_is_left_is_as_one_that_is_not_there(tmp_path: Path) -> None:
+    header, *lines = FILES["hosp/admissions.csv"].splitlines()
+    text = "\n".join([header, *lines, *(f"{line}x" for line in lines)]) + "\n"
+    report = run(tmp_path, {"hosp/admissions.csv": text})
+    assert report.quarantined == {"admissions": 6}
+    assert {row["hadm_id"] for row in lab_rows(Store.open(tmp_path / "store"))} == {10, 11, 20, None}
+    chart = Store.open(tmp_path / "store").chart(1, moment("31 00:00"))
+    assert {row["hadm_id"] for row in chart.table("labs").batch.to_pylist()} == {None}
+
+
 def test_a_key_that_is_only_checked_is_in_no_store(tmp_path: Path) -> None:
     """``unique`` names the file's own key where row ids must not hold it; without the column nothing is checked."""
     text = SPEC.replace('path = "hosp/drugs"', 'path = "hosp/drugs"\nunique = ["drug_id"]')

@@ -37,7 +37,8 @@ class ShardRows:
             self._keyed[name] = self._look(table, batch, path)
         shown = [each for each in batch.schema.names if each in (table.columns if columns is None else columns)]
         shown += [each for each in batch.schema.names if each.startswith("_")]
-        return self._keyed[name].of(batch.select(shown))
+        rows = self._keyed[name].of(batch.select(shown))
+        return rows if rows.num_rows else None
 
     def counts(self, name: str) -> KeyedRows:
         """Return what was found of a table that was loaded."""

@@ -111,6 +111,8 @@ class TableSpec:
     unique: tuple[str, ...] = ()
     """The file's own primary key, where ``key`` is not: checked at ingest, in no row id. Those that are not among
     ``columns`` are whole numbers, read for the check and not stored."""
+    version: str | None = None
+    """The column that says when the row came to be as it is: two rows that differ in nothing else are one."""
     subject: str | None = None
     subject_from: tuple[str, str] | None = None
     encounter: str | None = None

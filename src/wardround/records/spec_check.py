@@ -91,6 +91,7 @@ def _check_columns(table: TableSpec) -> None:
         "encounter": (table.encounter,),
         "death": (table.death,),
         "required": table.required,
+        "version": (table.version,),
     }
     for key, names in own.items():
         _known_names(f"{place}.{key}", names, table.columns)

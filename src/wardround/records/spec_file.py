@@ -293,6 +293,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         key=keys.names("key"),
         id_columns=keys.names("id_columns"),
         unique=keys.names("unique"),
+        version=keys.take("version", str),
         subject=keys.take("subject", str, "subject_id" if subject_from is None else None),
         subject_from=_subject_from(subject_from, keys.place),
         encounter=keys.take("encounter", str),

@@ -60,7 +60,8 @@ def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
     shared[order[again | np.r_[again[1:], False]]] = True
     places = checked[order[shared[order]]]
     some = batch.take(pa.array(places))
-    keys, content = ordered[shared[order]], local_words(some, some.schema.names)
+    names = [name for name in some.schema.names if name != table.version]
+    keys, content = ordered[shared[order]], local_words(some, names)
     heads = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     sizes = np.diff(np.r_[heads, len(keys)])
     same = np.minimum.reduceat(content, heads) == np.maximum.reduceat(content, heads)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from wardround.records.fhir.context import Reading, Row, Rows, coded
 from wardround.records.fhir.files import Json
-from wardround.records.fhir.people import is_refuted
 from wardround.records.fhir.values import (
     codes_of,
     coding,
@@ -13,7 +14,6 @@ from wardround.records.fhir.values import (
     label,
     labels,
     moment,
-    notes,
     part,
     parts,
     range_text,
@@ -25,13 +25,11 @@ _CODED_AFTERWARDS = ("ICD9Proc", "ICD10PCS")
 
 
 def condition(reading: Reading) -> Rows:
-    """One row; a condition that was found not to be so is none."""
+    """One row. One that was found not to be so stays: until then nobody knew."""
     body, about = reading.resource, reading.about()
-    if is_refuted(concept(part(body, "verificationStatus"))):
-        reading.flat.leave_out("Condition refuted or entered in error")
-        return
     found, onset, abatement = concept(part(body, "code")), part(body, "onsetPeriod"), part(body, "abatementPeriod")
-    categories = codes_of(body, "category")
+    of_encounter = bool(codes_of(body, "category") & {"encounter-diagnosis", "billing-diagnosis"})
+    recorded, began = moment(body, "recordedDate"), moment(body, "onsetDateTime") or moment(onset, "start")
     yield (
         "conditions",
         about
@@ -40,20 +38,19 @@ def condition(reading: Reading) -> Rows:
             "condition_id": reading.key,
             "icd_version": found.icd_version,
             "category": labels(body, "category"),
-            "known_from": "encounter" if categories & {"encounter-diagnosis", "billing-diagnosis"} else "onset",
-            "recorded_time": moment(body, "recordedDate"),
-            "onset_time": moment(body, "onsetDateTime") or moment(onset, "start"),
+            "known_from": "encounter" if of_encounter else "onset",
+            "recorded_time": recorded,
+            "onset_time": began,
             "onset_text": text(body, "onsetString")
             or _age(part(body, "onsetAge"))
             or range_text(part(body, "onsetRange")),
-            "abatement_time": moment(body, "abatementDateTime")
-            or moment(abatement, "end")
-            or moment(abatement, "start"),
+            "abatement_time": moment(body, "abatementDateTime") or moment(abatement, "end"),
             "clinical_status": label(body, "clinicalStatus"),
             "verification_status": label(body, "verificationStatus"),
+            "updated_time": reading.updated(body.get("recordedDate"), body.get("onsetDateTime")),
             "severity": label(body, "severity"),
             "body_site": labels(body, "bodySite"),
-            "note": notes(body),
+            "note": reading.notes(recorded or (None if of_encounter else began)),
         },
     )
 
@@ -64,12 +61,10 @@ def _age(quantity: Json) -> str | None:
 
 
 def allergy(reading: Reading) -> Rows:
-    """One row, its reactions in words."""
+    """One row, its reactions in words; one that was found not to be so stays: until then nobody knew."""
     body, about = reading.resource, reading.about()
-    if is_refuted(concept(part(body, "verificationStatus"))):
-        reading.flat.leave_out("AllergyIntolerance refuted or entered in error")
-        return
-    reactions = parts(body, "reaction")
+    recorded, began = moment(body, "recordedDate"), moment(body, "onsetDateTime")
+    reactions = reading.parts_with("reaction", recorded or began)
     found = concept(part(body, "code")) or concept(next((part(item, "substance") for item in reactions), {}))
     yield (
         "allergies",
@@ -80,12 +75,14 @@ def allergy(reading: Reading) -> Rows:
             "type": text(body, "type"),
             "category": joined(texts(body, "category")),
             "criticality": text(body, "criticality"),
-            "recorded_time": moment(body, "recordedDate"),
-            "onset_time": moment(body, "onsetDateTime"),
+            "recorded_time": recorded,
+            "onset_time": began,
+            "verification_status": label(body, "verificationStatus"),
+            "updated_time": reading.updated(body.get("recordedDate"), body.get("onsetDateTime")),
             "last_occurrence": moment(body, "lastOccurrence"),
             "reaction": joined(labels(item, "manifestation") for item in reactions),
             "severity": joined(text(item, "severity") for item in reactions),
-            "note": notes(body),
+            "note": reading.notes(recorded or began),
         },
     )
 
@@ -95,25 +92,32 @@ def procedure(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     found, period = concept(part(body, "code")), part(body, "performedPeriod")
     at = moment(body, "performedDateTime")
+    start = at or moment(period, "start")
     yield (
         "procedures",
         about
-        | coded(found, "procedure", done=body.get("status") != "not-done")
+        | coded(found, "procedure", done=body.get("status") != "not-done" or lasting(start, at))
         | reason(reading, body)
         | {
             "procedure_id": reading.key,
             "icd_version": found.icd_version,
             "known_from": "encounter" if found.system in _CODED_AFTERWARDS else "performed",
-            "start_time": at or moment(period, "start"),
+            "start_time": start,
             "end_time": at or moment(period, "end"),
             "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("performedDateTime"), period.get("end")),
             "category": label(body, "category"),
             "body_site": labels(body, "bodySite"),
             "outcome": label(body, "outcome"),
             "complication": labels(body, "complication"),
-            "note": notes(body),
+            "note": reading.notes(start),
         },
     )
+
+
+def lasting(start: datetime | None, at: datetime | None) -> bool:
+    """Whether something took its time: that it was not done after all may have been said at its end."""
+    return start is not None and at is None
 
 
 def reason(reading: Reading, body: Json) -> Row:
@@ -131,20 +135,22 @@ def immunization(reading: Reading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     dose = next(iter(parts(body, "protocolApplied")), {})
+    given, recorded = moment(body, "occurrenceDateTime"), moment(body, "recorded")
     yield (
         "immunizations",
         about
         | coded(concept(part(body, "vaccineCode")), "vaccine", done=body.get("status") != "not-done")
         | {
             "immunization_id": reading.key,
-            "occurrence_time": moment(body, "occurrenceDateTime"),
-            "recorded_time": moment(body, "recorded"),
+            "occurrence_time": given,
+            "recorded_time": recorded,
+            "updated_time": reading.updated(body.get("occurrenceDateTime"), body.get("recorded")),
             "occurrence_text": text(body, "occurrenceString"),
             "status": text(body, "status"),
             "dose_number": text(dose, "doseNumberPositiveInt") or text(dose, "doseNumberString"),
             "site": label(body, "site"),
             "route": label(body, "route"),
-            "note": notes(body),
+            "note": reading.notes(recorded or given),
         },
     )
 
@@ -154,6 +160,7 @@ def specimen(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     collection = part(body, "collection")
     collected = moment(collection, "collectedDateTime") or moment(part(collection, "collectedPeriod"), "end")
+    received = moment(body, "receivedTime")
     yield (
         "specimens",
         about
@@ -161,21 +168,21 @@ def specimen(reading: Reading) -> Rows:
         | {
             "specimen_id": reading.key,
             "collected_time": collected,
-            "received_time": moment(body, "receivedTime"),
+            "received_time": received,
             "body_site": label(collection, "bodySite"),
             "method": label(collection, "method"),
-            "note": notes(body),
+            "note": reading.notes(collected or received),
         },
     )
 
 
 def imaging_study(reading: Reading) -> Rows:
-    """One row."""
+    """One row, of the series that it began with: the list of its modalities is that of all series."""
     body, about = reading.resource, reading.about()
-    series = parts(body, "series")
-    modalities = [coding(item) for item in parts(body, "modality")] or [
-        coding(part(item, "modality")) for item in series
-    ]
+    started = moment(body, "started")
+    series = reading.parts_with("series", started)
+    of_series = [coding(part(item, "modality")) for item in series]
+    modalities = of_series if parts(body, "series") else [coding(item) for item in parts(body, "modality")]
     first = next((each for each in modalities if each), concept({}))
     yield (
         "imaging_studies",
@@ -183,9 +190,10 @@ def imaging_study(reading: Reading) -> Rows:
         | coded(first, "modality")
         | {
             "study_id": reading.key,
-            "started_time": moment(body, "started"),
+            "started_time": started,
             "description": text(body, "description") or labels(body, "procedureCode"),
             "body_site": joined(coding(part(item, "bodySite")).label for item in series),
             "reason": labels(body, "reasonCode"),
+            "note": reading.notes(started),
         },
     )

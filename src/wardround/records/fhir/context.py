@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from wardround.records.fhir.dated_parts import DATED_PARTS, Addition, split
 from wardround.records.fhir.files import Found, Json
 from wardround.records.fhir.references import Names, read_medication, target
-from wardround.records.fhir.values import NOTHING, Concept, Malformed, concept, part, parts, text
+from wardround.records.fhir.values import (
+    NOTHING,
+    Concept,
+    Malformed,
+    concept,
+    instant,
+    joined,
+    moment,
+    part,
+    parts,
+    text,
+)
 from wardround.records.flat_tables import FlatTables
 
 Row = dict[str, Any]
@@ -22,6 +35,8 @@ class Reading:
     found: Found
     names: Names
     flat: FlatTables
+    additions: list[Addition] = field(default_factory=list)
+    """Parts that the makers found to be later than the resource itself."""
 
     @property
     def resource(self) -> Json:
@@ -100,6 +115,41 @@ class Reading:
     def organization(self, reference: Json) -> str | None:
         """Return the name of an organization."""
         return text(reference, "display") or self.names.organizations.get(self.id_of(reference) or "")
+
+    def parts_with(self, element: str, whole: datetime | None) -> list[Json]:
+        """Return the parts of a dated element that are known with the resource; later ones become additions."""
+        with_it, later = split(self.resource, element, whole)
+        self.additions.extend(later)
+        return with_it
+
+    def notes(self, whole: datetime | None) -> str | None:
+        """Return the annotations that are known with the resource."""
+        if "note" not in self.resource:
+            return None
+        return joined(text(note, "text") for note in self.parts_with("note", whole))
+
+    def updated(self, *times: Any) -> datetime | None:
+        """Return since when the resource has been as it is: its last update, on the clock of its own ``times``.
+
+        None where it says none, or one before these: then it was updated on another clock.
+        """
+        meta = part(self.resource, "meta")
+        found = instant(meta, "lastUpdated", *times)
+        own = (moment({"time": time}, "time") for time in times)
+        return None if found is None or any(time is not None and found < time for time in own) else found
+
+    def added(self) -> Rows:
+        """Yield the rows of what was added later."""
+        if not self.additions:
+            return
+        about = self.about() | {"resource_type": self.resource["resourceType"], "resource_id": self.key}
+        for each in self.additions:
+            words, missing = DATED_PARTS[each.element].words(each.part)
+            for why in missing:
+                self.flat.leave_out(f"text of {self.resource['resourceType']}: {why}")
+            if words is not None:
+                named = {"element": each.element, "place": each.place, "added_time": each.time, "text": words}
+                yield "additions", about | named
 
     def about(self) -> Row:
         """Return the cells that every row of a subject has. NobodysResource: it is of no subject, which is counted."""

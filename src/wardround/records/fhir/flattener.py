@@ -72,11 +72,9 @@ def _take(found: Found, names: Names, flat: FlatTables) -> None:
         if kind not in NAMING_TYPES:
             flat.leave_out(kind)
         return
-    if found.resource.get("status") == "entered-in-error":
-        flat.leave_out(f"{kind} entered in error")
-        return
     try:
-        rows = list(maker(Reading(found=found, names=names, flat=flat)))
+        reading = Reading(found=found, names=names, flat=flat)
+        rows = [*maker(reading), *reading.added()]
     except NobodysResource:
         return
     except Malformed as error:

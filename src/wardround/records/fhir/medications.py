@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wardround.records.fhir.clinical import reason
+from wardround.records.fhir.clinical import lasting, reason
 from wardround.records.fhir.context import Reading, Row, Rows, coded
 from wardround.records.fhir.files import Json
 from wardround.records.fhir.values import (
@@ -12,7 +12,6 @@ from wardround.records.fhir.values import (
     label,
     labels,
     moment,
-    notes,
     number,
     part,
     parts,
@@ -30,6 +29,7 @@ def request(reading: Reading) -> Rows:
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     supply = part(body, "dispenseRequest")
     validity, bounds = part(supply, "validityPeriod"), part(_repeat(dosage), "boundsPeriod")
+    authored = moment(body, "authoredOn")
     yield (
         "medication_requests",
         about
@@ -38,37 +38,40 @@ def request(reading: Reading) -> Rows:
         | reason(reading, body)
         | {
             "request_id": reading.key,
-            "authored_time": moment(body, "authoredOn"),
+            "authored_time": authored,
             "start_time": moment(validity, "start") or moment(bounds, "start"),
             "stop_time": moment(validity, "end") or moment(bounds, "end"),
             "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("authoredOn")),
             "intent": text(body, "intent"),
             "category": labels(body, "category"),
             "priority": text(body, "priority"),
             "quantity": quantity_text(part(supply, "quantity")),
             "duration": quantity_text(part(supply, "expectedSupplyDuration")) or _duration(dosage),
             "refills": number(supply, "numberOfRepeatsAllowed"),
-            "note": notes(body),
+            "note": reading.notes(authored),
         },
     )
 
 
 def administration(reading: Reading) -> Rows:
-    """One row."""
+    """One row. What lasts has a start and may have an end; a single time is that of a dose given, all known then."""
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
+    lasted = lasting(start, moment(body, "effectiveDateTime"))
     dosage = part(body, "dosage")
     dose, rate = part(dosage, "dose"), part(dosage, "rateQuantity")
     yield (
         "medication_administrations",
         about
-        | _drug(reading, done=body.get("status") != "not-done")
+        | _drug(reading, done=body.get("status") != "not-done" or lasted)
         | {
             "administration_id": reading.key,
-            "start_time": start,
-            "end_time": end or start,
+            "start_time": start or end,
+            "end_time": end if lasted else end or start,
             "request_id": reading.id_of(part(body, "request")),
             "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("effectiveDateTime"), part(body, "effectivePeriod").get("end")),
             "category": label(body, "category"),
             "dose": number(dose, "value"),
             "dose_unit": unit_of(dose),
@@ -77,16 +80,17 @@ def administration(reading: Reading) -> Rows:
             "method": label(dosage, "method"),
             "dosage_text": text(dosage, "text"),
             "reason": labels(body, "reasonCode"),
-            "note": notes(body),
+            "note": reading.notes(start or end),
         },
     )
 
 
 def dispense(reading: Reading) -> Rows:
-    """One row."""
+    """One row. Without a time of its own one that was completed has that of its order."""
     body, about = reading.resource, reading.about()
     dosage = next(iter(parts(body, "dosageInstruction")), {})
     cells = _dosage(dosage)
+    handed_over, prepared = moment(body, "whenHandedOver"), moment(body, "whenPrepared")
     yield (
         "medication_dispenses",
         about
@@ -94,13 +98,15 @@ def dispense(reading: Reading) -> Rows:
         | {name: cells[name] for name in ("dose", "dose_unit", "dosage_text", "route", "frequency")}
         | {
             "dispense_id": reading.key,
-            "handed_over_time": moment(body, "whenHandedOver"),
-            "prepared_time": moment(body, "whenPrepared"),
+            "handed_over_time": handed_over,
+            "prepared_time": prepared,
+            "known_from": "order" if body.get("status") == "completed" else "itself",
+            "updated_time": reading.updated(body.get("whenPrepared"), body.get("whenHandedOver")),
             "request_id": next((reading.id_of(item) for item in parts(body, "authorizingPrescription")), None),
             "status": text(body, "status"),
             "quantity": quantity_text(part(body, "quantity")),
             "days_supply": number(part(body, "daysSupply"), "value"),
-            "note": notes(body),
+            "note": reading.notes(prepared or handed_over),
         },
     )
 
@@ -110,6 +116,7 @@ def statement(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
     cells = _dosage(next(iter(parts(body, "dosage")), {}))
+    asserted = moment(body, "dateAsserted")
     yield (
         "medication_statements",
         about
@@ -117,13 +124,14 @@ def statement(reading: Reading) -> Rows:
         | {name: cells[name] for name in ("dose", "dose_unit", "dosage_text", "route", "frequency")}
         | {
             "statement_id": reading.key,
-            "asserted_time": moment(body, "dateAsserted"),
+            "asserted_time": asserted,
             "start_time": start,
             "end_time": end,
             "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("dateAsserted"), part(body, "effectivePeriod").get("end")),
             "category": label(body, "category"),
             "reason": labels(body, "reasonCode"),
-            "note": notes(body),
+            "note": reading.notes(asserted or start or end),
         },
     )
 

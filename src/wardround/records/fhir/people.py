@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from wardround.records.fhir.context import Reading, Row, Rows
@@ -37,8 +38,6 @@ _CLASSES = {
 """What the codes of HL7's v3-ActCode stand for, where the record does not say."""
 _DEATHS = frozenset({"exp", "expired", "died", "dead", "dead/expired", "death", "20", "40", "41", "42"})
 """Ways of leaving that are death, as HL7, UB-04 and MIMIC write them."""
-_NEVER_BEGAN = ("planned", "cancelled")
-"""Encounters of which only a plan is on record: their times are not of anything that happened."""
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
@@ -66,12 +65,20 @@ def patient(reading: Reading) -> Rows:
     )
 
 
-def _identifier(body: Json) -> str | None:
-    """Return the medical record number, else the usual or first identifier of the resource."""
-    found = parts(body, "identifier")
+def _identifier(body: Json, since: datetime | None = None) -> str | None:
+    """Return the medical record number, else the usual or first identifier of the resource.
+
+    One that holds from some time on is not used before it: ``since`` is the resource's own time.
+    """
+    found = [item for item in parts(body, "identifier") if _holds(item, since)]
     kinds = [{code for _, code in concept(part(item, "type")).codes} for item in found]
     order = sorted(range(len(found)), key=lambda place: ("MR" not in kinds[place], found[place].get("use") != "usual"))
     return next((value for place in order if (value := text(found[place], "value"))), None)
+
+
+def _holds(identifier: Json, since: datetime | None) -> bool:
+    start = moment(part(identifier, "period"), "start")
+    return start is None or (since is not None and start <= since)
 
 
 def _us_core(body: Json, name: str) -> str | None:
@@ -85,20 +92,23 @@ def _us_core(body: Json, name: str) -> str | None:
 
 
 def encounter(reading: Reading) -> Rows:
-    """One row, one per location, and one per diagnosis; none for what was only planned."""
+    """One row, one per change of class, location and diagnosis; none for what was only planned. One that was cancelled
+    stays: on the way there nobody knew."""
     body, about = reading.resource, reading.about()
-    if body.get("status") in _NEVER_BEGAN:
-        reading.flat.leave_out(f"Encounter {body['status']}")
+    if body.get("status") == "planned":
+        reading.flat.leave_out("Encounter planned")
         return
+    classes = _classes(body)
     period, stay = part(body, "period"), part(body, "hospitalization")
     left = concept(part(stay, "dischargeDisposition"))
     ways = {word.lower() for word in (left.label, *(code for _, code in left.codes)) if word}
     row = (
         about
-        | _classes(body)
+        | (_class(classes.first) if classes.first else {})
         | {
+            "class_now_code": classes.last_code,
             "encounter_id": reading.key,
-            "identifier": _identifier(body),
+            "identifier": _identifier(body, moment(period, "start")),
             "start_time": moment(period, "start"),
             "end_time": moment(period, "end"),
             "type": labels(body, "type"),
@@ -110,11 +120,14 @@ def encounter(reading: Reading) -> Rows:
             "ended_by": "death" if ways & _DEATHS else None,
             "length_hours": _hours(part(body, "length")),
             "status": text(body, "status"),
+            "updated_time": reading.updated(period.get("start"), period.get("end")),
             "provider": reading.organization(part(body, "serviceProvider")),
             "part_of": reading.id_of(part(body, "partOf")),
         }
     )
     yield "encounters", row
+    for place, (since, kind) in enumerate(classes.later):
+        yield "encounter_classes", about | {"encounter_id": reading.key, "place": place, "since": since} | _class(kind)
     for place, item in enumerate(parts(body, "location")):
         if item.get("status") in ("planned", "reserved"):
             reading.flat.leave_out(f"location of an Encounter {item['status']}")
@@ -142,26 +155,38 @@ def _rank(item: Json) -> int | None:
     return None if rank is None else int(rank)
 
 
-def _classes(body: Json) -> Row:
-    """Return of which class an encounter was when it began, and the one it came to be of, where that is another.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Classes:
+    """Of which class an encounter was when it began, None if nothing says it, and since when of which others."""
 
-    A history may end with the present class or with the one before it. Who was first of which class is not said
-    anywhere else: a history that begins later than the encounter leaves it open.
-    """
+    first: Concept | None
+    later: tuple[tuple[datetime, Concept], ...]
+    last_code: str | None
+
+
+def _classes(body: Json) -> _Classes:
+    """Read the history of an encounter's class. It may end with the present class or with the one before it; one that
+    begins later than the encounter leaves open what came first."""
     now, period = coding(part(body, "class")), part(body, "period")
     history = [(part(item, "period"), coding(part(item, "class"))) for item in parts(body, "classHistory")]
-    history = sorted(history, key=lambda each: moment(each[0], "start") or datetime.min)
-    if all(kind.code == now.code for _, kind in history):
-        return _first_class(now)
-    (begun, first), (last, before) = history[0], history[-1]
-    began, start = moment(begun, "start"), moment(period, "start")
-    since = moment(last, "start") if before.code == now.code else moment(last, "end") or moment(period, "end")
-    known = began is None or start is None or began <= start
-    later = {"class_since": since, "class_now_code": now.code, "class_now": _class_name(now)}
-    return later | (_first_class(first) if known else {})
+    history.sort(key=lambda each: moment(each[0], "start") or datetime.min)
+    if not history:
+        return _Classes(first=now, later=(), last_code=now.code)
+    changes = [(moment(span, "start"), kind) for span, kind in history]
+    if now and now.code != changes[-1][1].code:
+        changes.append((moment(history[-1][0], "end") or moment(period, "end"), now))
+    start = moment(period, "start")
+    known = changes[0][0] is None or start is None or changes[0][0] <= start
+    first = changes[0][1] if known else None
+    later: list[tuple[datetime, Concept]] = []
+    for since, kind in changes[1:] if known else changes:
+        before = later[-1][1] if later else first
+        if since is not None and (before is None or before.code != kind.code):
+            later.append((since, kind))
+    return _Classes(first=first, later=tuple(later), last_code=changes[-1][1].code)
 
 
-def _first_class(kind: Concept) -> Row:
+def _class(kind: Concept) -> Row:
     return {"code_system": kind.system, "class_code": kind.code, "class": _class_name(kind)}
 
 
@@ -185,8 +210,3 @@ def _hours(length: Json) -> float | None:
     value = number(length, "value")
     factor = _HOURS.get(text(length, "code") or text(length, "unit") or "")
     return None if value is None or factor is None else value * factor
-
-
-def is_refuted(status: Concept) -> bool:
-    """Whether a verification status says that the thing is not so."""
-    return any(code in ("refuted", "entered-in-error") for _, code in status.codes)

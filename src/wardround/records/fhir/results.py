@@ -15,7 +15,6 @@ from wardround.records.fhir.values import (
     label,
     labels,
     moment,
-    notes,
     number,
     part,
     parts,
@@ -38,13 +37,11 @@ def observation(reading: Reading) -> Rows:
     body, about = reading.resource, reading.about()
     categories = codes_of(body, "category")
     table = _table(body, categories)
-    period = part(body, "effectivePeriod")
+    effective, issued = _times(body)
     shared = about | {
-        "effective_time": moment(body, "effectiveDateTime")
-        or moment(body, "effectiveInstant")
-        or moment(period, "end")
-        or moment(period, "start"),
-        "issued_time": _issued(body),
+        "effective_time": effective,
+        "issued_time": issued,
+        "updated_time": reading.updated(body.get("effectiveDateTime"), body.get("issued")),
         "known_from": "at once" if categories & _AT_THE_BEDSIDE else "result",
         "category": labels(body, "category"),
         "status": text(body, "status"),
@@ -55,7 +52,7 @@ def observation(reading: Reading) -> Rows:
     own = {"observation_id": reading.key, "method": label(body, "method"), "body_site": label(body, "bodySite")}
     if table == "microbiology":
         own["member_id"] = next((reading.id_of(item) for item in members), None)
-    yield table, shared | own | _measured(body) | {"note": notes(body)}
+    yield table, shared | own | _measured(body) | {"note": reading.notes(issued or effective)}
     for place, component in enumerate(parts(body, "component"), 1):
         place_in = {"observation_id": f"{reading.key}.{place}", "component_of": reading.key}
         yield table, shared | place_in | _measured(component)
@@ -64,9 +61,16 @@ def observation(reading: Reading) -> Rows:
         yield "observation_members", about | link | {"member": text(item, "display")}
 
 
-def _issued(body: Json) -> datetime | None:
+def _times(body: Json) -> tuple[datetime | None, datetime | None]:
+    """Return when something was measured and issued. What takes its time was measured at its end, and unless it was
+    issued before, not at all without one: a period that still runs must look as one that will end."""
     period = part(body, "effectivePeriod")
-    return instant(body, "issued", body.get("effectiveDateTime"), period.get("end"), period.get("start"))
+    start, end = moment(period, "start"), moment(period, "end")
+    issued = instant(body, "issued", body.get("effectiveDateTime"), period.get("end"), period.get("start"))
+    at = moment(body, "effectiveDateTime") or moment(body, "effectiveInstant")
+    if at is None and issued is not None and (end is None or end > issued):
+        at = start
+    return at or end, issued
 
 
 def _table(body: Json, categories: set[str]) -> str:
@@ -134,8 +138,8 @@ def _reference_range(body: Json) -> tuple[float | None, float | None, str | None
 def report(reading: Reading) -> Rows:
     """One row, and one for every observation it names."""
     body, about = reading.resource, reading.about()
-    period = part(body, "effectivePeriod")
-    words, missing = plain_texts(parts(body, "presentedForm"))
+    effective, issued = _times(body)
+    words, missing = plain_texts(reading.parts_with("presentedForm", issued or effective))
     for why in missing:
         reading.flat.leave_out(f"text of DiagnosticReport: {why}")
     culture = "MB" in codes_of(body, "category")
@@ -145,8 +149,9 @@ def report(reading: Reading) -> Rows:
         | coded(concept(part(body, "code")), "description")
         | {
             "report_id": reading.key,
-            "effective_time": moment(body, "effectiveDateTime") or moment(period, "end") or moment(period, "start"),
-            "issued_time": _issued(body),
+            "effective_time": effective,
+            "issued_time": issued,
+            "updated_time": reading.updated(body.get("effectiveDateTime"), body.get("issued")),
             "known_from": "culture" if culture else "result",
             "category": labels(body, "category"),
             "status": text(body, "status"),
@@ -160,10 +165,13 @@ def report(reading: Reading) -> Rows:
 
 
 def document(reading: Reading) -> Rows:
-    """One row with the text, where it is plain text."""
+    """One row with the text, where it is plain text; none is there while the time that it writes about goes on."""
     body, about = reading.resource, reading.about()
     period = part(part(body, "context"), "period")
-    words, missing = plain_texts(part(item, "attachment") for item in parts(body, "content"))
+    date, end = instant(body, "date", period.get("end"), period.get("start")), moment(period, "end")
+    over = end is not None or period.get("start") is None
+    whole = max((time for time in (date, end) if time is not None), default=None) if over else None
+    words, missing = plain_texts(part(item, "attachment") for item in reading.parts_with("content", whole))
     for why in missing:
         reading.flat.leave_out(f"text of DocumentReference: {why}")
     yield (
@@ -172,8 +180,8 @@ def document(reading: Reading) -> Rows:
         | coded(concept(part(body, "type")), "document")
         | {
             "document_id": reading.key,
-            "date_time": instant(body, "date", period.get("end"), period.get("start")),
-            "period_end": moment(period, "end"),
+            "date_time": date if over else None,
+            "period_end": end,
             "category": labels(body, "category"),
             "author": joined(text(item, "display") for item in parts(body, "author")),
             "description": text(body, "description"),

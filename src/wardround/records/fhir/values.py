@@ -268,13 +268,6 @@ def joined(texts: Iterable[str | None]) -> str | None:
     return "; ".join(dict.fromkeys(text for text in texts if text)) or None
 
 
-def notes(body: Json) -> str | None:
-    """Return the annotations of a resource."""
-    if "note" not in body:
-        return None
-    return joined(text(note, "text") for note in parts(body, "note"))
-
-
 def plain(value: float) -> str:
     """Write a number without a needless fraction."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
