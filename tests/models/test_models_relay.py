@@ -105,6 +105,7 @@ def test_a_killed_run_finds_its_open_request_and_the_reply_given_meanwhile(tmp_p
     (tmp_path / "1.reply.json").write_text('{"content": "meanwhile"}')
     again = RelayModel(tmp_path, timeout_seconds=5)
     assert asyncio.run(again.complete(ask())).message.content == "meanwhile"
+    asyncio.run(again.close())
     with pytest.raises(ProviderError, match=r"2\.reply\.json"):
         asyncio.run(RelayModel(tmp_path, timeout_seconds=0.05).complete(ask()))
 
@@ -123,3 +124,28 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot make the folder"):
         RelayModel(tmp_path / "file" / "folder")
+
+
+def test_a_request_says_whether_a_call_is_wanted(tmp_path: Path) -> None:
+    _, asked = exchange(tmp_path, '{"content": "x"}', ask(tools=TOOLS, tool_choice="none"))
+    assert asked["tool_choice"] == "none"
+    again = tmp_path / "again"
+    _, asked = exchange(again, '{"content": "x"}')
+    assert asked["tool_choice"] == "auto"
+
+
+def test_a_run_killed_before_it_wrote_a_reply_down_does_not_ask_again(tmp_path: Path) -> None:
+    async def killed() -> Reply:
+        model = RelayModel(tmp_path, timeout_seconds=5)
+        reply, _ = await asyncio.gather(model.complete(ask(tools=TOOLS)), answer(tmp_path, 1, '{"content": "one"}'))
+        return reply  # no close: the process is gone, its log has not written the reply yet
+
+    async def resumed() -> Reply:
+        model = RelayModel(tmp_path, timeout_seconds=5)
+        reply = await model.complete(ask(tools=TOOLS))
+        await model.close()
+        return reply
+
+    assert asyncio.run(killed()).message == asyncio.run(resumed()).message
+    assert not (tmp_path / "2.request.json").exists()
+    assert (tmp_path / "served.txt").read_text() == "1\n"

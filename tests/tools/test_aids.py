@@ -13,7 +13,8 @@ from wardround.core import ToolCall, UserError
 from wardround.models.offline.conversation import read_result
 from wardround.records.rules import Column, Combined, MedianDelay
 from wardround.tools import Aids, Environment
-from wardround.tools.candidates import CandidateSpace
+from wardround.tools.candidate_tools import worth_a_look
+from wardround.tools.candidates import CandidateSpace, Match
 
 HOURS = [datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 9)] * 40
 HOURS.sort()
@@ -45,7 +46,7 @@ def laboratory() -> FakeChart:
     )
     object.__setattr__(table.spec, "event_time", Column(name="charttime"))
     object.__setattr__(table.spec, "available_at", filed)
-    return FakeChart([table])
+    return FakeChart([table, FakeTable("hcpcsevents", {"code": ("text", [])})])
 
 
 def candidates() -> dict[str, CandidateSpace]:
@@ -106,7 +107,8 @@ def test_the_offline_policy_reads_the_time_above() -> None:
 def test_tables_are_listed_with_their_columns_and_the_usual_delay_is_said() -> None:
     environment = Environment(laboratory(), candidates=candidates(), answer_space="labs")
     names = environment.call("get_table_names", {}).text
-    assert "labevents | 120 | charttime, label, value, valueuom, storetime (+5)" in names
+    assert "labevents | 120 | charttime, label, value, valueuom, storetime, valuenum (+4)" in names
+    assert names.endswith("empty: hcpcsevents")
     assert "units" not in names
     said = environment.call("get_table_description", {"table_name": "labevents"}).text
     minutes = median(30 + index % 3 for index in range(120))
@@ -178,3 +180,12 @@ def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     assert searched(short, tool, query="Creatinine") == ["Creatinine"]
     assert searched(plain, tool, query="Creatinine")[:2] == ["Creatinine", "Creatinine, Urine"]
     assert searched(short, "get_candidates_by_keyword", query="Creatinine") == ["Creatinine", "Creatinine, Urine"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "shown"),
+    [((0.8, 0.3, 0.2, 0.19), 3), ((0.95, 0.91, 0.6), 2), ((1.0, 0.8), 1), ((0.2, 0.1), 2), ((), 0)],
+)
+def test_what_is_far_from_the_best_candidate_is_left_out(shares: tuple[float, ...], shown: int) -> None:
+    found = [Match(label=f"label {share}", similarity=share, why="spelling") for share in shares]
+    assert worth_a_look(found) == found[:shown]

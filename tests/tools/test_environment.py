@@ -132,7 +132,7 @@ def test_candidates_are_searched_by_one_word_or_several() -> None:
         "Hypertension with complications",
     )
     space = CandidateSpace(name="diagnoses", labels=LabelSet(name="diagnoses", labels=names))
-    environment = Environment(small_chart(), candidates={"diagnoses": space})
+    environment = Environment(small_chart(), candidates={"diagnoses": space}, aids=Aids.none())
 
     def lines(tool: str, **arguments: object) -> list[str]:
         result = environment.call(tool, {"table_name": "Diagnoses", **arguments})

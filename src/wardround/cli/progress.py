@@ -43,7 +43,8 @@ class TerminalProgress:
         self._label = ""
 
     def _line(self, progress: Progress, elapsed: float) -> str:
-        rate = (progress.done - self._first_done) / elapsed if elapsed > 0 else 0.0
+        done = progress.done - self._first_done
+        rate = done / elapsed if elapsed > 0 and done >= progress.running else 0.0
         parts = [progress.label]
         if progress.total:
             parts.append(f"{progress.done / progress.total:4.0%}")

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a piece of work is. ``total`` is None when the end is not known; ``note`` is free text."""
+    """How far a piece of work is. ``total`` is None when the end is not known; ``note`` is free text.
+
+    ``running``: how many pieces are under way at once; before so many are done, the rate says little.
+    """
 
     label: str
     done: float
     total: float | None = None
     unit: str = ""
     note: str = ""
+    running: int = 0
 
 
 Reporter = Callable[[Progress], None]

@@ -22,6 +22,7 @@ from wardround.models.wire import ReadReply, read_reply
 
 REQUEST_SCHEMA = "wardround.relay/1"
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
+_WRITTEN_DOWN_SECONDS = 2.0
 _Stamp = tuple[int, int]
 _Asked = tuple[str, str, int]
 
@@ -30,7 +31,8 @@ class RelayModel:
     """Requests out and replies in through a folder. Several processes may share it.
 
     A request that was already written and not yet served (its run was killed) keeps its number, so that a reply given
-    meanwhile is not lost; ``served.txt`` lists the numbers that were.
+    meanwhile is not lost; ``served.txt`` lists the numbers that were. A number is listed when the run has had the
+    time to write the reply down: a run killed before that finds the reply where it was.
     """
 
     def __init__(self, folder: Path, *, timeout_seconds: float = 3600.0) -> None:
@@ -43,6 +45,7 @@ class RelayModel:
         self.identity = "relay"
         self._timeout_seconds = timeout_seconds
         self._unserved, self._next = _requests_in(folder)
+        self._handed_over: list[tuple[float, int]] = []
 
     async def check(self) -> None:
         """Raise ProviderError when the folder cannot be written."""
@@ -51,14 +54,14 @@ class RelayModel:
 
     async def complete(self, request: Request) -> Reply:
         """Write the request, await the reply."""
+        self._note_served(older_than=_WRITTEN_DOWN_SECONDS)
         digest = request.digest(self.identity)
         number = self._unserved.pop((digest, request.episode, request.ordinal), None)
         if number is None:
             number = self._write_request(request, digest)
         started = time.monotonic()
         read = await self._await_reply(number, request, started)
-        with (self.folder / "served.txt").open("a", encoding="utf-8") as served:
-            served.write(f"{number}\n")
+        self._handed_over.append((time.monotonic(), number))
         return Reply(
             message=read.message,
             usage=read.usage,
@@ -72,7 +75,17 @@ class RelayModel:
         )
 
     async def close(self) -> None:
-        """Nothing to release; the files stay."""
+        """Note what was served; the files stay."""
+        self._note_served(older_than=0.0)
+
+    def _note_served(self, *, older_than: float) -> None:
+        """List the replies that were handed over so long ago."""
+        moment = time.monotonic() - older_than
+        numbers = [number for at, number in self._handed_over if at <= moment]
+        if numbers:
+            self._handed_over = [(at, number) for at, number in self._handed_over if at > moment]
+            with (self.folder / "served.txt").open("a", encoding="utf-8") as served:
+                served.write("".join(f"{number}\n" for number in numbers))
 
     def _write_request(self, request: Request, digest: str) -> int:
         body = {
@@ -82,6 +95,7 @@ class RelayModel:
             "ordinal": request.ordinal,
             "messages": [message.to_wire() for message in request.messages],
             "tools": [tool.to_wire() for tool in request.tools],
+            "tool_choice": request.tool_choice,
             "settings": asdict(request.settings),
             "response_schema": request.response_schema,
         }

@@ -280,4 +280,4 @@ async def _drain_until_told(folder: RunFolder, concurrency: int, parent: int) ->
 
 
 def _progress(counts: Counts) -> Progress:
-    return Progress(label="episodes", done=counts.done, total=counts.total, unit="episodes")
+    return Progress(label="episodes", done=counts.done, total=counts.total, unit="episodes", running=counts.leased)

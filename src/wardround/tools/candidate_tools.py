@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
 _CLEAR = 0.9
+_NEAR = 0.25
+"""The share of the best similarity below which a candidate is left out."""
 _OTHER_NAMES = ("keyword", "keywords", "text", "texts", "queries", "name", "names")
 """What the papers' tools, and models that remember them, call the words to look for."""
 Words = str | Sequence[str]
@@ -68,12 +70,13 @@ def _search(
     if not environment.aids.candidate_order:
         return [(text, search(text)) for text in wanted]
     answers = ((text, space.panel(text) or search(text)) for text in wanted)
-    return [(text, _clear(matches) if clear_hits else matches) for text, matches in answers]
+    return [(text, worth_a_look(matches) if clear_hits else matches) for text, matches in answers]
 
 
-def _clear(matches: list[Match]) -> list[Match]:
-    """Only the clear hits, where there are any: what comes after them would be looked at for nothing."""
-    return [match for match in matches if match.similarity >= _CLEAR] or matches
+def worth_a_look(matches: list[Match]) -> list[Match]:
+    """Only the clear hits, where there are any, else what comes near the best: the rest is looked at for nothing."""
+    clear = [match for match in matches if match.similarity >= _CLEAR]
+    return clear or [match for match in matches if match.similarity >= _NEAR * matches[0].similarity]
 
 
 def _show(
@@ -85,14 +88,18 @@ def _show(
 ) -> ToolResult:
     table = arguments["table_name"]
     several = len(found) > 1
-    header = ("query", "candidate", "similarity", "matched") if several else ("candidate", "similarity", "matched")
+    header: tuple[str, ...] = ("candidate", "similarity", "matched")
+    header = ("query", *header) if several else header
     pairs = [(text, match) for text, matches in found for match in matches]
     nothing = [text for text, matches in found if not matches]
     note = "no match for " + ", ".join(map(repr, nothing)) if nothing else ""
     if not pairs:
         return ToolResult(text=f"{table}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
     cursor_at = environment.continuation(function, arguments)
-    rows = _Rows(pairs, several=several)
+    short = environment.aids.short_pages
+    rows = _Rows(pairs, several=several, short=short)
+    if short and function is get_candidates_by_keyword:  # it holds the text: that says all
+        header = header[: 1 + several]
     text, shown, cursor = table_page(environment, table, header, rows, offset=offset, cursor_at=cursor_at, note=note)
     return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
@@ -100,15 +107,19 @@ def _show(
 class _Rows(Sequence[tuple[str, ...]]):
     """Matches as cells, made only for the rows that are shown."""
 
-    def __init__(self, pairs: list[tuple[str, Match]], *, several: bool) -> None:
-        self._pairs, self._several = pairs, several
+    def __init__(self, pairs: list[tuple[str, Match]], *, several: bool, short: bool) -> None:
+        self._pairs, self._several, self._short = pairs, several, short
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def __getitem__(self, index: Any) -> Any:
         text, match = self._pairs[index]
-        cells = (as_cell(match.label), f"{match.similarity:.2f}", as_cell(match.why))
+        if self._short and match.why.startswith("contains it: "):
+            cells: tuple[str, ...] = (as_cell(match.label),)
+        else:
+            why = match.why.partition(" of '")[0] if self._short else match.why  # the words it was read as are long
+            cells = (as_cell(match.label), f"{match.similarity:.2f}", as_cell(why))
         return (as_cell(text), *cells) if self._several else cells
 
 

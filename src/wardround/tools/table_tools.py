@@ -26,19 +26,24 @@ def get_table_names(environment: Environment, *, offset: int = 0) -> ToolResult:
         (name, "candidates", f"{len(space.labels.labels):,}", "possible answers; search with get_candidates_*")
         for name, space in environment.candidates.items()
     ]
+    tables = _record_tables(environment)
+    empty: list[str] = []
     if environment.aids.short_pages:
         header: tuple[str, ...] = ("table", "rows", "columns")
-        tables = _record_tables(environment)
-        rows: list[tuple[str, ...]] = [(name, count, _columns(environment, name)) for name, _, count, _ in tables]
-        rows += [(name, count, said) for name, _, count, said in candidates]
+        empty = [name for name, _, count, _ in tables if count == "0"]
+        rows: list[tuple[str, ...]] = [
+            (name, count, _columns(environment, name)) for name, _, count, _ in tables if count != "0"
+        ]
+        rows += [(name, count, f"candidate: {said}, or SELECT it") for name, _, count, said in candidates]
     else:
         header = ("table", "kind", "rows", "description")
-        rows = [*_record_tables(environment), *candidates]
+        rows = [*tables, *candidates]
     cursor_at = environment.continuation(get_table_names, {})
     clock = "" if chart.policy == "known_at" else f" ({chart.policy} clock)"
     name = f"tables of subject {chart.subject_id} as of {format_time(chart.as_of)}{clock}"
+    note = f"empty: {', '.join(empty)}" if empty else ""
     text, shown, cursor = table_page(environment, name, header, rows, offset=offset, cursor_at=cursor_at)
-    return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
+    return ToolResult(text=f"{text}\n{note}" if note else text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
 
 def _record_tables(environment: Environment) -> list[tuple[str, str, str, str]]:
@@ -52,7 +57,8 @@ def _columns(environment: Environment, name: str) -> str:
     if not table.num_rows:
         return ""
     there = [column for column in table.columns if column != "row_id"]
-    main = [column for column in table.spec.default_columns if column in there] or there
+    wanted = dict.fromkeys((*table.spec.default_columns, table.spec.value))  # the number too: texts do not compare
+    main = [column for column in wanted if column in there] if table.spec.default_columns else there
     rest = len(there) - len(main)
     return ", ".join(main) + (f" (+{rest})" if rest else "")
 
