@@ -229,7 +229,7 @@ def test_the_grid_plays_every_method_without_an_error_of_ours(
         printed = capsys.readouterr().out
         names = [method.name for method in list_agents("retrosum") if (2, 4)[number] in method.tables]
         assert all(f"\n{name} " in printed for name in names)
-        assert re.search(r"F1 less that of resum · offline, and p \(Holm;.*\)\n +diagnoses ", printed)
+        assert re.search(r"F1 less that of resum · offline, and p \(max-T .*\)\n +diagnoses ", printed)
         with LogReader(out / "logs") as reader:
             played = {entry.facts["agent"] for entry in reader.episodes()}
             assert played == set(names)
@@ -395,7 +395,7 @@ def test_the_grid_compares_with_resum_over_all_tasks_too_and_shows_failed_summar
     rows = summarise(score_run(RunFolder.open(tmp_path / "grid")))
     assert [row.failed_summaries for row in rows] == [0, 0, 0, 1, 1, 2, 1, 1, 2]
     assert [row.summaries for row in rows] == [0, 0, 0, 1, 1, 2, 1, 1, 2]
-    table = printed[printed.index("F1 less that of resum · openai/test-model, and p (Holm; ") :].splitlines()
+    table = printed[printed.index("F1 less that of resum · openai/test-model, and p (max-T ") :].splitlines()
     assert table[1].split() == [*TASKS, "all"]
     assert table[3].split() == ["retrosum", "·", "openai/test-model", "+0.000", "–", "+0.000", "–", "+0.000", "1.0000"]
     page = (tmp_path / "grid" / "report" / "index.html").read_text()

@@ -99,9 +99,19 @@ def test_rows_for_strata_tasks_and_all_without_repetition() -> None:
         ("labevents", "rare", 1, 1),
         ("labevents", "all", 2, 2),
         ("transfers", "common", 2, 2),
+        ("all", "common", 3, 2),
         ("all", "all", 4, 3),
     ]
-    assert rows[-1].f1.estimate == pytest.approx(0.4)
+    assert rows[-1].f1.estimate == pytest.approx((0.3 + 0.5) / 2), "every task weighs alike"
+    assert rows[-2].f1.estimate == pytest.approx((0.2 + 0.5) / 2)
+    assert rows[-1].precision == pytest.approx(0.4)
+
+
+def test_over_all_tasks_stands_the_mean_of_task_means() -> None:
+    scores = [scored(n, 0.0) for n in range(9)] + [scored(20, 1.0, task="transfers")]
+    rows = {row.task: row for row in summarise(scores, resamples=200)}
+    assert rows["all"].f1.estimate == pytest.approx(0.5), "and not 0.1, the mean over samples"
+    assert set(rows) == {"labevents", "transfers", "all"}, "one stratum: no row of its own"
 
 
 def test_how_many_episodes_were_summarised_is_said_where_a_method_summarises_none_too() -> None:

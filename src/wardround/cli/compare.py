@@ -11,7 +11,16 @@ from pathlib import Path
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
 from wardround.core import UserError
-from wardround.runs import Comparison, RunFolder, by_contender, clocks_note, compare, must_share_clocks, score_run
+from wardround.runs import (
+    Comparison,
+    Pair,
+    RunFolder,
+    by_contender,
+    clocks_note,
+    compare_all,
+    must_share_clocks,
+    score_run,
+)
 
 EXAMPLES = """
   wardround compare run-a run-b
@@ -37,11 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     first, second = (by_contender(score_run(folder, report=progress)) for folder in folders)
     progress.close()
-    found: list[Comparison] = []
-    for one, baseline in first.items():
-        for other, scores in second.items():
-            names = (f"{one} ({arguments.first})", f"{other} ({arguments.second})")
-            found += compare(baseline, scores, names=names, seed=arguments.seed)
+    pairs = [
+        Pair(names=(f"{one} ({arguments.first})", f"{other} ({arguments.second})"), first=baseline, second=scores)
+        for one, baseline in first.items()
+        for other, scores in second.items()
+    ]
+    found = compare_all(pairs, seed=arguments.seed)
     if not found:
         raise UserError("the two runs have no finished sample in common, so there is nothing to compare")
     if arguments.json:
@@ -63,7 +73,20 @@ def must_match(first: RunFolder, second: RunFolder) -> None:
 
 
 def _print(found: list[Comparison]) -> None:
-    header = ("second", "first", "task", "samples", "unpaired", "difference", "95 % interval", "p", "p (Holm)")
+    header = (
+        "second",
+        "first",
+        "task",
+        "stratum",
+        "in",
+        "samples",
+        "unpaired",
+        "difference",
+        "95 % interval",
+        "p",
+        "p (max-T)",
+        "detectable",
+    )
     rows = []
     for row in found:
         interval = row.test.difference
@@ -72,14 +95,19 @@ def _print(found: list[Comparison]) -> None:
                 row.contender,
                 row.baseline,
                 row.task,
+                row.stratum,
+                row.metric,
                 str(interval.n),
                 str(row.test.unpaired),
                 f"{interval.estimate:+.3f}",
                 "few patients" if not interval.is_telling else f"{interval.low:+.3f} to {interval.high:+.3f}",
                 "–" if row.test.p_value is None else f"{row.test.p_value:.4f}",
                 "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}",
+                "–" if interval.detectable is None else f"{interval.detectable:.3f}",
             )
         )
     print_rows(header, rows)
-    print("\ndifference: F1 of the second minus the first, paired by sample; interval: bootstrap over patients;")
-    print("p: two-sided sign-flip permutation test over patients, Holm-adjusted over the tasks")
+    print("\ndifference: of the second minus the first, paired by sample (all: the mean of task means); interval:")
+    print("bootstrap over patients; p: two-sided sign-flip permutation test over patients (macro-F1: answers swapped);")
+    print("p (max-T): corrected for every contender and task of a metric and stratum (all: the contenders), step-down;")
+    print("detectable: the smallest difference that so many patients would show in four of five studies")

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -197,22 +198,40 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
 
 
 def _print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Print a table per metric: a row per contender, a column per task, differences with their p-values."""
-    for metric, baseline in dict.fromkeys((row.metric, row.baseline) for row in comparisons):
-        some = [row for row in comparisons if (row.metric, row.baseline) == (metric, baseline)]
+    """Print a table per metric and stratum: a row per contender, a column per task, differences with their p-values."""
+    for metric, baseline, stratum in dict.fromkeys((row.metric, row.baseline, row.stratum) for row in comparisons):
+        some = [row for row in comparisons if (row.metric, row.baseline, row.stratum) == (metric, baseline, stratum)]
         tasks = list(dict.fromkeys(row.task for row in some))
         cells = {(row.contender, row.task): _difference(row) for row in some}
-        print(f"\n{metric} less that of {baseline}, and p (Holm; of all tasks, one test, as it is)")
+        of = "" if stratum == ALL else f", {stratum} stratum"
+        print(
+            f"\n{metric} less that of {baseline}{of}, and p (max-T over contenders and tasks; of all tasks, contenders)"
+        )
         names = list(dict.fromkeys(row.contender for row in some))
         wide = _WIDEST if len(tasks) > _WIDEST_WHOLE else len(tasks)
         for start in range(0, len(tasks), wide):
             part = tasks[start : start + wide]
             print_rows(("", *part), [(name, *(cells.get((name, task), "") for task in part)) for name in names])
+        _print_detectable(some)
+
+
+def _print_detectable(comparisons: Sequence[Comparison]) -> None:
+    """Say how small a difference these samples would still show: what is smaller may be there and was not seen."""
+    known = [(row, row.test.difference.detectable) for row in comparisons]
+    found = {
+        row.contender: [
+            f"{one.task}={least:.3f}" for one, least in known if least is not None and one.contender == row.contender
+        ]
+        for row, _ in known
+    }
+    for name, parts in found.items():
+        if parts:
+            line = f"detectable (80 % power), {name}: " + " ".join(parts)
+            print(textwrap.fill(line, 140, subsequent_indent="    "))
 
 
 def _difference(row: Comparison) -> str:
     """A difference with its p-value; intervals over fewer patients than tell anything are left out, as in the table."""
     found = row.test.difference
     interval = f" ({found.low:+.3f} to {found.high:+.3f})" if found.is_telling else ""
-    p = row.test.p_value if row.task == ALL else row.adjusted_p
-    return f"{found.estimate:+.3f}{interval} {'–' if p is None else f'{p:.4f}'}"
+    return f"{found.estimate:+.3f}{interval} {'–' if row.adjusted_p is None else f'{row.adjusted_p:.4f}'}"

@@ -1,6 +1,7 @@
 """Runs: agents x models x tasks x samples as one resumable folder, its scores, comparisons and report."""
 
 from wardround.runs.analyses import Point, points_of
+from wardround.runs.comparing import Comparison, Pair, compare, compare_all
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.execute import episode_keys, execute, start
@@ -11,7 +12,7 @@ from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import clocks_note, must_share_clocks, open_benchmark, open_store
-from wardround.runs.summary import Comparison, RunSummary, by_contender, compare, summarise_run
+from wardround.runs.summary import RunSummary, by_contender, summarise_run
 
 __all__ = [
     "Comparison",
@@ -19,6 +20,7 @@ __all__ = [
     "Curve",
     "EpisodeKey",
     "Evolution",
+    "Pair",
     "Point",
     "RunFolder",
     "RunSettings",
@@ -27,6 +29,7 @@ __all__ = [
     "by_contender",
     "clocks_note",
     "compare",
+    "compare_all",
     "curves",
     "episode_facts",
     "episode_keys",

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from wardround.runs import charts
 from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, ErrorClass, Interval
+from wardround.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
 from wardround.tools import default_toolset
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
@@ -52,7 +52,7 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
             continue
         for value, (_, scores) in zip(values, runs, strict=True):
             for who, group in _grouped(scores, contender).items():
-                mean = fmean(score.score.f1 for score in group)
+                mean = _mean_f1(group)
                 points.append(Point(contender=who, setting=name, value=float(value or 0), f1=mean))
     return points
 
@@ -103,7 +103,7 @@ def _by_task(summary: RunSummary) -> Section:
     points = [(label, row.f1.estimate, *_ends(row.f1)) for label, row in shown.items()]
     return Section(
         title=f"Score over {task} tasks" if task == "all" and several else "Score by task",
-        text="Mean set F1 over samples; the line is the 95 % interval over patients.",
+        text="Mean set F1 over samples (of all tasks: of their means); the line is the 95 % interval over patients.",
         chart=charts.intervals(points, title="F1 with 95 % intervals"),
     )
 
@@ -219,12 +219,17 @@ def _frontier(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
     spent = {name: _mean_input(group) for name, group in groups.items()}
     if len(groups) < 2 or None in spent.values():
         return
-    points = [(name, spent[name] or 0.0, fmean(score.score.f1 for score in group)) for name, group in groups.items()]
+    points = [(name, spent[name] or 0.0, _mean_f1(group)) for name, group in groups.items()]
     yield Section(
         title="Score against spending",
-        text="Mean F1 against mean input tokens per episode; the line joins those that no other beats in both.",
+        text="Mean of the tasks' F1 against mean input tokens per episode; the line joins those unbeaten in both.",
         chart=charts.frontier(points, title="F1 against input tokens", unit="input tokens"),
     )
+
+
+def _mean_f1(scores: Sequence[EpisodeScore]) -> float:
+    """The mean of task means, as in the table's row over all tasks."""
+    return mean_of_task_means([score.score.f1 for score in scores], [score.task for score in scores])
 
 
 def _best_at(summary: RunSummary) -> Iterable[Section]:
@@ -244,6 +249,6 @@ def _against(setting: str, points: Sequence[Point]) -> Section:
     name = setting.replace("_", " ")
     return Section(
         title=f"Score against {name}",
-        text=f"Mean F1 over all tasks in runs that differ in {name}.",
+        text=f"Mean of the tasks' mean F1 in runs that differ in {name}.",
         chart=charts.lines(lines, title=f"F1 against {name}", axis=name),
     )

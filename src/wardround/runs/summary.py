@@ -6,43 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from wardround.benchmarks import get_task
 from wardround.core import UserError
 from wardround.predictors import FitRow
+from wardround.runs.comparing import Comparison, Pair, compare_all
 from wardround.runs.predictions import predictor_rows
-from wardround.scoring import (
-    ClassificationRow,
-    EpisodeScore,
-    PairedTest,
-    SummaryRow,
-    best_at_k,
-    class_answer,
-    classify,
-    holm,
-    paired_macro_f1,
-    paired_test_by_key,
-    per_sample,
-    summarise,
-)
-from wardround.scoring.tables import ALL
+from wardround.scoring import ClassificationRow, EpisodeScore, SummaryRow, best_at_k, classify, summarise
 
-MACRO_F1 = "macro-F1"
 _PAPERS_BASELINE = "resum"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Contender minus baseline on a task, with the p-value adjusted over the tasks (Holm).
-
-    ``metric`` is the mean set F1; of tasks with classes the accuracy, and in a row of its own the macro-F1.
-    """
-
-    contender: str
-    baseline: str
-    task: str
-    test: PairedTest
-    adjusted_p: float | None
-    metric: str = "F1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +50,17 @@ def summarise_run(
     ``predictions`` are the fits of predictors that lie in the run's folder.
     """
     groups = by_contender(scores)
-    comparisons = [
-        row
+    pairs = [
+        Pair(names=(first, name), first=groups[first], second=group)
         for name, group in groups.items()
         if (first := _baseline_of(group[0], groups, baseline)) not in (name, None)
-        for row in compare(groups[first], group, names=(first, name), seed=seed)
+        and _share_samples(groups[first], group)
     ]
     best = [row for name, group in groups.items() for row in _best_rows(name, group)]
     return RunSummary(
         rows=summarise(scores, seed=seed),
         best=tuple(best),
-        comparisons=tuple(comparisons),
+        comparisons=tuple(compare_all(pairs, seed=seed)),
         classes=classify(scores, seed=seed),
         predictors=predictor_rows(predictions),
     )
@@ -108,59 +78,16 @@ def _baseline_of(one: EpisodeScore, groups: Mapping[str, Sequence[EpisodeScore]]
     return named
 
 
+def _share_samples(first: Sequence[EpisodeScore], second: Sequence[EpisodeScore]) -> bool:
+    return not {score.sample for score in first}.isdisjoint(score.sample for score in second)
+
+
 def by_contender(scores: Sequence[EpisodeScore]) -> dict[str, list[EpisodeScore]]:
     """Group scores by who answered, in order of first appearance."""
     groups: dict[str, list[EpisodeScore]] = {}
     for score in scores:
         groups.setdefault(contender(score), []).append(score)
     return groups
-
-
-def compare(
-    first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, names: tuple[str, str], seed: int
-) -> list[Comparison]:
-    """Compare two contenders task by task, and over all tasks, on the samples both have; epochs are averaged."""
-    tests: dict[str, dict[str, PairedTest]] = {}
-    subjects = {score.sample: score.subject_id for score in (*first, *second)}
-    for task in sorted({score.task for score in first} & {score.task for score in second}):
-        groups = [[score for score in group if score.task == task] for group in (first, second)]
-        a, b = (per_sample(group) for group in groups)
-        if a.keys() & b.keys():
-            single = get_task(task).classes and not get_task(task).several
-            tests.setdefault("accuracy" if single else "F1", {})[task] = paired_test_by_key(a, b, subjects, seed=seed)
-            if get_task(task).classes:
-                tests.setdefault(MACRO_F1, {})[task] = _macro_test(task, *groups, seed=seed)
-    found = [
-        Comparison(contender=names[1], baseline=names[0], task=task, test=test, adjusted_p=adjusted, metric=metric)
-        for metric, by_task in tests.items()
-        for task, test, adjusted in _adjusted(by_task)
-    ]
-    tasks = {row.task for row in found}
-    if len(tasks) > 1:  # one test, of what the table's row over all tasks shows: nothing to adjust for
-        a, b = (per_sample([score for score in group if score.task in tasks]) for group in (first, second))
-        whole = paired_test_by_key(a, b, subjects, seed=seed)
-        found.append(Comparison(contender=names[1], baseline=names[0], task=ALL, test=whole, adjusted_p=None))
-    return found
-
-
-def _adjusted(tests: Mapping[str, PairedTest]) -> list[tuple[str, PairedTest, float | None]]:
-    values = holm({task: test.p_value for task, test in tests.items() if test.p_value is not None})
-    return [(task, test, values.get(task)) for task, test in tests.items()]
-
-
-def _macro_test(task: str, first: Sequence[EpisodeScore], second: Sequence[EpisodeScore], *, seed: int) -> PairedTest:
-    """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
-    answers = [{f"{score.sample} {score.epoch}": class_answer(score) for score in group} for group in (first, second)]
-    both = {f"{score.sample} {score.epoch}": score for score in (*first, *second)}
-    return paired_macro_f1(
-        answers[0],
-        answers[1],
-        {key: score.target for key, score in both.items()},
-        {key: score.subject_id for key, score in both.items()},
-        classes=get_task(task).label_values,
-        several=get_task(task).several,
-        seed=seed,
-    )
 
 
 def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:

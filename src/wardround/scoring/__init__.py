@@ -10,13 +10,15 @@ from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, score_answer, score_episode
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.evidence_cuts import EvidenceCut, events_left_out, evidence_cut
+from wardround.scoring.families import Hypothesis, linear_hypothesis, step_down
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
-from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key
-from wardround.scoring.paired_classes import paired_macro_f1
+from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
+from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
+from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
 __all__ = [
     "RESAMPLES",
@@ -27,6 +29,7 @@ __all__ = [
     "ErrorClass",
     "EvidenceCut",
     "GroundingCounts",
+    "Hypothesis",
     "Interval",
     "NoPrediction",
     "PairedTest",
@@ -48,11 +51,15 @@ __all__ = [
     "evidence_cut",
     "grounding_counts",
     "holm",
+    "linear_hypothesis",
+    "macro_hypothesis",
+    "mean_of_task_means",
     "no_prediction_mode",
     "paired_macro_f1",
     "paired_test",
     "paired_test_by_key",
     "patient_bootstrap",
+    "patients_parts",
     "per_sample",
     "render_classes",
     "render_table",
@@ -62,5 +69,7 @@ __all__ = [
     "score_metrics",
     "set_metrics",
     "set_scores",
+    "step_down",
     "summarise",
+    "task_mean_interval",
 ]

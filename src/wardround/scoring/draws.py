@@ -76,4 +76,5 @@ class PatientDraws:
             subjects=self.times.shape[1],
             method="percentile",
             undefined=len(drawn) - len(defined),
+            standard_error=float(defined.std()) if len(defined) else None,
         )

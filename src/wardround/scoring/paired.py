@@ -9,6 +9,7 @@ import numpy as np
 
 from wardround.core import UserError, derive_seed
 from wardround.scoring.bootstrap import Floats, Interval, patient_bootstrap, sum_by_subject
+from wardround.scoring.task_means import task_mean_interval, task_weights
 
 _EXACT_SUBJECTS = 14
 _CHUNK_CELLS = 4_000_000
@@ -37,15 +38,24 @@ def paired_test(
     subjects: Sequence[Hashable],
     *,
     seed: int,
+    tasks: Sequence[str] | None = None,
     permutations: int = 20_000,
     confidence: float = 0.95,
 ) -> PairedTest:
-    """Compare two agents' scores of the same samples, in the same order."""
+    """Compare two agents' scores of the same samples, in the same order.
+
+    With ``tasks``, the task of every sample, the difference is the mean of task means.
+    """
     if not len(first) == len(second) == len(subjects):
         raise UserError(f"a paired test needs equal lengths, not {len(first)}, {len(second)} and {len(subjects)}")
     differences = np.asarray(second, float) - np.asarray(first, float)
-    interval = patient_bootstrap(differences.tolist(), subjects, seed=seed, confidence=confidence)
-    sums = sum_by_subject(differences[:, None], subjects)[:, 0]
+    values = differences.tolist()
+    if tasks is None:
+        interval = patient_bootstrap(values, subjects, seed=seed, confidence=confidence)
+    else:
+        interval = task_mean_interval(values, tasks, subjects, seed=seed, confidence=confidence)
+    weighted = differences if tasks is None else differences * task_weights(tasks)
+    sums = sum_by_subject(weighted[:, None], subjects)[:, 0]
     exact = len(sums) <= _EXACT_SUBJECTS
     flips = 2 ** len(sums) if exact else permutations
     p_value = (_exact_p(sums) if exact else _sampled_p(sums, flips, seed)) if len(sums) > 1 else None
@@ -58,6 +68,7 @@ def paired_test_by_key(
     subjects: Mapping[str, Hashable],
     *,
     seed: int,
+    tasks: Mapping[str, str] | None = None,
     permutations: int = 20_000,
 ) -> PairedTest:
     """Compare two agents' scores by sample id; samples that only one of them has are counted as unpaired."""
@@ -69,6 +80,7 @@ def paired_test_by_key(
         [second[key] for key in shared],
         [subjects[key] for key in shared],
         seed=seed,
+        tasks=None if tasks is None else [tasks[key] for key in shared],
         permutations=permutations,
     )
     return PairedTest(
@@ -78,6 +90,22 @@ def paired_test_by_key(
         permutations=test.permutations,
         unpaired=len(first.keys() ^ second.keys()),
     )
+
+
+def patients_parts(
+    first: Mapping[str, float],
+    second: Mapping[str, float],
+    subjects: Mapping[str, Hashable],
+    *,
+    tasks: Mapping[str, str] | None = None,
+) -> dict[Hashable, float]:
+    """Return what each patient adds to the difference over the shared samples: what a sign flip turns."""
+    shared = sorted(first.keys() & second.keys())
+    differences = np.array([second[key] - first[key] for key in shared])
+    weights = task_weights([tasks[key] for key in shared]) if tasks else np.full(len(shared), 1 / max(len(shared), 1))
+    owners = [subjects[key] for key in shared]
+    sums = sum_by_subject((differences * weights)[:, None], owners)[:, 0]
+    return dict(zip(dict.fromkeys(owners), sums.tolist(), strict=True))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

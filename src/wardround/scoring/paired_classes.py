@@ -11,6 +11,7 @@ from wardround.core import UserError, derive_seed
 from wardround.scoring.bootstrap import Floats, Statistic, sum_by_subject
 from wardround.scoring.classification import count_rows, macro_f1_of
 from wardround.scoring.draws import RESAMPLES, PatientDraws
+from wardround.scoring.families import Hypothesis
 from wardround.scoring.paired import PairedTest
 
 _EXACT_SUBJECTS = 12
@@ -58,6 +59,30 @@ def paired_macro_f1(
         permutations=tried,
         unpaired=len(first.keys() ^ second.keys()),
     )
+
+
+def macro_hypothesis(
+    first: Mapping[str, Labels | None],
+    second: Mapping[str, Labels | None],
+    truth: Mapping[str, Labels],
+    subjects: Mapping[str, Hashable],
+    *,
+    classes: Sequence[str],
+    several: bool = False,
+) -> Hypothesis:
+    """The same comparison as one of a family: a flip swaps all answers of a patient."""
+    shared = sorted(first.keys() & second.keys())
+    wanted, owners = [truth[key] for key in shared], [subjects[key] for key in shared]
+    one, other = (
+        sum_by_subject(count_rows(wanted, [given[key] for key in shared], classes=classes, several=several), owners)
+        for given in (first, second)
+    )
+
+    def flipped(signs: Floats) -> Floats:
+        moved = (1 - signs) / 2 @ (other - one)
+        return macro_f1_of(other.sum(axis=0) - moved) - macro_f1_of(one.sum(axis=0) + moved)
+
+    return Hypothesis(subjects=tuple(dict.fromkeys(owners)), flipped=flipped)
 
 
 def _difference(sums: Floats, width: int, statistic: Statistic) -> Floats:

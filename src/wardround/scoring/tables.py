@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from wardround.core import Usage
-from wardround.scoring.bootstrap import Interval, patient_bootstrap
+from wardround.scoring.bootstrap import Interval
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.errors import ErrorClass
 from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.grounding import GroundingCounts
+from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
 ALL = "all"
 
@@ -24,7 +25,8 @@ class SummaryRow:
     """One agent with one model on one task and stratum (or all of them).
 
     ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
-    first. ``f1`` is the mean over samples; with ``task`` = all, the mean over samples of all tasks. Means of tokens,
+    first. ``f1`` is the mean over samples; with ``task`` = all, the mean of the tasks' means, as the papers
+    have it: every task weighs alike. So are precision and recall. Means of tokens,
     cost and seconds are per episode, None where not known of every episode, those of ``turns`` per trial, of which an
     episode has ``trials``. ``errors`` counts episodes;
     ``failed`` ones ended in an endpoint's error and score 0. ``summarised`` counts the
@@ -62,11 +64,11 @@ class SummaryRow:
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
-    """Return a row per agent, model, task and stratum, one over the strata where there are several, and one over all
-    tasks where there are several."""
+    """Return a row per agent, model, task and stratum, one over the strata where there are several, and over all tasks
+    where there are several, stratum by stratum and together."""
     groups: dict[tuple[str, str, str, str], list[EpisodeScore]] = {}
     for score in scores:
-        for task, stratum in {(score.task, score.stratum), (score.task, ALL), (ALL, ALL)}:
+        for task, stratum in {(score.task, score.stratum), (score.task, ALL), (ALL, score.stratum), (ALL, ALL)}:
             groups.setdefault((score.agent, score.model, task, stratum), []).append(score)
     kept = {key: members for key, members in groups.items() if not _is_repetition(key, groups)}
     order = sorted(kept, key=lambda key: (key[0], key[1], key[2] == ALL, key[2], key[3] == ALL, key[3]))
@@ -105,6 +107,8 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
     f1 = per_sample(scores)
     subject_of = {score.sample: score.subject_id for score in scores}
     subjects = [subject_of[sample] for sample in f1]
+    task_of = {score.sample: score.task for score in scores}
+    tasks = [task_of[sample] for sample in f1]
     usages = [score.use.usage for score in scores]
     return SummaryRow(
         agent=agent,
@@ -114,7 +118,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         n=len(f1),
         subjects=len(set(subjects)),
         episodes=len(scores),
-        f1=patient_bootstrap(list(f1.values()), subjects, seed=seed, resamples=resamples),
+        f1=task_mean_interval(list(f1.values()), tasks, subjects, seed=seed, resamples=resamples),
         precision=_mean(scores, lambda one: one.score.precision),
         recall=_mean(scores, lambda one: one.score.recall),
         reachable_recall=_mean(scores, lambda one: one.winnable_recall),
@@ -137,19 +141,22 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
 
 
 def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, str, str, str], object]) -> bool:
-    """An ``all`` row that would only repeat the single row it sums up."""
+    """An ``all`` row that would only repeat the single row it sums up, or the row over all strata."""
     agent, model, task, stratum = key
     if stratum != ALL:
-        return False
-    below = {k[2:] for k in groups if k[:2] == (agent, model) and k[3] != ALL}
-    tasks = {name for name, _ in below}
+        of_it = {k[2] for k in groups if k[:2] == (agent, model) and k[3] == stratum and k[2] != ALL}
+        strata = {k[3] for k in groups if k[:2] == (agent, model) and k[3] != ALL}
+        return task == ALL and (len(of_it) == 1 or len(strata) == 1)
+    below = {k[2:] for k in groups if k[:2] == (agent, model) and k[2] != ALL and k[3] != ALL}
     if task == ALL:
-        return len(tasks) == 1
+        return len({name for name, _ in below}) == 1
     return len({name for t, name in below if t == task}) == 1
 
 
 def _mean(scores: list[EpisodeScore], value: Callable[[EpisodeScore], float]) -> float:
-    return fmean(per_sample(scores, value).values())
+    task_of = {score.sample: score.task for score in scores}
+    values = per_sample(scores, value)
+    return mean_of_task_means(list(values.values()), [task_of[sample] for sample in values])
 
 
 def _mean_tokens(usages: list[Usage | None], tokens: Callable[[Usage], int]) -> float | None:
