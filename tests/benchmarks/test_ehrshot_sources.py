@@ -22,6 +22,7 @@ from wardround.benchmarks.ehrshot.places import CodePlace
 from wardround.benchmarks.ehrshot.record import read_spans
 from wardround.benchmarks.ehrshot.results import read_results
 from wardround.benchmarks.ehrshot.rules import NO_TIME
+from wardround.cli import main
 from wardround.core import UserError, format_time, parse_time, to_microseconds
 from wardround.records import Store, ingest, list_sources, load_source_spec
 
@@ -100,6 +101,82 @@ def test_omop_visits_with_times_and_with_dates(omop: Store, tmp_path: Path) -> N
     assert built.manifest["drops"]["guo_readmission"]["ends_as_it_begins"] == 1
     assert labels(built, "lab_hyperkalemia") == {(1, "2150-01-03 09:59:00", "1"): 1, (1, "2150-01-03 10:59:00", "3"): 1}
     assert built.manifest["drops"]["lab_hyperkalemia"]["unknown_unit"] == 1
+
+
+_ADMITTED = {"admitting_source_value": "EMERGENCY ROOM"}
+
+
+def test_omop_kinds_of_visits_are_declared_in_or_out_and_counted(tmp_path: Path) -> None:
+    visits = [
+        visit(10, "2150-01-02 08:00:00", "2150-01-09 08:00:00", 8870) | _ADMITTED,
+        visit(11, "2150-01-10 08:00:00", "2150-01-12 08:00:00", 581385) | _ADMITTED,
+        visit(12, "2150-01-20 08:00:00", "2150-01-22 08:00:00", 8870),
+        visit(13, "2150-03-20 08:00:00", "2150-03-22 08:00:00", 9203) | _ADMITTED,
+        visit(14, "2150-04-20 08:00:00", "2150-04-22 08:00:00", 4711),
+    ]
+    ingest("omop", write_omop(tmp_path / "raw", {"person": [PERSON], "visit_occurrence": visits}), tmp_path / "store")
+    built = build_ehrshot(Store.open(tmp_path / "store"), tmp_path / "bench", tasks=["guo_readmission"], per_task=0)
+    assert built.manifest["stays"] == {
+        "4711": {"undeclared": 1},
+        "581385": {"stays": 1},
+        "8870": {"stays": 1, "no stays": 1},
+        "9203": {"no stays": 1},
+    }
+    assert labels(built, "guo_readmission") == {(1, "2150-01-09 23:59:59", "1"): 1, (1, "2150-01-12 23:59:59", "0"): 1}
+
+
+def test_omop_intensive_care_is_known_by_the_names_of_its_places(tmp_path: Path) -> None:
+    detail = {"visit_detail_id": 1, "visit_occurrence_id": 10, "visit_detail_concept_id": 4149943, "care_site_id": 5}
+    detail |= {"visit_detail_start_date": "2150-01-04", "visit_detail_end_date": "2150-01-05"}
+    stay = visit(10, "2150-01-02 08:00:00", "2150-01-09 08:00:00")
+    tables = {"person": [PERSON], "visit_occurrence": [stay], "visit_detail": [detail]}
+    raw = write_omop(tmp_path / "raw", tables)
+    (raw / "care_site.csv").write_text("care_site_id,care_site_name\n5,Coronary Care Unit (CCU)\n")
+    ingest("omop", raw, tmp_path / "store")
+    built = build_ehrshot(Store.open(tmp_path / "store"), tmp_path / "bench", tasks=["guo_icu"], per_task=0)
+    assert labels(built, "guo_icu") == {(1, "2150-01-02 23:59:59", "1"): 1}
+
+
+def test_an_omop_stay_that_began_in_an_emergency_room_is_asked_about_when_it_is_known(tmp_path: Path) -> None:
+    stay = visit(10, "2150-01-02 08:00:00", "2150-01-12 08:00:00", 262)
+    rooms = [
+        {"visit_detail_id": 1, "visit_occurrence_id": 10, "visit_detail_concept_id": 8870}
+        | {"visit_detail_start_date": "2150-01-02", "visit_detail_start_datetime": "2150-01-02 08:00:00"}
+        | {"visit_detail_end_date": "2150-01-03", "visit_detail_end_datetime": "2150-01-03 01:00:00"},
+        {"visit_detail_id": 2, "visit_occurrence_id": 10, "visit_detail_concept_id": 4150070}
+        | {"visit_detail_start_date": "2150-01-03", "visit_detail_start_datetime": "2150-01-03 01:00:00"}
+        | {"visit_detail_end_date": "2150-01-12", "visit_detail_end_datetime": "2150-01-12 08:00:00"},
+    ]
+    tables = {"person": [PERSON], "visit_occurrence": [stay], "visit_detail": rooms}
+    ingest("omop", write_omop(tmp_path / "raw", tables), tmp_path / "store")
+    built = build_ehrshot(Store.open(tmp_path / "store"), tmp_path / "bench", tasks=["guo_los"], per_task=0)
+    assert labels(built, "guo_los") == {(1, "2150-01-03 23:59:59", "1"): 1}
+
+
+def test_without_a_vocabulary_the_tasks_say_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    condition = {"condition_concept_id": 312327, "condition_start_date": "2150-01-03", "condition_source_value": "I21"}
+    stay = visit(10, "2150-01-02 08:00:00", "2150-01-12 08:00:00")
+    tables = {"person": [PERSON], "visit_occurrence": [stay], "condition_occurrence": [condition]}
+    ingest("omop", write_omop(tmp_path / "raw", tables, concepts=False), tmp_path / "store")
+    command = [
+        "bench",
+        "build",
+        "ehrshot",
+        "--allow-missing",
+        "--store",
+        tmp_path / "store",
+        "--out",
+        tmp_path / "bench",
+    ]
+    assert main(list(map(str, command))) == 0
+    said = [
+        line for line in capsys.readouterr().out.splitlines() if "unavailable" in line and line[:4] in ("lab_", "new_")
+    ]
+    assert len(said) == 2
+    assert "lab_thrombocytopenia are unavailable: the store has no table measurement" in said[0]
+    assert (
+        "condition_occurrence.concept_code is empty in every row, as the vocabulary 'concept' is not there" in said[1]
+    )
 
 
 def test_omop_descends_the_hierarchy_of_concepts(omop: Store, tmp_path: Path) -> None:
@@ -279,7 +356,7 @@ def test_every_place_names_tables_and_columns_that_its_source_has() -> None:
             *([places.reports] if places.reports else []),
         ):
             table = spec.tables[place.table]
-            columns = {*table.columns, *table.joined, "_event"}
+            columns = {*table.columns, *table.joined, "_event", "_available"}
             named = {
                 getattr(place, name, None)
                 for name in ("start", "code", "system_column", "value", "text", "unit", "time", "id")

@@ -104,14 +104,36 @@ def _show(benchmark: Benchmark) -> None:
         _show_spaces(benchmark, with_spaces)
     if with_classes:
         _show_classes(benchmark, with_classes)
-    for name, said in benchmark.manifest.get("tasks", {}).items():
-        if "unavailable" in said:
-            print(f"{name} is unavailable: {said['unavailable'].removeprefix(f'{name}: ')}")
+    _show_missing(benchmark)
+    for what, kinds in _kinds(benchmark).items():
+        print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
     drops = benchmark.manifest.get("drops") or {}
     for task, reasons in drops.items():
         text = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
         if text:
             print(f"left out of {task}: {text}")
+
+
+def _show_missing(benchmark: Benchmark) -> None:
+    """Say once for all tasks that it keeps from being built why they are not there, or are there without a sample."""
+    reasons: dict[str, list[str]] = {}
+    for name, said in benchmark.manifest.get("tasks", {}).items():
+        for what in ("unavailable", "skipped"):
+            if what in said:
+                reasons.setdefault(f"unavailable: {said[what].removeprefix(f'{name}: ')}", []).append(name)
+    for reason, names in reasons.items():
+        print(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {reason}")
+
+
+def _kinds(benchmark: Benchmark) -> dict[str, dict[str, int]]:
+    """Return, by what it counted as, how many rows of each kind there were, where a source has kinds of visits."""
+    said = {"stays": "visits that are stays, by kind", "no stays": "visits that are none, by kind"}
+    said["undeclared"] = "WARNING: visits of kinds that are not declared, so no stays"
+    counted = benchmark.manifest.get("stays", {})
+    found = {
+        text: {kind: counts[what] for kind, counts in counted.items() if what in counts} for what, text in said.items()
+    }
+    return {text: kinds for text, kinds in found.items() if kinds}
 
 
 def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:

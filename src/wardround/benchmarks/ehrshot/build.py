@@ -129,6 +129,7 @@ def build_ehrshot(
         "source": source_facts(store),
         "subjects": {"total": len(recipe.splits)} | {split: _count(recipe.splits, split) for split in SPLITS},
         "tasks": {name: said for name, (_, said) in built.items()},
+        "stays": {kind: dict(counts) for kind, counts in sorted(record.kinds.items())},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items() if "drops" in said},
     }
     return Benchmark(manifest=manifest, all_samples=samples).save(folder)
@@ -191,8 +192,16 @@ def _unavailable(recipe: _Recipe, task: Task, record: Record, reports: ReportLab
     if task.name not in load_concepts():
         return None
     matchers = recipe.matchers[task.name]
+    if not matchers:
+        places = recipe.places.labs if task.name.startswith("lab_") else recipe.places.diagnoses
+        return f"{task.name}: the store has no table {' or '.join(dict.fromkeys(place.table for place in places))}"
     if any(matcher.rows.get(task.name) or matcher.listed.get(task.name) for matcher in matchers):
         return None
+    nameless = [matcher for matcher in matchers if matcher.coded == 0 and matcher.place.dictionary]
+    if len(nameless) == len(matchers):
+        place = nameless[0].place
+        where = f"{place.table}.{place.code} is empty in every row"
+        return f"{task.name}: {where}, as the vocabulary {place.dictionary['name']!r} is not there or lacks its codes"
     concept = load_concepts()[task.name]
     where = ", ".join(f"{matcher.place.table}.{matcher.place.code}" for matcher in matchers) or "no table of this store"
     said = f"{task.name}: no code of {concept.title!r} in source {source!r} ({where})"

@@ -34,6 +34,8 @@ class CodeMatcher:
     descendants: Mapping[str, frozenset[str]] = field(default_factory=dict)
     rows: dict[str, Counter[str]] = field(default_factory=dict)
     listed: dict[str, set[str]] = field(default_factory=dict)
+    coded: int = 0
+    """How many rows have a code at all."""
     _meanings: dict[Codes, Meaning] = field(default_factory=dict)
 
     @property
@@ -48,6 +50,7 @@ class CodeMatcher:
         places, keys = rows.combined(self.columns)
         meanings = [self.meaning(key) for key in keys]
         counts = np.bincount(places, minlength=len(keys)).tolist()
+        self.coded += sum(count for key, count in zip(keys, counts, strict=True) if key[0])
         for key, meaning, count in zip(keys, meanings, counts, strict=True):
             if meaning.concept >= 0 and count:
                 task = self.concepts[meaning.concept].task

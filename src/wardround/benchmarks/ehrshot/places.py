@@ -34,6 +34,9 @@ class SpanPlace:
     starts: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     where: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+    kind: str | None = None
+    """The column that says what kind of interval a row is; those of ``no_stays`` that meet no condition are none."""
+    no_stays: tuple[str, ...] = ()
 
     def looked_for(self) -> str:
         """What its rows are known by, in one line, for messages."""

@@ -17,7 +17,7 @@ from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME, SECOND, Flags, Ints
 from wardround.benchmarks.label_events import EVENT, microseconds
 from wardround.core import Progress, Reporter, UserError
 from wardround.records import Store
-from wardround.records.layout import NEVER_TIME
+from wardround.records.layout import AVAILABLE, NEVER_TIME
 from wardround.records.rules import ALWAYS_TIME
 
 Mark = tuple[int, str, int]
@@ -39,6 +39,8 @@ class Record:
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     units: dict[str, Counter[str]] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()
+    kinds: dict[str, Counter[str]] = field(default_factory=dict)
+    """Rows of the table of stays by their kind, where it has kinds: stays, none, or of a kind that nobody declared."""
 
     def death(self, subject_id: int) -> int:
         """When a subject died, NO_TIME where nobody says."""
@@ -100,6 +102,7 @@ class _Reader:
     def _take_spans(self, table: str, subject_id: int, times: Ints, rows: CodedRows) -> None:
         if self.places.stays.table == table:
             self.record.stays[subject_id] = read_spans(self.places.stays, times, rows)
+            _count_kinds(self.places.stays, rows, self.record.kinds)
         if self.places.icu_stays is not None and self.places.icu_stays.table == table:
             self.record.icu_stays[subject_id] = read_spans(self.places.icu_stays, times, rows)
         for place in self.places.deaths:
@@ -203,9 +206,24 @@ class FirstEvents:
 def _row_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
     starts = times if place.start == EVENT else cell_times(rows.batch.column(place.start))
     ends = _ends(place, rows.batch)
+    if place.start == AVAILABLE:  # a stay never known has no start, one known afterwards begins a second before its end
+        starts = np.where(starts >= NEVER_TIME, NO_TIME, starts)
+        afterwards = (ends != NO_TIME) & (starts >= ends)
+        starts = np.where(afterwards, np.where(times < ends, ends - SECOND, times), starts)
     found = np.flatnonzero((starts != NO_TIME) & _where(place.where, rows))
     found = found[np.lexsort((ends[found], starts[found]))]
     return Spans(starts=starts[found], ends=ends[found], rows=found, stops=found)
+
+
+def _count_kinds(place: SpanPlace, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
+    """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
+    if place.kind is None or not rows.has([place.kind]):
+        return
+    index, texts = rows.encoded(place.kind)
+    is_stay = _where(place.where, rows)
+    for kind, stay in zip(index.tolist(), is_stay.tolist(), strict=True):
+        what = "stays" if stay else "no stays" if texts[kind] in place.no_stays else "undeclared"
+        kinds.setdefault(texts[kind], Counter())[what] += 1
 
 
 def _paired_spans(place: SpanPlace, times: Ints, coded: CodedRows) -> Spans:
