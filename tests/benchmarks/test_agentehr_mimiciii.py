@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, get_task, leak_check, render_prompt
+from wardround.cli import main
 from wardround.codes import load_ccs
 from wardround.core import parse_time
 from wardround.log import LogReader
@@ -148,3 +149,18 @@ def test_the_offline_policy_plays_all_tasks_without_a_wrong_call(
             assert not [record.result_text for turn in turns for record in turn.results if record.is_error]
     page = write_report(folder, scores, summarise_run(scores, seed=0), pages=()).read_text()
     assert ("result_lag" in page) == ("culture_lag" in page) == (built.policy == "known_at")
+
+
+def test_procedures_without_their_code_table_say_how_to_add_it(
+    mimiciii_store_path: Path,
+    built: Benchmark,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WARDROUND_HOME", str(tmp_path / "home"))
+    command = ["bench", "build", "agentehr", "--store", mimiciii_store_path, "--out", tmp_path / "bench", "--seed", 3]
+    assert main(list(map(str, command))) == 0
+    said = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("procedures is unavailable"))
+    assert "no code of procedures_icd has a label; wardround codes add icd9-procedures FILE" in said
+    assert "unavailable" not in built.manifest["tasks"]["procedures"]

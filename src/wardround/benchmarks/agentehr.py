@@ -23,7 +23,7 @@ from wardround.benchmarks.label_sources import is_other_source, label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
-from wardround.codes import LabelSet, normalise_label
+from wardround.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
@@ -114,6 +114,7 @@ def _build_task(
     drawn = draw(recipe, candidates)
     samples = make_samples(recipe, task, finder, space.labels, drawn)
     said = {
+        **_without_codes(source, finder, len(samples)),
         "title": task.title,
         "table": source.table,
         **space_facts(task, space, source.prompt),
@@ -124,6 +125,13 @@ def _build_task(
         | {"not_chosen": finder.found - len(candidates), "not_drawn": len(candidates) - len(drawn)},
     }
     return samples, said
+
+
+def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:
+    """Say what to add where a task has no sample for want of a code table."""
+    if samples or finder.found or source.wants is None:
+        return {}
+    return {"unavailable": f"no code of {source.table} has a label; {how_to_add(source.wants)}"}
 
 
 def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..., str | None]:

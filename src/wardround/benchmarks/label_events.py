@@ -34,7 +34,8 @@ class LabelSource:
     ``clock_column`` is empty has only a date and no moment to ask at. ``by_encounter`` keeps encounters apart.
     ``by_session``: under ``known_at``, rows less than a minute apart are one event (see :func:`session_starts`).
     ``from_day_start`` asks, under ``known_at``, at the start of the event's day or at admission, whichever is later.
-    ``prompt`` names the template that asks it, where that is not the task's own.
+    ``prompt`` names the template that asks it, where that is not the task's own. ``wants`` is the kind of code table
+    that labels of this source need and that was not added, if so.
     """
 
     table: str
@@ -48,6 +49,7 @@ class LabelSource:
     by_session: bool = False
     from_day_start: bool = False
     prompt: str | None = None
+    wants: str | None = None
 
     def needed_columns(self, policy: Policy) -> tuple[str, ...]:
         """Every column of the table that finding events reads."""

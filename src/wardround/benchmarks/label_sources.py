@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from wardround.benchmarks.label_events import LabelSource
-from wardround.codes import CodeGrouper, load_ccs
+from wardround.codes import CodeGrouper, load_ccs, read_user_codes
 from wardround.records import Policy, SourceSpec
 from wardround.tools.candidates import drug_grouper
 
 _MOVES = frozenset({"admit", "transfer"})
 _NO_UNIT = frozenset({"", "UNKNOWN"})
+_ICD9_PROCEDURES = "icd9-procedures"
 
 
 def is_other_source(spec: SourceSpec) -> bool:
@@ -112,6 +113,7 @@ def _mimiciii(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict
             label=partial(_ccs_label(load_ccs("procedures", user_codes)), version="9"),
             by_encounter=True,
             prompt="procedures_stay",
+            wants=None if read_user_codes(_ICD9_PROCEDURES, user_codes) else _ICD9_PROCEDURES,
         ),
         "transfers": LabelSource(
             table="transfers",
