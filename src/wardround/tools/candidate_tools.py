@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
 _CLEAR = 0.9
-_NEAR = 0.25
-"""The share of the best similarity below which a candidate is left out."""
+_NEAR, _NEAR_A_CLEAR_HIT = 0.25, 0.8
+"""The shares of the best similarity below which a candidate is left out."""
 _OTHER_NAMES = ("keyword", "keywords", "text", "texts", "queries", "name", "names")
 """What the papers' tools, and models that remember them, call the words to look for."""
+_READ_AS = re.compile(r"^(the name|spelling|code descriptions) of .*")
+"""A reason with the words that a query was read as: they are long, and say what the candidate says."""
 Words = str | Sequence[str]
 """One text or a list of texts, as both papers' tools take them."""
 
@@ -74,9 +77,13 @@ def _search(
 
 
 def worth_a_look(matches: list[Match]) -> list[Match]:
-    """Only the clear hits, where there are any, else what comes near the best: the rest is looked at for nothing."""
-    clear = [match for match in matches if match.similarity >= _CLEAR]
-    return clear or [match for match in matches if match.similarity >= _NEAR * matches[0].similarity]
+    """What comes near the best candidate: the rest is looked at for nothing.
+
+    Beside a clear hit little is near; but "with" and "without complication" are, and both are shown.
+    """
+    best = matches[0].similarity if matches else 0.0
+    least = (_NEAR_A_CLEAR_HIT if best >= _CLEAR else _NEAR) * best
+    return [match for match in matches if match.similarity >= least]
 
 
 def _show(
@@ -118,7 +125,7 @@ class _Rows(Sequence[tuple[str, ...]]):
         if self._short and match.why.startswith("contains it: "):
             cells: tuple[str, ...] = (as_cell(match.label),)
         else:
-            why = match.why.partition(" of '")[0] if self._short else match.why  # the words it was read as are long
+            why = _READ_AS.sub(r"\1", match.why) if self._short else match.why
             cells = (as_cell(match.label), f"{match.similarity:.2f}", as_cell(why))
         return (as_cell(text), *cells) if self._several else cells
 

@@ -162,3 +162,9 @@ def test_uses_are_counted_over_training_subjects(synthetic_store_path: Path) -> 
 def test_a_motor_vehicle_accident_is_one_of_traffic(ccs_spaces: dict[str, CandidateSpace]) -> None:
     for words in ("motor vehicle accident", "motor vehicle crash", "auto accident", "MVA"):
         assert "Motor vehicle traffic" in ccs_spaces["diagnoses"].by_meaning(words, 1)[0].label
+
+
+def test_with_and_without_are_not_the_same(ccs_spaces: dict[str, CandidateSpace]) -> None:
+    for words in ("diabetes with complications", "diabetes without complication"):
+        label = ccs_spaces["diagnoses"].by_meaning(words, 1)[0].label
+        assert label == f"Diabetes mellitus {words.removeprefix('diabetes ')}"

@@ -71,7 +71,6 @@ _STOP = frozenset(
         "were",
         "which",
         "with",
-        "without",
     )
 )
 
