@@ -135,8 +135,10 @@ class Reading:
         """
         meta = part(self.resource, "meta")
         found = instant(meta, "lastUpdated", *times)
+        if found is None:
+            return None
         own = (moment({"time": time}, "time") for time in times)
-        return None if found is None or any(time is not None and found < time for time in own) else found
+        return None if any(time is not None and found < time for time in own) else found
 
     def added(self) -> Rows:
         """Yield the rows of what was added later."""
