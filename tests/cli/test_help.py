@@ -14,7 +14,7 @@ from wardround import __version__
 from wardround.cli import main
 from wardround.cli.main import COMMANDS
 
-ACTIONS = {"bench": ["build", "show"], "audit": ["leaks"], "codes": ["add", "show"]}
+ACTIONS = {"bench": ["build", "show"], "audit": ["leaks", "plausibility"], "codes": ["add", "show"]}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -8,17 +8,42 @@ from datetime import datetime
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark, get_task
+from wardround.benchmarks.other_futures import differing_answers, differing_questions
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
-from wardround.records import IngestSettings, Store, audit_leaks, check_store
+from wardround.records import (
+    IngestSettings,
+    LeakReport,
+    Store,
+    SwapReport,
+    audit_leaks,
+    audit_plausibility,
+    audit_swap,
+    check_store,
+)
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
   wardround audit leaks --store store --sample 12345678,2150-01-31T08:00
+  wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --swap --limit 50
+  wardround audit plausibility --store store
+  wardround audit plausibility --store meds-store --against mimiciv-store
   wardround audit store store
 """
+LEAKS = """
+Time audit: rows and cells on a chart that lie after its moment. With --raw, deletion: the chart again from files
+without what was not known yet. Both follow the source's own clocks: they find a clock that is not kept, never one that
+is wrong. With --raw and --swap, outcome swap: the files again with another future (death and survival exchanged, rows
+changed, left out or doubled) by tables written by hand that never read the clocks; charts, tool answers and questions
+must be equal. It sees what those tables say is unknown at a moment, not what they do not know either: a result whose
+time of storing nobody recorded, cells overwritten without a trace, hints in prose."""
+PLAUSIBILITY = """
+Looks at whole records, without the raw files: care that happens after a shown death or outcome of the stay, keys shown
+before what they name; with --against, what this store shows earlier than another store of the same people. It sees
+contradictions, not causes: a finding may lie in the data (the page of the source lists those), and a fact that is early
+everywhere alike contradicts nothing."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     leaks = actions.add_parser(
         "leaks",
-        help="count rows and cells that were not known yet; with --raw also rebuild charts from deleted copies",
+        help="count rows and cells that were not known yet; with --raw also rebuild charts from altered copies",
+        description=LEAKS,
         examples=EXAMPLES,
     )
     leaks.add_argument("--store", type=Path, required=True, help="folder of the store")
@@ -36,6 +62,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     leaks.add_argument("--raw", type=Path, nargs="+", default=[], help="source folders: run the deletion audit too")
     leaks.add_argument("--limit", type=int, help="at most this many samples, spread evenly")
     leaks.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks to audit")
+    leaks.add_argument("--swap", action="store_true", help="with --raw: the outcome swap instead of the deletion audit")
+    leaks.add_argument("--alone", action="store_true", help="with --swap: leave other subjects out of the copies")
+    plausible = actions.add_parser(
+        "plausibility",
+        help="look for care after a shown death or outcome, keys before what they name, facts known too early",
+        description=PLAUSIBILITY,
+        examples=EXAMPLES,
+    )
+    plausible.add_argument("--store", type=Path, required=True, help="folder of the store")
+    plausible.add_argument("--against", type=Path, help="a store of the same people from another source")
     store = actions.add_parser(
         "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
     )
@@ -46,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Audit and print; status 1 when something leaks or is damaged."""
     if arguments.action == "store":
         return _check_store(arguments.folder)
+    if arguments.action == "plausibility":
+        return _audit_plausibility(arguments)
     return _audit_leaks(arguments)
 
 
@@ -57,6 +95,15 @@ def _check_store(folder: Path) -> int:
     return 0 if found.whole else 1
 
 
+def _audit_plausibility(arguments: argparse.Namespace) -> int:
+    progress = TerminalProgress()
+    against = None if arguments.against is None else Store.open(arguments.against)
+    found = audit_plausibility(Store.open(arguments.store), against, report=progress)
+    progress.close()
+    print(found.as_text())
+    return 0 if found.clean else 1
+
+
 def _audit_leaks(arguments: argparse.Namespace) -> int:
     if arguments.limit is not None and arguments.limit < 1:
         raise UserError(f"--limit must be at least 1, not {arguments.limit}")
@@ -65,16 +112,32 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
         raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
     if arguments.limit is not None and len(samples) > arguments.limit:
         samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
+    if (arguments.swap or arguments.alone) and not (arguments.raw and arguments.swap):
+        raise UserError("--swap needs --raw with the files that the store was made from; --alone belongs to --swap")
     progress = TerminalProgress()
     store = Store.open(arguments.store)
-    report = audit_leaks(
-        store,
-        samples,
-        raw_folder=tuple(arguments.raw) or None,
-        policy=arguments.policy,
-        user_codes=_codes_of(store) if arguments.raw else None,
-        report=progress,
-    )
+    report: LeakReport | SwapReport
+    if arguments.swap:
+        report = audit_swap(
+            store,
+            samples,
+            tuple(arguments.raw),
+            policy=arguments.policy,
+            user_codes=_codes_of(store),
+            others=not arguments.alone,
+            charts=[differing_answers],
+            stores=[differing_questions],
+            report=progress,
+        )
+    else:
+        report = audit_leaks(
+            store,
+            samples,
+            raw_folder=tuple(arguments.raw) or None,
+            policy=arguments.policy,
+            user_codes=_codes_of(store) if arguments.raw else None,
+            report=progress,
+        )
     progress.close()
     print(report.as_text())
     return 0 if report.clean else 1

@@ -10,6 +10,7 @@ from wardround.records.deletion import delete_future
 from wardround.records.event_columns import EventColumns
 from wardround.records.ingest import ingest
 from wardround.records.outcome_swap import SwapReport, audit_swap
+from wardround.records.plausibility import PlausibilityReport, audit_plausibility
 from wardround.records.sections import admission_sections
 from wardround.records.settings import IngestReport, IngestSettings
 from wardround.records.spec import SourceSpec, TableSpec
@@ -25,6 +26,7 @@ __all__ = [
     "IngestReport",
     "IngestSettings",
     "LeakReport",
+    "PlausibilityReport",
     "Policy",
     "SourceSpec",
     "Store",
@@ -34,6 +36,7 @@ __all__ = [
     "TableSpec",
     "admission_sections",
     "audit_leaks",
+    "audit_plausibility",
     "audit_swap",
     "check_store",
     "delete_future",
