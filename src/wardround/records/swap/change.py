@@ -105,16 +105,21 @@ class Future:
         if fate != 1 or rule.keep_rows:
             return [changed]
         second = self._whole(record, rule, number + 7)
-        if rule.key is not None:
-            second.change(rule.key, partial(_other_key, number))
+        for path in rule.key:
+            second.change(path, partial(_other_key, number))
         return [changed, second]
 
     def _whole(self, record: Record, rule: Rule, number: int) -> Record:
+        """Change all of a row. One that has nothing but past times waited for another row: they move past the moment."""
         changed = record.copy()
         late = {path for cell in rule.cells for path in cell.paths}
+        times = [
+            at for path in record.paths() for text in record.texts(path) if (at := self.work.read(record, path, text))
+        ]
+        past = max(times, default=self.as_of) <= self.as_of
         for path in record.paths():
-            if not (path in rule.links or path in rule.exchange or path in late or path in (rule.key, self.subject)):
-                changed.change(path, partial(self._change, record, path, number, rule))
+            if not (path in rule.links or path in rule.exchange or path in late or path in (*rule.key, self.subject)):
+                changed.change(path, partial(self._change, record, path, number, rule, explicit=past))
         self._cells(changed, record, rule, number)
         return changed
 
@@ -285,6 +290,6 @@ def one_of_each(records: Sequence[Record], rule: Rule, future: Future) -> Iterat
             yield record
             if len(groups) % 3 == 0:
                 second = record.copy()
-                if rule.key is not None:
-                    second.change(rule.key, partial(_other_key, len(groups)))
+                for path in rule.key:
+                    second.change(path, partial(_other_key, len(groups)))
                 yield second

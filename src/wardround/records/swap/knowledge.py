@@ -50,7 +50,7 @@ class Repeat:
 class Rule:
     """What of a file's rows could be known when. ``exchange``: a column's words for died and survived, or the column
     that gives the time of a death that now happens (``later``: some time later). ``links`` stay as they are; ``key`` is
-    the row's own number. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that there
+    the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that there
     is such a row at all is how it ended, as a death is."""
 
     where: Mapping[str, tuple[str, ...]]
@@ -60,7 +60,7 @@ class Rule:
     exchange: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repeat: Repeat | None = None
     links: frozenset[str] = frozenset()
-    key: str | None = None
+    key: tuple[str, ...] = ()
     keep_sections: tuple[str, ...] = ()
     keep_rows: bool = False
     outcome: bool = False
@@ -134,6 +134,7 @@ def parse_swap_table(text: str) -> SwapTable:
     content = tomllib.loads(text)
     source = content["source"]
     by = source.get("subject_by")
+    numbers = tuple(source.get("numbers", ()))
     return SwapTable(
         name=source["name"],
         form=source.get("form", "tables"),
@@ -142,7 +143,7 @@ def parse_swap_table(text: str) -> SwapTable:
         minutes_of=source.get("minutes_of"),
         fixed=tuple(source.get("fixed", ())),
         anchors=tuple(_anchor(name, part) for name, part in content.get("anchors", {}).items()),
-        rules={name: tuple(_rules(name, parts)) for name, parts in content["files"].items()},
+        rules={name: tuple(_rules(name, parts, numbers)) for name, parts in content["files"].items()},
     )
 
 
@@ -151,7 +152,7 @@ def _anchor(name: str, part: Mapping[str, Any]) -> Anchor:
     return Anchor(name=name, file=part["file"], key=part["key"], latest=_clocks(part["latest"]), where=where)
 
 
-def _rules(name: str, parts: Any) -> Iterator[Rule]:
+def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[Rule]:
     for part in parts if isinstance(parts, list) else [parts]:
         strange = sorted(part.keys() - set(_KNOWN))
         if strange:
@@ -165,7 +166,7 @@ def _rules(name: str, parts: Any) -> Iterator[Rule]:
             exchange={path: _words(words) for path, words in part.get("exchange", {}).items()},
             repeat=None if repeat is None else Repeat(group=tuple(repeat["group"]), known=_clocks(repeat["known"])),
             links=frozenset(part.get("links", ())),
-            key=part.get("key"),
+            key=(*_words(part.get("key", ())), *numbers),
             keep_sections=tuple(part.get("keep_sections", ())),
             keep_rows=part.get("keep_rows", False),
             outcome=part.get("outcome", False),
