@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wardround.records import SourceSpec, Store, ingest, load_source_spec
 from wardround.synth import DIALECTS, plant_traps, synthesize, write_dialect
-from wardround.synth.dialects.source import HospitalTables, moment
+from wardround.synth.dialects.source import HospitalTables, minutes_between, moment
 
 PATIENTS = 24
 
@@ -47,15 +47,21 @@ def invent(folder: Path) -> Invented:
 
 
 def _moments(hospital: HospitalTables) -> dict[int, datetime]:
-    """Of each person's last stay in turn: just after the registration, half of it, between leaving and death."""
+    """Of each person in turn: just after the registration, half of the last stay, before leaving; in an infusion."""
     last = {row["subject_id"]: row for row in sorted(hospital.rows("admissions"), key=lambda row: row["admittime"])}
+    infused: dict[str, datetime] = {}
+    for row in hospital.rows("inputevents"):
+        if row["rate"] and minutes_between(row["starttime"], row["endtime"]) > 60:
+            infused[row["subject_id"]] = moment(row["starttime"]) + timedelta(minutes=30)
     found = {}
     for place, (subject, row) in enumerate(sorted(last.items())):
         start, end = moment(row["admittime"]), moment(row["deathtime"] or row["dischtime"])
         half = start + (end - start) / 2
         arrived = moment(row["edregtime"]) + timedelta(minutes=2) if row["edregtime"] else half
         leaving = end - timedelta(minutes=20)
-        found[int(subject)] = leaving if row["deathtime"] else (arrived, half, leaving, half)[place % 4]
+        found[int(subject)] = (
+            leaving if row["deathtime"] else infused.get(subject) or (arrived, half, leaving, half)[place % 4]
+        )
     return found
 
 

@@ -92,7 +92,7 @@ def audit_swap(
         rounds=len(rounds),
         assumptions=tuple(store.manifest.get("assumptions", ())),
     )
-    placement = _placement(store) if table.subject_by is not None else NOWHERE
+    placement = placement_of(store)
     for done, moments in enumerate(rounds):
         report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
         with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:
@@ -132,8 +132,10 @@ def _compare(
             found.example(difference)
 
 
-def _placement(store: Store) -> Placement:
+def placement_of(store: Store) -> Placement:
     """Return where a source without dates put its unit stays: what an as-of time means for their minutes."""
+    if load_swap_table(store.spec.name).subject_by is None:
+        return NOWHERE
     zeros: dict[str, datetime] = {}
     subjects: dict[str, int] = {}
     for subject, batch in store.scan("patient", ["patientunitstayid", "unitadmittime"]):

@@ -110,7 +110,7 @@ class Future:
         return [changed, second]
 
     def _whole(self, record: Record, rule: Rule, number: int) -> Record:
-        """Change all of a row. One that has nothing but past times waited for another row: they move past the moment."""
+        """Change all of a row. One that has past times only waited for another row: they move past the moment."""
         changed = record.copy()
         late = {path for cell in rule.cells for path in cell.paths}
         times = [

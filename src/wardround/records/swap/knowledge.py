@@ -50,8 +50,8 @@ class Repeat:
 class Rule:
     """What of a file's rows could be known when. ``exchange``: a column's words for died and survived, or the column
     that gives the time of a death that now happens (``later``: some time later). ``links`` stay as they are; ``key`` is
-    the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that there
-    is such a row at all is how it ended, as a death is."""
+    the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that
+    there is such a row at all is how it ended, as a death is."""
 
     where: Mapping[str, tuple[str, ...]]
     row: tuple[Clock, ...]

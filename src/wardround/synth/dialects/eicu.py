@@ -77,7 +77,8 @@ def _patient(source: HospitalTables, unit: _Unit, place: int) -> dict[str, objec
     own = [row["hadm_id"] for row in source.admissions.values() if row["subject_id"] == stay["subject_id"]]
     turn = own.index(stay["hadm_id"])
     end = max(unit.end, stay["deathtime"] or unit.end)
-    discharge = unit.minutes(stay["dischtime"] if died or place % 6 != 1 else unit.start)
+    early = place % 6 == 1 and not died and unit.end == stay["dischtime"]
+    discharge = unit.minutes(unit.start if early else stay["dischtime"])
     return {
         "patientunitstayid": unit.number,
         "patienthealthsystemstayid": int(stay["hadm_id"]) - (150_000_000 if died else 0),
