@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import socket
 import sys
@@ -22,7 +23,7 @@ from wardround.core import format_time
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.results import score_run
-from wardround.serve import Game, PlaySettings, Session, SessionLimits, SessionTokens, http_app, read_handout
+from wardround.serve import Game, Listening, PlaySettings, Session, SessionLimits, SessionTokens, http_app, read_handout
 from wardround.tools import Environment
 
 pytestmark = pytest.mark.anyio
@@ -103,7 +104,10 @@ async def test_no_argument_opens_another_chart(synthetic_store: Store) -> None:
         refused = await client.call_tool("get_latest_records", {"table_name": "admissions", "subject_id": other})
         assert refused.is_error
         assert str(one) in text_of(refused)
-        names = {tool.name for tool in (await client.list_tools()).tools}
+        listed = (await client.list_tools()).tools
+        only_reading = {tool.name: tool.annotations and tool.annotations.read_only_hint for tool in listed}
+        assert [name for name, reads in only_reading.items() if not reads] == ["finish"]
+        names = set(only_reading)
         assert "load_ehr" not in names
         assert {"get_records_by_time", "finish"} <= names
 
@@ -134,16 +138,22 @@ async def test_a_session_is_bounded_and_ends_with_finish(synthetic_store: Store)
     assert (await finished.call("think", {"response": "more"})).is_error
 
 
-async def test_stdio_serves_the_process_own_chart(synthetic_store: Store, synthetic_store_path: Path) -> None:
+async def test_stdio_serves_the_process_own_chart(
+    synthetic_store: Store, synthetic_store_path: Path, tmp_path: Path
+) -> None:
     subject = int(synthetic_store.subjects[0])
     admitted = synthetic_store.rows(subject, "admissions").column("admittime")[0].as_py()
     moment = format_time(admitted + timedelta(hours=30))
     words = ["-m", "wardround", "serve", "mcp", "--store", str(synthetic_store_path)]
-    words += ["--subject", str(subject), "--as-of", moment]
+    words += ["--subject", str(subject), "--as-of", moment, "--access-log", str(tmp_path / "log" / "access.jsonl")]
     async with Client(StdioServerParameters(command=sys.executable, args=[*words, "--evidence-tool"])) as client:
         served = await client.call_tool("get_latest_records", {"table_name": "admissions"})
         found = await client.call_tool("retrieve_evidence", {"query": "kidney function"})
     assert text_of(found).startswith("evidence for 'kidney function'")
+    noted = [json.loads(line) for line in (tmp_path / "log" / "access.jsonl").read_text().splitlines()]
+    assert [line["tool"] for line in noted] == ["get_latest_records", "retrieve_evidence"]
+    assert {(line["subject_id"], line["as_of"]) for line in noted} == {(subject, moment)}
+    assert noted[0]["who"] == f"process of {getpass.getuser()}"
     expected = session_at(synthetic_store, subject).environment.call("get_latest_records", {"table_name": "admissions"})
     assert text_of(served) == expected.text
 
@@ -160,7 +170,7 @@ async def test_played_episodes_are_recorded_and_scored_like_ours(
         models=("outside",),
     )
     folder = start(tmp_path / "played", settings, outside=True)
-    game = Game(folder, PlaySettings(port=free_port()))
+    game = Game(folder, PlaySettings(listening=Listening(port=free_port())))
     targets = {sample.id: sample.target for sample in game.benchmark.all_samples}
 
     async def outside_agent(line: dict[str, str]) -> None:

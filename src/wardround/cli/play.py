@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from wardround.cli.extras import needs_extra
+from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, start
@@ -42,8 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, help="at most this many samples per task")
     parser.add_argument("--stdio", action="store_true", help="serve one episode on standard input and output")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
+    add_listening_options(parser)
     parser.add_argument("--together", type=int, default=100, help="episodes open at once")
     parser.add_argument("--calls", type=int, default=200, help="tool calls an episode may use")
     parser.add_argument("--minutes", type=float, help="wall time an episode may use from its first call")
@@ -51,14 +50,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Hand out, wait, say how it went."""
-    with needs_extra("mcp"):
+    with needs_mcp():
         from wardround.serve import Game, PlaySettings, SessionLimits
     folder = RunFolder.open(arguments.resume) if arguments.resume else _new_run(arguments)
     progress = TerminalProgress()
     seconds = arguments.minutes * 60 if arguments.minutes else None
     settings = PlaySettings(
-        host=arguments.host,
-        port=arguments.port,
+        listening=listening(arguments),
+        token_seconds=arguments.token_hours * 3600,
         together=arguments.together,
         limits=SessionLimits(calls=arguments.calls, seconds=seconds),
     )

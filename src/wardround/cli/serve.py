@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
 
 from wardround.benchmarks import Benchmark
-from wardround.cli.extras import needs_extra
-from wardround.core import UserError, parse_time
+from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
+from wardround.cli.paths import home
+from wardround.core import UserError, content_hash, parse_time
 from wardround.records import Store
 from wardround.retrieval import open_encoder
 from wardround.tools import Environment, default_toolset
 
+_TOKEN_VARIABLE = "WARDROUND_TOKEN"
 EXAMPLES = """
   wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart on standard input and output, for an MCP client that starts this command
   wardround serve mcp --store store --http --charts charts.jsonl
-      many charts over HTTP; a line per chart: {"token": "...", "subject_id": 12345678, "as_of": "2150-01-31 08:00"}
+      many charts over HTTP; a line per chart: {"token": "...", "subject_id": 12345678, "as_of": "2150-01-31 08:00"},
+      and if you like a "name" for the access log
+  wardround serve mcp --store store --subject 12345678 --as-of "2150-01-31 08:00" --print-config
+      what to put into an MCP client's configuration
 """
 
 
@@ -35,8 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks")
     parser.add_argument("--http", action="store_true", help="streamable HTTP instead of standard input and output")
     parser.add_argument("--charts", type=Path, help="with --http: file of tokens, one JSON line per chart")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
+    add_listening_options(parser)
+    parser.add_argument(
+        "--access-log", type=Path, help="who called which tool on whose chart, and when (default: in WARDROUND_HOME)"
+    )
+    parser.add_argument(
+        "--print-config", action="store_true", help="print what an MCP client's configuration needs, and serve nothing"
+    )
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
     parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
     parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
@@ -45,17 +57,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
-    with needs_extra("mcp"):
+    if arguments.print_config:
+        print(json.dumps(_client_configuration(arguments), indent=2))
+        return 0
+    with needs_mcp():
         import uvicorn
 
-        from wardround.serve import Session, SessionLimits, SessionTokens, http_app, serve_stdio
+        from wardround.serve import (
+            AccessLog,
+            Session,
+            SessionLimits,
+            SessionTokens,
+            SqlLane,
+            http_app,
+            serve_stdio,
+        )
     store = Store.open(arguments.store)
+    where = listening(arguments)
+    if arguments.http:
+        where.check(store.spec.sensitivity)
+    access, lane = AccessLog(_access_log(arguments)), SqlLane()
     toolset = default_toolset(evidence=arguments.evidence_tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
     spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
 
-    def session(subject: int, moment: str) -> Session:
+    def session(subject: int, moment: str, who: str) -> Session:
         try:
             as_of = parse_time(moment)
         except ValueError as error:
@@ -68,26 +95,58 @@ def run(arguments: argparse.Namespace) -> int:
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
         )
-        return Session(environment, name="outside", limits=SessionLimits(calls=sys.maxsize))
+        return Session(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
 
     if not arguments.http:
         if arguments.subject is None or arguments.as_of is None:
             raise UserError("serving one chart needs --subject and --as-of")
-        asyncio.run(serve_stdio(session(arguments.subject, arguments.as_of)))
+        asyncio.run(serve_stdio(session(arguments.subject, arguments.as_of, f"process of {getpass.getuser()}")))
         return 0
-    tokens = SessionTokens()
+    tokens = SessionTokens(seconds=arguments.token_hours * 3600)
     if arguments.charts:
         for line in _charts(arguments.charts):
-            tokens.issue(session(line["subject_id"], str(line["as_of"])), str(line["token"]))
+            token = str(line["token"])
+            tokens.issue(session(line["subject_id"], str(line["as_of"]), _holder(token, line.get("name"))), token)
     elif arguments.subject is not None and arguments.as_of is not None:
-        token = tokens.issue(session(arguments.subject, arguments.as_of), os.environ.get("WARDROUND_TOKEN"))
-        print(f"token: {token}", file=sys.stderr)
+        given = os.environ.get(_TOKEN_VARIABLE)
+        token = given or secrets.token_urlsafe(32)
+        tokens.issue(session(arguments.subject, arguments.as_of, _holder(token)), token)
+        shown = f"as in {_TOKEN_VARIABLE}" if given else token
+        print(f"token (for {arguments.token_hours:g} hours): {shown}", file=sys.stderr)
     else:
         raise UserError("serving over HTTP needs --charts FILE, or --subject and --as-of")
-    print(f"http://{arguments.host}:{arguments.port}/mcp", file=sys.stderr)
-    app = http_app(tokens, host=arguments.host, port=arguments.port)
-    uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+    print(f"{where.url}\naccess log: {access.path}", file=sys.stderr)
+    app = http_app(tokens, host=where.host, port=where.port, scheme=where.scheme)
+    uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
+
+
+def _access_log(arguments: argparse.Namespace) -> Path:
+    return Path(arguments.access_log or home() / "access.jsonl")
+
+
+def _holder(token: str, name: object = None) -> str:
+    """Who holds a token, as the access log calls them: a name, else the start of the token's hash."""
+    return str(name) if name else f"token {content_hash(token)[:12]}"
+
+
+def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the usual MCP clients read: a command to start, or an address. The token stays in the environment."""
+    if arguments.http:
+        token = f"Bearer ${{{_TOKEN_VARIABLE}}}"
+        server = {"type": "http", "url": listening(arguments).url, "headers": {"Authorization": token}}
+        return {"mcpServers": {"wardround": server}}
+    if arguments.subject is None or arguments.as_of is None:
+        raise UserError("the configuration of one chart needs --subject and --as-of (or --http)")
+    words = ["-m", "wardround", "serve", "mcp", "--store", str(arguments.store.resolve())]
+    words += ["--subject", str(arguments.subject), "--as-of", arguments.as_of, "--policy", arguments.policy]
+    words += ["--result-tokens", str(arguments.result_tokens), "--access-log", str(_access_log(arguments).resolve())]
+    if arguments.benchmark:
+        words += ["--benchmark", str(arguments.benchmark.resolve())]
+    if arguments.evidence_tool:
+        words += ["--evidence-tool", "--encoder", arguments.encoder]
+        words += ["--encoder-url", arguments.encoder_url] if arguments.encoder_url else []
+    return {"mcpServers": {"wardround": {"type": "stdio", "command": sys.executable, "args": words}}}
 
 
 def _charts(path: Path) -> list[dict[str, Any]]:

@@ -1,16 +1,24 @@
 """Serve: the toolset for outside agents over MCP, and episodes they play. Needs the extra ``[mcp]``."""
 
-from wardround.serve.access import SessionTokens
+from wardround.serve.access import TOKEN_SECONDS, SessionTokens
+from wardround.serve.access_log import AccessLog
+from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import build_server, http_app, serve_stdio
 from wardround.serve.play import Game, PlaySettings, read_handout
 from wardround.serve.session import Session, SessionLimits
+from wardround.serve.sql_lane import SqlLane, SqlShare
 
 __all__ = [
+    "TOKEN_SECONDS",
+    "AccessLog",
     "Game",
+    "Listening",
     "PlaySettings",
     "Session",
     "SessionLimits",
     "SessionTokens",
+    "SqlLane",
+    "SqlShare",
     "build_server",
     "http_app",
     "read_handout",

@@ -15,9 +15,9 @@ from mcp.server.stdio import stdio_server
 from starlette.applications import Starlette
 
 from wardround import __version__
-from wardround.core import ToolSchema
 from wardround.serve.access import SCOPE, SessionTokens
 from wardround.serve.session import Session
+from wardround.tools import Tool
 
 _INSTRUCTIONS = "Tools over one patient's record as of one moment. The prompt `task` says what is asked."
 _PROMPT = "task"
@@ -27,8 +27,8 @@ def build_server(session_of_caller: Callable[[], Session]) -> Server[Any]:
     """Return a server whose every answer comes from the session of whoever is calling."""
 
     async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
-        schemas = session_of_caller().environment.toolset.schemas
-        return types.ListToolsResult(tools=[_as_mcp(schema) for schema in schemas])
+        tools = session_of_caller().environment.toolset.tools
+        return types.ListToolsResult(tools=[_as_mcp(tool) for tool in tools])
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         result = await session_of_caller().call(parameters.name, parameters.arguments or {})
@@ -65,9 +65,9 @@ async def serve_stdio(session: Session) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def http_app(tokens: SessionTokens, *, host: str, port: int) -> Starlette:
+def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http") -> Starlette:
     """Return the streamable-HTTP application; every request needs a bearer token that ``tokens`` issued."""
-    address = f"http://{host}:{port}"
+    address = f"{scheme}://{host}:{port}"
     auth = AuthSettings.model_validate(
         {
             "issuer_url": address,
@@ -82,5 +82,11 @@ def http_app(tokens: SessionTokens, *, host: str, port: int) -> Starlette:
     )
 
 
-def _as_mcp(schema: ToolSchema) -> types.Tool:
-    return types.Tool(name=schema.name, description=schema.description, input_schema=dict(schema.parameters))
+def _as_mcp(tool: Tool) -> types.Tool:
+    """A client may call what only reads without asking its person; ``finish`` ends the session."""
+    hints = types.ToolAnnotations(
+        read_only_hint=tool.reads_only, destructive_hint=False, idempotent_hint=tool.reads_only, open_world_hint=False
+    )
+    return types.Tool(
+        name=tool.name, description=tool.description, input_schema=dict(tool.parameters), annotations=hints
+    )

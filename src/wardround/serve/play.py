@@ -28,11 +28,15 @@ from wardround.runs import (
     open_environment,
     open_store,
 )
-from wardround.serve.access import SessionTokens
+from wardround.serve.access import TOKEN_SECONDS, SessionTokens
+from wardround.serve.access_log import AccessLog
+from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import http_app, serve_stdio
 from wardround.serve.session import Session, SessionLimits
+from wardround.serve.sql_lane import SqlLane
 
 HANDOUT = "handout.jsonl"
+ACCESS_LOG = "access.jsonl"
 _POLL_SECONDS = 0.2
 
 
@@ -40,9 +44,9 @@ _POLL_SECONDS = 0.2
 class PlaySettings:
     """``together`` episodes are open at once; ``seconds`` bound one from its first call."""
 
-    host: str = "127.0.0.1"
-    port: int = 8765
+    listening: Listening = field(default_factory=Listening)
     together: int = 100
+    token_seconds: float = TOKEN_SECONDS
     limits: SessionLimits = field(default_factory=SessionLimits)
 
 
@@ -58,7 +62,9 @@ class Game:
         self.queue = WorkQueue(folder.queue)
         self.queue.reclaim()
         self.log = EpisodeLog(folder.new_log())
-        self.tokens = SessionTokens(most=max(1_000, settings.together))
+        self.tokens = SessionTokens(most=max(1_000, settings.together), seconds=settings.token_seconds)
+        self.access = AccessLog(folder.path / ACCESS_LOG)
+        self.sql = SqlLane()
         self._report = report
 
     def open_session(self, key: str) -> Session:
@@ -75,20 +81,29 @@ class Game:
             instructions=ask(self.benchmark, sample, rules=run.aids.answer_rules),
             recorder=self.log.begin(key, episode_facts(episode, sample, self.benchmark)),
             limits=self.settings.limits,
+            access=self.access,
+            sql=self.sql,
         )
 
     async def over_http(self) -> None:
         """Serve until every episode of the run is finished."""
-        app = http_app(self.tokens, host=self.settings.host, port=self.settings.port)
+        listening = self.settings.listening
+        listening.check(self.store.spec.sensitivity)
+        app = http_app(self.tokens, host=listening.host, port=listening.port, scheme=listening.scheme)
         config = uvicorn.Config(
-            app, host=self.settings.host, port=self.settings.port, log_level="warning", lifespan="on"
+            app,
+            host=listening.host,
+            port=listening.port,
+            log_level="warning",
+            lifespan="on",
+            **listening.tls_options,
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve())
         try:
             while not server.started:
                 if serving.done():
-                    raise UserError(f"cannot listen on {self.settings.host}:{self.settings.port}; try another --port")
+                    raise UserError(f"cannot listen on {listening.host}:{listening.port}; try another --port")
                 await asyncio.sleep(0.01)
             await self._hand_out()
         finally:
@@ -136,7 +151,7 @@ class Game:
 
     async def _close_finished(self, open_sessions: dict[str, tuple[str, Session]]) -> None:
         for key, (token, session) in list(open_sessions.items()):
-            if session.overdue():
+            if session.overdue() or not self.tokens.is_open(token):
                 await session.close()
             if session.finished.is_set():
                 self.tokens.revoke(token)
@@ -146,7 +161,7 @@ class Game:
     def _write(self, handout: Path, key: str, token: str, session: Session) -> None:
         line = {
             "episode": key,
-            "url": f"http://{self.settings.host}:{self.settings.port}/mcp",
+            "url": self.settings.listening.url,
             "token": token,
             "prompt": session.instructions,
         }

@@ -17,6 +17,8 @@ from wardround.agents.outcome import Finish
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeRecorder, ToolRecord
 from wardround.models import USAGE_FIELDS, Reply, Request
+from wardround.serve.access_log import AccessLog
+from wardround.serve.sql_lane import SQL_TOOL, SqlLane
 from wardround.tools import Environment, ToolResult
 
 _FINISHED = "this episode is finished; no more calls are answered"
@@ -31,7 +33,10 @@ class SessionLimits:
 
 
 class Session:
-    """Calls of one outside agent. ``recorder`` is None where nothing is to be scored (a plain tool server)."""
+    """Calls of one outside agent. ``recorder`` is None where nothing is to be scored (a plain tool server).
+
+    ``access`` notes every call; ``sql`` is what the SQL of all sessions of a server runs through.
+    """
 
     def __init__(
         self,
@@ -41,6 +46,8 @@ class Session:
         instructions: str = "",
         recorder: EpisodeRecorder | None = None,
         limits: SessionLimits | None = None,
+        access: AccessLog | None = None,
+        sql: SqlLane | None = None,
     ) -> None:
         self.environment = environment
         self.name = name
@@ -48,6 +55,8 @@ class Session:
         self.finished = asyncio.Event()
         self.outcome: Outcome | None = None
         self._recorder = recorder
+        self._access = access
+        self._sql = sql
         self._limits = limits or SessionLimits()
         self._lock = asyncio.Lock()
         self._messages = [Message(role="user", content=instructions)]
@@ -63,7 +72,7 @@ class Session:
             self._started = self._started or started
             if self._calls + 1 >= self._limits.calls:
                 self.environment.accept_any_answer()
-            result = await self.environment.call_async(name, arguments)
+            result = await self._answer(name, arguments)
             self._calls += 1
             self._record(name, arguments, result, time.monotonic() - started)
             if result.answer is not None:
@@ -71,6 +80,15 @@ class Session:
             elif self._spent():
                 self._end("turn_limit")
             return result
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        if self._sql is not None and name == SQL_TOOL:
+            result = await self._sql.run(self, self.environment, arguments)
+        else:
+            result = await self.environment.call_async(name, arguments)
+        if self._access is not None:
+            self._access.write(who=self.name, environment=self.environment, tool=name, is_error=result.is_error)
+        return result
 
     async def close(self) -> None:
         """End the session without an answer, if it has not ended, and free what it held."""
@@ -104,6 +122,8 @@ class Session:
         if self._recorder is not None:
             self._recorder.finish(self.outcome.to_json())
         self.environment.close()
+        if self._sql is not None:
+            self._sql.forget(self)
         self.finished.set()
 
     def _record(self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float) -> None:

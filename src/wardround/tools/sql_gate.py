@@ -114,6 +114,7 @@ class SqlGate:
         self._lock = threading.Lock()
         self._closed = False
         self._reason = ""
+        self.ran_out_of_time = False
         self._refusals: list[str] = []
         self._recent: dict[str, SqlAnswer] = {}
         self._steps = self._every = 0
@@ -140,6 +141,7 @@ class SqlGate:
         with self._lock:
             if self._closed:
                 raise ToolFailure("the session is closed.")
+            self.ran_out_of_time = False
             if sql in self._recent:
                 return self._recent[sql]
             self._names = named(statement)
@@ -259,6 +261,7 @@ class SqlGate:
         if self._steps > self.limits.operations:
             self._reason = self._reason or _stopped(f"needed more than {self.limits.operations:,} steps")
         elif time.thread_time() > self._deadline:
+            self.ran_out_of_time = not self._reason
             self._reason = self._reason or _stopped(f"took longer than {self.limits.seconds:g} s")
         elif self._heap() > self._heap_limit:
             self._reason = self._reason or "heap"

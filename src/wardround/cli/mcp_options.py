@@ -1,0 +1,61 @@
+"""What ``serve`` and ``play`` share: where to listen, how long tokens live, and which SDK the server needs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wardround.cli.extras import needs_extra
+from wardround.core import UserError
+
+if TYPE_CHECKING:
+    from wardround.serve import Listening
+
+
+def add_listening_options(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
+    parser.add_argument("--tls-certificate", type=Path, help="serve HTTPS: certificate (PEM)")
+    parser.add_argument("--tls-key", type=Path, help="serve HTTPS: its key (PEM)")
+    parser.add_argument(
+        "--plain-http", action="store_true", help="credentialed charts over plain HTTP on a --host that others reach"
+    )
+    parser.add_argument("--token-hours", type=float, default=12.0, help="tokens open nothing after so long")
+
+
+def listening(arguments: argparse.Namespace) -> Listening:
+    """Return what they stand for."""
+    with needs_mcp():
+        from wardround.serve import Listening
+    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
+        raise UserError("HTTPS needs both --tls-certificate and --tls-key")
+    if arguments.token_hours <= 0:
+        raise UserError(f"--token-hours must be more than 0, not {arguments.token_hours:g}")
+    return Listening(
+        host=arguments.host,
+        port=arguments.port,
+        certificate=arguments.tls_certificate,
+        key=arguments.tls_key,
+        plain_http=arguments.plain_http,
+    )
+
+
+@contextmanager
+def needs_mcp() -> Iterator[None]:
+    """Say plainly that the server is written for version 2 of the SDK, where version 1 is installed."""
+    try:
+        version = importlib.metadata.version("mcp")
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    if version.startswith(("0.", "1.")):
+        raise UserError(
+            f"the server needs mcp 2.3 or newer and mcp {version} is installed here: install wardround in an "
+            f"environment of its own; clients on 1.x connect to it all the same"
+        )
+    with needs_extra("mcp"):
+        yield
