@@ -31,9 +31,10 @@ def test_the_first_estimate_is_within_a_factor_of_two(seed: int, monkeypatch: py
     moment = [1000.0]
     monkeypatch.setattr("wardround.cli.progress.time.monotonic", lambda: moment[0])
     terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     progress = TerminalProgress(terminal)
     times = finishing_times(seed)
-    for second in range(0, 400, 5):
+    for second in range(400):
         moment[0] = 1000.0 + second
         done = sum(time <= second for time in times)
         running = min(AT_ONCE, TOTAL - done)
