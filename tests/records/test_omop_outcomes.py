@@ -268,3 +268,10 @@ def test_the_end_of_an_order_is_a_plan_until_the_visit_is_over(
     before, after = (_chart(store, moment.isoformat())["drug_exposure"][0] for moment in (at - SECOND, at))
     assert "drug_exposure_end_datetime" not in before
     assert "drug_exposure_end_datetime" in after
+
+
+def test_a_procedure_charted_in_a_visit_does_not_foretell_it(tmp_path: Path) -> None:
+    row = {"procedure_concept_id": 4336464, "procedure_date": "2149-03-03", "procedure_type_concept_id": 32833}
+    store = omop_store(tmp_path, {"procedure_occurrence": [row | {"visit_occurrence_id": 10}]})
+    assert "procedure_occurrence" not in _chart(store, "2150-01-02 07:59:59")
+    assert "procedure_occurrence" in _chart(store, "2150-01-02 08:00:00")
