@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wardround.agents import list_agents
@@ -13,7 +15,7 @@ from wardround.cli.main import main
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.records import Store
-from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.runs import RunFolder, RunSettings, codes_with_words, execute, start
 from wardround.runs.banks import VECTORS
 
 METHODS = tuple(method.name for method in list_agents("ehr-rag"))
@@ -102,6 +104,36 @@ def test_where_evidence_was_cut_the_run_warns_and_the_tables_have_a_column(
     page = (tmp_path / "small" / "report" / "index.html").read_text()
     assert "cut the evidence of direct" in page
     assert page.count('<th class="number">evidence cut</th>') == 2
+
+
+def test_charts_without_words_are_said_when_somebody_searches_by_them(
+    benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [*_common(benchmark_path, synthetic_store_path), "--task", "guo_los"]
+    assert main(["run", *common, "--agent", "ehr-rag", "--out", str(tmp_path / "described")]) == 0
+    assert "have words" not in capsys.readouterr().err
+    words, codes = codes_with_words(RunFolder.open(tmp_path / "described"))
+    assert 0.9 * codes < words < codes, "table names are no words"
+    with LogReader(tmp_path / "described" / "logs") as reader:
+        [(_, chart)] = reader.notes("chart")
+    assert chart["codes"] >= chart["described"] > 0
+
+
+def test_mute_charts_name_the_command_that_helps(
+    benchmark_path: Path,
+    synthetic_store_path: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wardround.retrieval.telling.described", lambda columns: np.zeros(len(columns.codes), bool))
+    common = [*_common(benchmark_path, synthetic_store_path), "--task", "guo_los", "--context-tokens", "20000"]
+    assert main(["run", *common, "--agent", "rag", "react", "--out", str(tmp_path / "rag")]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"only 0 of [\d,]+ codes of the first charts have words; rag searches by words", said)
+    assert "`wardround codes describe`" in said
+    assert main(["run", *common, "--agent", "react", "--out", str(tmp_path / "react")]) == 0
+    assert "have words" not in capsys.readouterr().err
 
 
 def _common(benchmark: Path, store: Path) -> list[str]:

@@ -58,7 +58,10 @@ class Desk:
         index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
         if index is None:
             raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
-        return cls(episode, index, share=share)
+        desk = cls(episode, index, share=share)
+        (words, codes), silent = await asyncio.to_thread(lambda: (index.described, index.lines_left_out))
+        desk.note("chart", events=len(index), codes=codes, described=words, lines_left_out=silent)
+        return desk
 
     async def search(self, way: Way, query: str, **detail: Any) -> Evidence:
         """Retrieve passages for a query and note what came."""

@@ -19,7 +19,7 @@ from wardround.agents.evidence import Evidence
 async def numeric_evidence(desk: Desk) -> Evidence:
     """Return the trajectories of the indicators that matter for the question's factual query."""
     query, settings = desk.question.factual_query, desk.settings
-    coarse = await asyncio.to_thread(lambda: tuple(desk.index.coarse_indicators(query, settings.coarse)))
+    coarse = await asyncio.to_thread(lambda: tuple(desk.index.coarse_indicators(query)))
     chosen, facts = await _chosen(desk, coarse)
     recent = settings.recent_values
     trajectories = await asyncio.to_thread(lambda: tuple(desk.index.trajectories(chosen, recent=recent)))

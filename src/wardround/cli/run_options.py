@@ -15,7 +15,7 @@ from wardround.benchmarks import STRATA, Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
 from wardround.core import UserError, estimate_tokens
-from wardround.runs import Counts, RunFolder, RunSettings, evidence_cuts, execute, start
+from wardround.runs import Counts, RunFolder, RunSettings, codes_with_words, evidence_cuts, execute, start
 from wardround.tools import AID_NAMES, Aids, default_toolset
 
 DEFAULTS = RunSettings(benchmark="", store="")
@@ -159,6 +159,7 @@ def _warnings(folder: RunFolder) -> list[str]:
             f"the paper of these tasks gives every method {papers:,} context tokens; with {settings.budget_tokens:,} "
             "evidence may be cut that would have fitted (the report says where)"
         )
+    lines += _wordless(folder)
     kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
     for name in settings.agents if settings.bank else ():
         missing = [kind for kind in _memory(name) if not kinds.get(kind)]
@@ -168,6 +169,21 @@ def _warnings(folder: RunFolder) -> list[str]:
     if withheld:
         lines.append(f"{withheld:,} experiences are kept back: this benchmark evaluates on patients who taught them")
     return lines
+
+
+def _wordless(folder: RunFolder) -> list[str]:
+    """Say that most codes have no words, where somebody searches by words."""
+    searching = [name for name in folder.settings.agents if get_method(name).evidence or "+" in name]
+    if not searching:
+        return []
+    words, codes = codes_with_words(folder)
+    if 2 * words >= codes:
+        return []
+    line = (
+        f"only {words:,} of {codes:,} codes of the first charts have words; {', '.join(searching)} searches by words, "
+        "and finds nothing in the others: give them words with `wardround codes describe`, then ingest again"
+    )
+    return [line]
 
 
 def _memory(name: str) -> tuple[str, ...]:

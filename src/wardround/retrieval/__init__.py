@@ -13,6 +13,7 @@ from wardround.retrieval.opening import EncoderEntry, list_encoders, open_encode
 from wardround.retrieval.passages import Passage, Trajectory, merge
 from wardround.retrieval.recent import describe_recent_events
 from wardround.retrieval.sentence import SentenceEncoder
+from wardround.retrieval.telling import described_codes
 from wardround.retrieval.time_relevance import combined_score, time_relevance
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Vectors",
     "combined_score",
     "describe_recent_events",
+    "described_codes",
     "list_encoders",
     "merge",
     "open_encoder",

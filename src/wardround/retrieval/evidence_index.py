@@ -24,7 +24,8 @@ from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.indicators import Indicators
 from wardround.retrieval.lexical import is_lexical
 from wardround.retrieval.passages import Passage, Trajectory
-from wardround.retrieval.time_relevance import Scores, combined_score, stretched, time_relevance
+from wardround.retrieval.telling import described_codes, tells
+from wardround.retrieval.time_relevance import Scores, combined_score, spread_out, stretched, time_relevance
 
 Places = npt.NDArray[np.int64]
 
@@ -113,7 +114,8 @@ class EvidenceIndex:
         pool = ranked(similarity)[: self.settings.candidates]
         likeness = stretched(similarity[pool]) if self._stretches else similarity[pool]
         score = combined_score(likeness, self._text_relevance[pool], alpha=self.settings.alpha)
-        best = ranked(score, pool)[: self.settings.final if k is None else max(k, 0)]
+        wanted = self.settings.final if k is None else max(k, 0)
+        best = spread_out(score, self._text_times[pool], wanted) if self._spreads else ranked(score, pool)[:wanted]
         found = sorted(zip(pool[best].tolist(), score[best].tolist(), strict=True))
         return tuple(chunks.passage(place, value) for place, value in found)
 
@@ -122,6 +124,22 @@ class EvidenceIndex:
         """Eq. 3 weighs cosines of dense embeddings against time; hashed words lie too close together for its alpha."""
         setting = self.settings.likeness
         return setting == "scaled" or (setting == "auto" and is_lexical(self.encoder))
+
+    @property
+    def _spreads(self) -> bool:
+        """Passages of the lexical encoder make room for other periods; those of others are ranked as in the paper."""
+        setting = self.settings.spread
+        return setting == "periods" or (setting == "auto" and is_lexical(self.encoder))
+
+    @cached_property
+    def lines_left_out(self) -> int:
+        """How many text events ETHER's chunks leave out because their lines say nothing."""
+        return int(self._is_text.sum()) - len(self._text_places)
+
+    @cached_property
+    def described(self) -> tuple[int, int]:
+        """How many of the chart's codes have words, and how many there are."""
+        return described_codes([self.columns])
 
     @property
     def indicators(self) -> tuple[str, ...]:
@@ -135,7 +153,8 @@ class EvidenceIndex:
             return ()
         similarity = self._name_vectors @ self._vector(query)
         order = np.lexsort((np.arange(len(names)), -similarity.astype(np.float64)))
-        return tuple(names[place] for place in order[: self.settings.coarse if n is None else max(n, 0)].tolist())
+        own = self.settings.coarse_lexical if is_lexical(self.encoder) else self.settings.coarse
+        return tuple(names[place] for place in order[: own if n is None else max(n, 0)].tolist())
 
     def known_indicators(self, names: Iterable[str]) -> tuple[str, ...]:
         """Which indicators some written names mean, each once; what is none of this chart's is left out."""
@@ -173,8 +192,16 @@ class EvidenceIndex:
 
     @cached_property
     def _text_chunks(self) -> Chunks:
-        numeric = np.isfinite(self.columns.numeric_value[: self._count])
-        return self._chunks("text", np.flatnonzero(~numeric))
+        return self._chunks("text", self._text_places)
+
+    @cached_property
+    def _is_text(self) -> npt.NDArray[np.bool_]:
+        return ~np.isfinite(self.columns.numeric_value[: self._count])
+
+    @cached_property
+    def _text_places(self) -> Places:
+        kept = self._is_text if self.settings.lines == "all" else self._is_text & tells(self.columns)[: self._count]
+        return np.flatnonzero(kept)
 
     def _chunks(self, family: str, places: Places) -> Chunks:
         return Chunks(
@@ -185,6 +212,13 @@ class EvidenceIndex:
             encoder=self.encoder,
             settings=self.settings,
         )
+
+    @cached_property
+    def _text_times(self) -> Places:
+        """The time that stands for each text chunk; 0 where it has none."""
+        columns, groups = self.columns, self._text_chunks.row_groups
+        times: Places = chunk_times(columns.time, columns.is_static, groups, self.settings.chunk_time)[0][:, 0]
+        return times
 
     @cached_property
     def _text_relevance(self) -> Scores:

@@ -9,6 +9,8 @@ Times = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 _MICROSECONDS_PER_DAY = 86_400_000_000.0
+_PERIOD_DAYS = 90.0
+_SAME_PERIOD_COSTS = 0.1
 
 
 def time_relevance(times: Times, *, now: int, first: int, recent_days: float, early_days: float) -> Scores:
@@ -32,6 +34,22 @@ def combined_score(similarity: npt.ArrayLike, relevance: npt.ArrayLike, *, alpha
     """
     score: Scores = alpha * np.asarray(similarity, np.float64) + (1.0 - alpha) * np.asarray(relevance, np.float64)
     return score
+
+
+def spread_out(score: Scores, times: Times, k: int) -> npt.NDArray[np.int64]:
+    """Return the places of ``k`` scores, the best first, where each one taken costs those of its period a tenth.
+
+    A long stay fills all places by itself where its chunks resemble the query and each other a little more than those
+    of the stay that the question is about. ``times`` are microseconds; a period is 90 days to either side.
+    """
+    left = score.astype(np.float64).copy()
+    taken: list[int] = []
+    for _ in range(min(k, len(score))):
+        best = int(np.lexsort((-np.arange(len(left)), -left))[0])
+        taken.append(best)
+        left[np.abs(times - times[best]) <= _PERIOD_DAYS * _MICROSECONDS_PER_DAY] -= _SAME_PERIOD_COSTS
+        left[best] = -np.inf
+    return np.asarray(taken, np.int64)
 
 
 def stretched(similarity: Scores) -> Scores:

@@ -13,6 +13,7 @@ from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import clocks_note, must_share_clocks, open_benchmark, open_store
 from wardround.runs.summary import RunSummary, by_contender, summarise_run
+from wardround.runs.words import codes_with_words
 
 __all__ = [
     "Comparison",
@@ -28,6 +29,7 @@ __all__ = [
     "WorkQueue",
     "by_contender",
     "clocks_note",
+    "codes_with_words",
     "compare",
     "compare_all",
     "curves",

@@ -1,0 +1,67 @@
+"""Which events say something in words: retrieval by likeness of words finds nothing in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from wardround.records import EventColumns
+
+_CLASSES_OF_ORDERS = frozenset(
+    [
+        "adt orders",
+        "consults",
+        "general care",
+        "iv therapy",
+        "lab",
+        "labs",
+        "laboratory",
+        "medication",
+        "medications",
+        "nutrition",
+        "point of care",
+        "radiology",
+    ]
+)
+"""What an order is filed under. ``order - Lab`` says that somebody ordered something, some hundred times a stay."""
+
+
+def described(columns: EventColumns) -> npt.NDArray[np.bool_]:
+    """Return, by concept, whether it has words of its own: not its code again, nor the name of its table."""
+    tables = set(columns.table_names)
+    return np.array(
+        [
+            text.strip() not in ("", code) and text not in tables
+            for code, text in zip(columns.codes, columns.descriptions, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
+    """Return how many of the distinct codes of some charts have words, and how many codes there are."""
+    words: dict[str, bool] = {}
+    for columns in charts:
+        for code, has_words in zip(columns.codes, described(columns).tolist(), strict=True):
+            words[code] = words.get(code, False) or has_words
+    return sum(words.values()), len(words)
+
+
+def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
+    """Return, by event, whether its line says anything: a value, a text, or words beyond the class of an order or the
+    name of a table."""
+    empty = np.array(
+        [
+            text in columns.table_names or (kind == "order" and text.strip().casefold() in _CLASSES_OF_ORDERS)
+            for kind, text in zip(columns.kinds, columns.descriptions, strict=True)
+        ],
+        dtype=bool,
+    )
+    if not empty.any():
+        return np.ones(len(columns), dtype=bool)
+    with_text = np.asarray(pc.is_valid(columns.text_array).to_numpy(zero_copy_only=False), dtype=bool)
+    telling: npt.NDArray[np.bool_] = with_text | ~np.isnan(columns.numeric_value) | ~empty[columns.concept]
+    return telling
