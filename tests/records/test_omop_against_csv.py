@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from wardround.benchmarks import build_ehrshot
 from wardround.records import Store, ingest
 from wardround.records.finalise import late_rules
 from wardround.records.layout import AVAILABLE, LATE
@@ -124,3 +125,27 @@ def test_no_end_of_a_drug_is_known_earlier_and_starts_are_as_counted(
     assert matched > 17_000
     assert early_ends == []
     assert early_starts == 1286  # an order's start is kept, when it was written is not: docs/design/clocks-omop.md
+
+
+def test_labels_by_two_paths_are_the_same_where_they_are_asked_at_the_same_moment(
+    omop: Store, oracle: Store, persons: dict[int, int], tmp_path: Path
+) -> None:
+    tasks = ("guo_readmission", "guo_icu", "guo_los")
+    numbers = {row["row_id"]: number for number, row in stays(omop).items()}
+    ours = build_ehrshot(omop, tmp_path / "omop", tasks=tasks, per_task=0)
+    theirs = build_ehrshot(oracle, tmp_path / "csv", tasks=tasks, per_task=0)
+    assert sum(counts.get("stays", 0) for counts in ours.manifest["stays"].values()) == 275
+    assert "undeclared" not in {what for counts in ours.manifest["stays"].values() for what in counts}
+    same = {}
+    for task in tasks:
+        asked = {f"admissions:{numbers[one.facts['stay']]}": one for one in ours.samples(task)}
+        told = {str(one.facts["stay"]): one for one in theirs.samples(task)}
+        both = [(asked[stay], told[stay]) for stay in asked.keys() & told.keys()]
+        at_once = [(one, other) for one, other in both if one.prediction_time == other.prediction_time]
+        assert [one.id for one, other in at_once if one.target != other.target] == []
+        same[task] = (len(at_once), len(told))
+    assert same == {"guo_readmission": (257, 257), "guo_icu": (137, 176), "guo_los": (224, 262)}
+    labels = {
+        (persons[one.subject_id], f"{one.prediction_time:%Y-%m-%d}"): one.target for one in ours.samples(tasks[0])
+    }
+    assert labels[10018081, "2134-08-23"] == ("1",)
