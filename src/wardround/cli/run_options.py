@@ -19,6 +19,15 @@ from wardround.runs import Counts, RunFolder, RunSettings, codes_with_words, evi
 from wardround.tools import AID_NAMES, Aids, default_toolset
 
 DEFAULTS = RunSettings(benchmark="", store="")
+_OPTIONS = {
+    "tasks": "--task",
+    "models": "--model",
+    "strata": "--stratum",
+    "samples": "--sample",
+    "permitted_endpoints": "--permit-endpoint",
+    "retrieval": "--retrieval-...",
+}
+"""Settings whose option is not their name."""
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, agents: Sequence[str], split: str | None = None) -> None:
@@ -197,7 +206,7 @@ def _refuse_new_settings(arguments: argparse.Namespace, settled: RunSettings) ->
     new = [name for name in names if getattr(asked, name) not in (getattr(DEFAULTS, name), getattr(settled, name))]
     new += ["evidence"] * (arguments.evidence != ["none"]) + ["evidence_tool"] * arguments.evidence_tool
     if new:
-        listed = ", ".join("--" + name.replace("_", "-") for name in new)
+        listed = ", ".join(_OPTIONS.get(name, "--" + name.replace("_", "-")) for name in new)
         raise UserError(f"a run goes on with its own settings; leave out {listed}, or start a new run with --out")
 
 
