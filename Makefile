@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo test lint types check clean
+.PHONY: demo test long lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -17,6 +17,12 @@ demo: $(VENV)/demo-installed
 
 test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# Campaigns: too long for every commit, run before a release. Kills, hostile endpoints, and the fuzz tests at length.
+long: $(VENV)/dev-installed
+	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
+	$(BIN)/python benchmarks/hostile_endpoint.py
+	$(BIN)/python benchmarks/kills.py
 
 lint: $(VENV)/dev-installed
 	$(BIN)/ruff check .

@@ -1,4 +1,7 @@
-"""Killing a run with SIGKILL at random moments and resuming gives the results of an undisturbed run."""
+"""Killing a run with SIGKILL at random moments and resuming gives the results of an undisturbed run.
+
+A few kills: ``benchmarks/kills.py`` (``make long``) makes hundreds, of every command.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 
 from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
 
-KILLS = 20
+KILLS = 8
 
 
 def without_times(folder: RunFolder) -> list[object]:
@@ -86,23 +89,48 @@ def gone_within(seconds: float, group: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="tells by /proc when workers start")
+@pytest.mark.parametrize(
+    ("number", "whom", "workers", "moments"),
+    [
+        (signal.SIGINT, "group", 2, (0.0, 0.1, 1.5)),
+        (signal.SIGTERM, "group", 2, (0.02, 1.5)),
+        (signal.SIGTERM, "coordinator", 2, (0.4,)),
+        (signal.SIGTERM, "coordinator", 1, (0.4,)),
+    ],
+)
 def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
-    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+    synthetic_benchmark_path: Path,
+    synthetic_store_path: Path,
+    tmp_path: Path,
+    number: int,
+    whom: str,
+    workers: int,
+    moments: tuple[float, ...],
 ) -> None:
+    """Ctrl-C reaches the whole group; SIGTERM too (systemd), or the coordinator alone (a container)."""
     settings = RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
     folder = start(tmp_path / "run", settings)
-    for seconds in (0.0, 0.02, 0.1, 0.4, 1.5):
-        words = ["run", "--resume", str(folder.path), "--workers", "2", "--concurrency", "3"]
+    for seconds in moments:
+        words = ["run", "--resume", str(folder.path), "--workers", str(workers), "--concurrency", "3"]
         process = subprocess.Popen(
             [sys.executable, "-m", "wardround", *words], start_new_session=True, stderr=subprocess.PIPE, text=True
         )
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while process.poll() is None and not children.read_text():
-            time.sleep(0.001)
+        if workers > 1:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            while process.poll() is None and not children.read_text():
+                time.sleep(0.001)
+        else:
+            wait_until_working(folder, process)
         time.sleep(seconds)
-        os.killpg(process.pid, signal.SIGINT)
+        (os.killpg if whom == "group" else os.kill)(process.pid, number)
         _, said = process.communicate(timeout=60)
-        assert process.returncode == 130
+        assert process.returncode == (143 if number == signal.SIGTERM else 130)
         assert "Traceback" not in said
         assert said.strip().endswith("wardround: interrupted; what was finished is kept")
         assert gone_within(10.0, process.pid)
+        queue = WorkQueue(folder.queue)
+        leased = queue.counts().leased
+        queue.close()
+        if workers == 1:
+            assert leased == 0, "what was not finished is given back"
+            assert not list(folder.logs.glob("*-wal")), "the log is closed"

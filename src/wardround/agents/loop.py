@@ -188,12 +188,12 @@ class _Loop:
         self._record(asked, message, ())
         text = (message.content or "").strip()
         if self.settings.written_calls and not without_thinking(text).strip():
-            return await self._take_nothing()
+            return await self._take_nothing(asked)
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
-            cut = asked.reply.finish_reason if asked.reply.finish_reason in ("length", "content_filter") else None
-            answer = self._read(read_answer(text, state.question, whole=cut is None), text)
-            return Ending(finish=cut or "text", answer=answer)
+            finish = _end_of_text(asked.reply)
+            answer = self._read(read_answer(text, state.question, whole=finish == "text"), text)
+            return Ending(finish=finish, answer=answer)
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)
         state.recorder.note("reminder", {"turn": state.turn, "reason": reason})
@@ -202,12 +202,12 @@ class _Loop:
         state.remind(load_prompt("wardround.agents", "reminder").render(reason=reason))
         return None
 
-    async def _take_nothing(self) -> Ending | None:
+    async def _take_nothing(self, asked: Asked) -> Ending | None:
         """An empty reply is no answer: a reminder, and after some of them in a row the forced call."""
         state = self.state
         self.reminded += 1
         if self.closing or self.reminded > MOST_EMPTY:
-            return None if self.closing else await self._close("text")
+            return None if self.closing else await self._close(_end_of_text(asked.reply))
         state.recorder.note("reminder", {"turn": state.turn, "reason": "empty"})
         state.remind(load_prompt("wardround.agents", "reminder").render(reason="empty"))
         return None
@@ -234,6 +234,11 @@ class _Loop:
         if ending is None:
             return Ending(finish=finish, forced=True)
         return replace(ending, finish=finish, forced=True)
+
+
+def _end_of_text(reply: Reply) -> Finish:
+    """How an episode ends that ends by a text: one cut off or withheld is an ending of its own."""
+    return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "text"
 
 
 def _reminder_reason(reply: Reply, text: str) -> str:
