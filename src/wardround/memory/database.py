@@ -2,6 +2,9 @@
 
 ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
 score and state of an experience are those of its last revision; ``experience`` holds what never changes.
+
+What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
+``synchronous=FULL``: every commit is on the disk before it returns).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError, content_hash, write_atomically
+from wardround.core import UserError, content_hash, sync_tree, write_atomically
 from wardround.records.checksums import damaged, file_sha256
 from wardround.records.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, SUBJECTS
 from wardround.records.plan import is_unfinished
@@ -18,9 +18,13 @@ _HASHED = (SUBJECTS, "dictionaries/*", f"{SPEC_FOLDER}/*", "quarantine/*")
 
 
 def write_manifest(store: Path, body: Mapping[str, Any]) -> None:
-    """Write and seal it, with the hashes of the files that lie beside it."""
+    """Write and seal it, with the hashes of the files that lie beside it.
+
+    Everything else is on the disk before, so that a store that opens is whole, whatever cut the power.
+    """
     files = {path.relative_to(store).as_posix(): file_sha256(path.read_bytes()) for path in hashed_files(store)}
     plain = json.loads(json.dumps({**body, "version": STORE_VERSION, "files": files}))
+    sync_tree(store)
     write_atomically(store / MANIFEST, json.dumps({**plain, _SEAL: content_hash(plain)}, indent=1))
 
 
