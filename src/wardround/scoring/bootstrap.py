@@ -46,8 +46,9 @@ class Interval:
     @property
     def detectable(self) -> float | None:
         """The smallest true value that this many patients would tell from 0 in four of five studies (80 % power, two-
-        sided p < 0.05), were this a difference: 2.80 standard errors. None over too few patients."""
-        if self.standard_error is None or self.subjects < FEWEST_SUBJECTS:
+        sided p < 0.05), were this a difference: 2.80 standard errors. None over too few patients, or where nothing
+        varies."""
+        if not self.standard_error or self.subjects < FEWEST_SUBJECTS:
             return None
         return _POWER_FACTOR * self.standard_error * math.sqrt(self.subjects / (self.subjects - 1))
 
