@@ -546,6 +546,9 @@ def test_the_open_sample(shared_data: Path, tmp_path: Path) -> None:
     assert not report.left_out
     assert not report.unknown_files
     store = Store.open(tmp_path / "store")
+    told = {int(row["patientunitstayid"]): row["unitadmittime24"] for row in _read(sample / "patient.csv.gz")}
+    units = [row for _, batch in store.scan("patient") for row in batch.to_pylist()]
+    assert {row["patientunitstayid"]: f"{row['unitadmittime']:%H:%M:%S}" for row in units} == told
     draw = random.Random(4)
     samples = []
     for subject in store.subjects.tolist():
