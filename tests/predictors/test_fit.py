@@ -286,7 +286,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     from wardround.predictors.extras import optional
 
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    with pytest.raises(UserError, match=r"wardround\[predictors\]"):
+    with pytest.raises(UserError, match=r"\.\[predictors\]"):
         optional("lightgbm")
 
 

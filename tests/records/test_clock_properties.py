@@ -80,12 +80,13 @@ def _tables(seed: int, most: int) -> dict[str, list[Row]]:
     tables: dict[str, list[Row]] = {}
     for name, table in SPEC.tables.items():
         rows = [_row(table, draw) for _ in range(draw.randint(0, most))]
-        rows = [row for row in rows if all(row[column] != "" for column in table.key)]
-        if table.key:
-            rows = list({tuple(row[column] for column in table.key): row for row in rows}.values())
+        key = table.unique or table.key
+        rows = [row for row in rows if all(row[column] != "" for column in key)]
+        if key:
+            rows = list({tuple(row[column] for column in key): row for row in rows}.values())
         if name == "admission_note":
             continue
-        tables[name] = rows + [row | {"subject_id": 2} for row in rows if not table.key and draw.random() < 0.5]
+        tables[name] = rows + [row | {"subject_id": 2} for row in rows if not key and draw.random() < 0.5]
     tables["patients"] = [_row(SPEC.tables["patients"], draw)]
     return tables
 

@@ -26,7 +26,7 @@ def model_folder() -> str:
 
 @pytest.mark.skipif(HAS_LIBRARY, reason="the library is installed")
 def test_without_the_library_it_says_what_to_install() -> None:
-    with pytest.raises(UserError, match=r"pip install 'wardround\[encoders\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[encoders\]'"):
         open_encoder("sentence-transformers/all-MiniLM-L6-v2")
 
 

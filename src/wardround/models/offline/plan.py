@@ -139,9 +139,15 @@ def together(*readings: Reading) -> Reading:
 def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
     listed = {row["table"]: row.get("rows", "0") for row in rows_of(results) if row.get("kind", "record") == "record"}
     held = with_aliases([table for table, rows in listed.items() if rows != "0"])
-    dialect = dialect_of(listed)
+    dialect = dialect_of({*listed, *_empty_tables(results)})
     found = [Note(kind="dialect", value=dialect)] if dialect else []
     return [*found, Note(kind="tables", value=" ".join(held))] if held else found
+
+
+def _empty_tables(results: Sequence[Result]) -> list[str]:
+    """Tables without rows are named in one line, not listed."""
+    lines = (line for result in results for line in result.text.splitlines() if line.startswith("empty: "))
+    return [name for line in lines for name in line.removeprefix("empty: ").split(", ")]
 
 
 TABLES = Step(
