@@ -15,7 +15,7 @@ def test_every_form_has_a_swap_table() -> None:
     assert set(swap_sources()) == set(DIALECTS)
 
 
-@pytest.mark.parametrize("source", [source for source in DIALECTS if source != "fhir"])
+@pytest.mark.parametrize("source", DIALECTS)
 def test_another_future_changes_nothing_that_is_shown(invented: Invented, source: str) -> None:
     report = audit_swap(
         invented.store(source),

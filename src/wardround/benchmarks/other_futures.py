@@ -13,8 +13,9 @@ from wardround.records import Chart, Store
 from wardround.tools import Environment
 
 _STAY_TASKS = ("guo_los", "guo_icu", "guo_readmission")
-_SETTLED_LATE = frozenset({"omop"})
-"""Sources in which the kind of a visit, known when it ends, says whether it is a stay: who is asked hangs on it."""
+_SETTLED_LATE = frozenset({"fhir", "omop"})
+"""Sources in which a kind or status of a visit that is known when it ends says whether it is a stay at all (OMOP: an
+emergency visit or an admission; FHIR: cancelled): who is asked hangs on it, so questions are not compared."""
 
 
 def differing_answers(shown: Chart, other: Chart) -> Iterator[str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 Change = Callable[[str], str]
+_LEAVES = ("Time", "Date", "Occurrence", "end", "status")
+"""How the elements of a resource are called that hold one text: only these are put where nothing stood."""
 
 
 class Record(Protocol):
@@ -106,11 +108,13 @@ class Resource:
                 holder[key] = new
 
     def fill(self, path: str, text: str) -> None:
-        """Put a leaf into the resource or into an element that it has."""
+        """Put a leaf into the resource or into an element that it has; there is none in a list."""
         *above, last = path.split(".")
+        if not last.endswith(_LEAVES):
+            return
         body: Any = self.body
         for name in above:
-            body = body.setdefault(name, {})
+            body = body.get(name)
             if not isinstance(body, dict):
                 return
         body[last] = text
