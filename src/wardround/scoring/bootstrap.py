@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -161,10 +161,14 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(derive_seed(seed, "bootstrap"))
 
 
-@lru_cache(maxsize=4)
-def _draw(seed: int, count: int, resamples: int) -> npt.NDArray[np.uint16]:
-    """How often each patient is drawn in each resample: the same for every figure over as many patients."""
-    return _generator(seed).multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.uint16)
+@lru_cache(maxsize=32)
+def _draw(seed: int, count: int, resamples: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """How often each patient is drawn in each resample: the same for every figure over as many patients.
+
+    As many are kept as a table has tasks and strata, in a few megabytes each.
+    """
+    drawn = _generator(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    return drawn.astype(np.uint8 if count <= np.iinfo(np.uint8).max else np.uint16)
 
 
 def _bca_levels(
