@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from omop_tables import PERSON, SPEC, VISIT, omop_store, write_omop
 
@@ -373,6 +373,7 @@ def _tables(seed: int, most: int) -> dict[str, list[dict[str, Any]]]:
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
+@example(21051, 3, {MOMENTS[38], MOMENTS[12], MOMENTS[9], MOMENTS[39]})
 @given(st.integers(0, 2**32), st.integers(1, 5), st.sets(st.sampled_from(MOMENTS), min_size=1, max_size=4))
 def test_a_chart_equals_that_of_a_store_without_the_future(seed: int, most: int, moments: set[datetime]) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from wardround.benchmarks import build_ehrshot
-from wardround.records import Store, ingest
+from wardround.records import Store, audit_leaks, ingest
 from wardround.records.finalise import late_rules
 from wardround.records.layout import AVAILABLE, LATE
 from wardround.records.rules import Column
@@ -149,3 +149,12 @@ def test_labels_by_two_paths_are_the_same_where_they_are_asked_at_the_same_momen
         (persons[one.subject_id], f"{one.prediction_time:%Y-%m-%d}"): one.target for one in ours.samples(tasks[0])
     }
     assert labels[10018081, "2134-08-23"] == ("1",)
+
+
+def test_a_chart_equals_that_of_a_store_without_the_future(omop: Store, shared_data: Path) -> None:
+    moments = []
+    for subject in omop.subjects.tolist()[::8]:
+        starts = omop.rows(subject, "visit_detail").column("visit_detail_start_datetime").to_pylist()
+        moments.append((subject, sorted(starts)[len(starts) // 2].replace(hour=23, minute=59, second=59)))
+    report = audit_leaks(omop, moments, raw_folder=shared_data / _RAW)
+    assert report.clean, report.as_text()
