@@ -71,7 +71,8 @@ def test_rows_come_with_ids_and_the_statement_asked_for_is_among_them() -> None:
 
 def test_a_passage_is_read_whole_by_its_cursor() -> None:
     names = [f"Condition number {number}" for number in range(200)]
-    tools = environment(FakeChart([diagnoses(names)]), max_result_tokens=600)
+    ranked = RetrievalSettings(spread="none")
+    tools = environment(FakeChart([diagnoses(names)]), max_result_tokens=600, retrieval=ranked)
     result = ask(tools, "condition number 130", limit=2)
     cursors = re.findall(r"all: cursor=(\w+)", result.text)
     assert len(cursors) == 2
