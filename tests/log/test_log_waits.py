@@ -107,3 +107,16 @@ def test_the_file_that_has_more_answers_is_read(tmp_path: Path) -> None:
                 recorder.keep(ask(START, ordinal), replace(calling(ordinal), seconds=2.0))
     with LogReader(tmp_path) as reader:
         assert [one.reply.seconds for one in recorded_replies(reader, "e")] == [2.0]
+
+
+def test_replies_without_a_turn_are_gathered_from_every_file(tmp_path: Path) -> None:
+    """Two workers were killed as several calls were out: each had been answered one that the other had not."""
+    for name, turns, kept in (("1.episodes.sqlite", 1, (1, 3)), ("2.episodes.sqlite", 2, (2,))):
+        with EpisodeLog(tmp_path / name) as log:
+            recorder = log.begin("e", {})
+            for ordinal in range(turns):
+                recorder.turn(ask(START, ordinal), calling(ordinal))
+            for ordinal in kept:
+                recorder.keep(ask(START, ordinal), calling(ordinal))
+    with LogReader(tmp_path) as reader:
+        assert [one.ordinal for one in recorded_replies(reader, "e")] == [0, 1, 2, 3]

@@ -104,14 +104,23 @@ class LogReader:
                 yield _read_whole(found, texts=False)
 
     def kept(self, episode: str) -> tuple[KeptReply, ...]:
-        """Return the replies of an episode that were answered and have no turn yet, by ordinal."""
+        """Return the replies of an episode that were answered and have no turn where it got furthest, by ordinal.
+
+        Of all files: a worker that got less far may have been answered a call that the furthest one was not.
+        """
         found = self._index(episode).get(episode)
         if found is None:
             return ()
-        try:
-            return read_kept(found[2].connection, episode)
-        except sqlite3.Error as error:
-            raise explained(error, found[1]) from error
+        others = [one for one in self._connections if one[1] is not found[2]]
+        replies: dict[int, KeptReply] = {}
+        for file, bodies in [(found[1], found[2]), *others]:
+            try:
+                for reply in read_kept(bodies.connection, episode):
+                    replies.setdefault(reply.ordinal, reply)
+            except sqlite3.Error as error:
+                raise explained(error, file) from error
+        turns = found[2].connection.execute("SELECT ordinal FROM turn WHERE episode = ?", (episode,))
+        return tuple(replies[ordinal] for ordinal in sorted(replies.keys() - {row[0] for row in turns}))
 
     def notes(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Read every note of one kind, with its episode's key; of an episode in several files those of all of them."""
