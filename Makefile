@@ -18,8 +18,10 @@ demo: $(VENV)/demo-installed
 test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-# Campaigns: too long for every commit, run before a release. Kills, hostile endpoints, and the fuzz tests at length.
+# Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
+# kills, hostile endpoints, and the fuzz tests at length.
 long: $(VENV)/dev-installed
+	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -n auto --dist loadfile
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py

@@ -1,13 +1,16 @@
-"""Fixtures every room's tests share: where the real open data lies, when it is there."""
+"""Fixtures every room's tests share: where the real open data lies, when it is there, and stores made once."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from effort import LONG
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
 from wardround.synth.dialects.mimiciii import PROCEDURES
@@ -15,7 +18,43 @@ from wardround.synth.dialects.mimiciii import PROCEDURES
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 settings.register_profile("untimed", deadline=None)  # a machine under load is no defect
-settings.load_profile("untimed")
+settings.register_profile("long", parent=settings.get_profile("untimed"), max_examples=1000)
+settings.load_profile("long" if LONG else "untimed")
+
+pytest_plugins = ("cpu_report",)
+
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: runs only at length, with WARDROUND_TEST_LONG=1 (make long)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [] if LONG else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Make a folder once for all processes of a test run: whoever asks first makes it, the others wait for it."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder = root / "made-once" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "done").exists():
+                make(folder / "made")
+                (folder / "done").touch()
+        return folder / "made"
+
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -38,19 +77,36 @@ def mimic_demo() -> Path:
 
 
 @pytest.fixture(scope="session")
-def synthetic_hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Raw files of 120 invented patients."""
-    folder = tmp_path_factory.mktemp("synthetic") / "hospital"
-    synthesize(folder, patients=120, seed=3)
+def mimic_demo_store(mimic_demo: Path, once: Once) -> Store:
+    """The demo's store."""
+    return Store.open(once("mimic-demo-store", lambda path: ingest("mimiciv", mimic_demo, path)))
+
+
+@pytest.fixture(scope="session")
+def meds_demo(shared_data: Path) -> Path:
+    """The MIMIC-IV demo in MEDS as downloaded."""
+    folder = shared_data / "mimic-iv-demo-meds" / "meds"
+    if not folder.is_dir():
+        pytest.skip("the MIMIC-IV demo in MEDS is not here")
     return folder
 
 
 @pytest.fixture(scope="session")
-def synthetic_store_path(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def meds_demo_store(meds_demo: Path, once: Once) -> Store:
+    """Its store."""
+    return Store.open(once("meds-demo-store", lambda path: ingest("meds", meds_demo, path)))
+
+
+@pytest.fixture(scope="session")
+def synthetic_hospital(once: Once) -> Path:
+    """Raw files of 120 invented patients."""
+    return once("synthetic-hospital", lambda folder: synthesize(folder, patients=120, seed=3))
+
+
+@pytest.fixture(scope="session")
+def synthetic_store_path(synthetic_hospital: Path, once: Once) -> Path:
     """Their store."""
-    path = tmp_path_factory.mktemp("synthetic") / "store"
-    ingest("mimiciv", synthetic_hospital, path)
-    return path
+    return once("synthetic-store", lambda path: ingest("mimiciv", synthetic_hospital, path))
 
 
 @pytest.fixture(scope="session")
@@ -60,21 +116,17 @@ def synthetic_store(synthetic_store_path: Path) -> Store:
 
 
 @pytest.fixture(scope="session")
-def synthetic_benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
     """The six AgentEHR tasks on them, a few samples each."""
     from wardround.benchmarks.agentehr import build_agentehr
 
-    path = tmp_path_factory.mktemp("synthetic") / "benchmark"
-    build_agentehr(synthetic_store, path, seed=3, per_task=6)
-    return path
+    return once("synthetic-benchmark", lambda path: build_agentehr(synthetic_store, path, seed=3, per_task=6))
 
 
 @pytest.fixture(scope="session")
-def mimiciii_hospital(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mimiciii_hospital(synthetic_hospital: Path, once: Once) -> Path:
     """The same invented patients in files of the shape of MIMIC-III 1.4."""
-    folder = tmp_path_factory.mktemp("mimiciii") / "hospital"
-    write_dialect("mimiciii", synthetic_hospital, folder)
-    return folder
+    return once("mimiciii-hospital", lambda folder: write_dialect("mimiciii", synthetic_hospital, folder))
 
 
 @pytest.fixture(scope="session")
@@ -91,10 +143,7 @@ def icd9_procedures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def mimiciii_store_path(
-    mimiciii_hospital: Path, icd9_procedures: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def mimiciii_store_path(mimiciii_hospital: Path, icd9_procedures: Path, once: Once) -> Path:
     """Their store."""
-    path = tmp_path_factory.mktemp("mimiciii") / "store"
-    ingest("mimiciii", mimiciii_hospital, path, settings=IngestSettings(user_codes=icd9_procedures))
-    return path
+    settings = IngestSettings(user_codes=icd9_procedures)
+    return once("mimiciii-store", lambda path: ingest("mimiciii", mimiciii_hospital, path, settings=settings))

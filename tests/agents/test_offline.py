@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,9 +208,8 @@ def test_answers_depend_on_the_seed_alone(hospital: tuple[Store, Benchmark]) -> 
     assert answers(None) == answers(None)
 
 
-def test_it_plays_the_real_demo_without_a_tool_error(mimic_demo: Path, tmp_path: Path) -> None:
-    ingest("mimiciv", mimic_demo, tmp_path / "store")
-    store = Store.open(tmp_path / "store")
+def test_it_plays_the_real_demo_without_a_tool_error(mimic_demo_store: Store) -> None:
+    store = mimic_demo_store
     units = LabelSet(name="units", labels=("Medicine", "Neurology", "PACU"), aliases={})
     spaces = {
         f"{task}_candidates": CandidateSpace(name=f"{task}_candidates", labels=labels)

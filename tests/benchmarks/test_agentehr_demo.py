@@ -13,20 +13,15 @@ import pytest
 
 from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, leak_check
 from wardround.core import parse_time
-from wardround.records import Policy, Store, ingest
-
-
-@pytest.fixture(scope="module")
-def demo_store(mimic_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    path = tmp_path_factory.mktemp("demo") / "store"
-    ingest("mimiciv", mimic_demo, path)
-    return Store.open(path)
+from wardround.records import Policy, Store
 
 
 @pytest.fixture(scope="module", params=["known_at", "published"])
-def demo(request: pytest.FixtureRequest, demo_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+def demo(
+    request: pytest.FixtureRequest, mimic_demo_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> Benchmark:
     policy: Policy = request.param
-    return build_agentehr(demo_store, tmp_path_factory.mktemp("demo") / "bench", seed=0, policy=policy)
+    return build_agentehr(mimic_demo_store, tmp_path_factory.mktemp("demo") / "bench", seed=0, policy=policy)
 
 
 def read(folder: Path, table: str) -> Iterator[dict[str, str]]:
@@ -34,12 +29,12 @@ def read(folder: Path, table: str) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def test_nothing_of_any_answer_is_on_any_chart(demo: Benchmark, demo_store: Store) -> None:
+def test_nothing_of_any_answer_is_on_any_chart(demo: Benchmark, mimic_demo_store: Store) -> None:
     assert {task.name for task in demo.tasks} == set(AGENTEHR_TASKS)
-    assert leak_check(demo, demo_store) == ()
+    assert leak_check(demo, mimic_demo_store) == ()
 
 
-def test_targets_are_what_the_raw_files_say(demo: Benchmark, demo_store: Store, mimic_demo: Path) -> None:
+def test_targets_are_what_the_raw_files_say(demo: Benchmark, mimic_demo_store: Store, mimic_demo: Path) -> None:
     names = {row["itemid"]: row["label"] for row in read(mimic_demo, "d_labitems")}
     draws, tests, units = defaultdict(set), defaultdict(set), {}
     for row in read(mimic_demo, "labevents"):
@@ -58,7 +53,7 @@ def test_targets_are_what_the_raw_files_say(demo: Benchmark, demo_store: Store, 
         if (found := tests[sample.subject_id, sample.facts["event_time"]])
     ]
     assert len(sent) > 80
-    reflex = demo_store.spec.tables["microbiologyevents"].pending.reflex_patterns  # type: ignore[union-attr]
+    reflex = mimic_demo_store.spec.tables["microbiologyevents"].pending.reflex_patterns  # type: ignore[union-attr]
     for target, found in sent:
         added_later = {name for name in found if any(pattern in name.casefold() for pattern in reflex)}
         assert target == (found if demo.policy == "published" else found - added_later)

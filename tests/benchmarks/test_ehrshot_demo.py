@@ -164,13 +164,16 @@ def labels(benchmark: Benchmark, task: str) -> Counter[Label]:
 
 def built(source: str, raw: Path, folder: Path) -> tuple[Benchmark, Store]:
     ingest(source, raw, folder / "store")
-    store = Store.open(folder / "store")
+    return asked(Store.open(folder / "store"), folder)
+
+
+def asked(store: Store, folder: Path) -> tuple[Benchmark, Store]:
     return build_ehrshot(store, folder / "bench", per_task=0, allow_missing=True), store
 
 
 @pytest.fixture(scope="module")
-def demo(mimic_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, Store]:
-    return built("mimiciv", mimic_demo, tmp_path_factory.mktemp("demo"))
+def demo(mimic_demo_store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, Store]:
+    return asked(mimic_demo_store, tmp_path_factory.mktemp("demo"))
 
 
 @pytest.fixture(scope="module")
@@ -203,11 +206,8 @@ def test_no_sampled_question_has_its_answer_on_the_chart(demo: tuple[Benchmark, 
 
 
 @pytest.fixture(scope="module")
-def meds(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
-    folder = shared_data / "mimic-iv-demo-meds" / "meds"
-    if not folder.is_dir():
-        pytest.skip("the MIMIC-IV demo as MEDS is not here")
-    return built("meds", folder, tmp_path_factory.mktemp("meds"))[0]
+def meds(meds_demo_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    return asked(meds_demo_store, tmp_path_factory.mktemp("meds"))[0]
 
 
 def test_stays_and_diagnoses_of_the_demo_are_the_same_in_meds(demo: tuple[Benchmark, Store], meds: Benchmark) -> None:

@@ -20,7 +20,7 @@ import pytest
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.predictors import PredictorSettings, count_table, fit_predictors
 from wardround.predictors.matrix import AGE, Design, count_matrix
-from wardround.records import Store, ingest
+from wardround.records import Store
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 feature_extraction = pytest.importorskip("sklearn.feature_extraction")
@@ -31,24 +31,9 @@ C_GRID = [1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1, 1e2, 1e4]
 
 
 @pytest.fixture(scope="module")
-def meds(shared_data: Path) -> Path:
-    folder = shared_data / "mimic-iv-demo-meds" / "meds"
-    if not folder.is_dir():
-        pytest.skip("the MIMIC-IV demo in MEDS is not here")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def store(meds: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    path = tmp_path_factory.mktemp("oracle") / "store"
-    ingest("meds", meds, path)
-    return Store.open(path)
-
-
-@pytest.fixture(scope="module")
-def benchmark(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+def benchmark(meds_demo_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
     path = tmp_path_factory.mktemp("oracle") / "bench"
-    return build_ehrshot(store, path, seed=0, policy="published", tasks=["guo_los"], per_task=600)
+    return build_ehrshot(meds_demo_store, path, seed=0, policy="published", tasks=["guo_los"], per_task=600)
 
 
 @dataclass(frozen=True)
@@ -97,14 +82,14 @@ def truth(part: Sequence[Sample]) -> list[int]:
 
 
 def test_the_count_baseline_agrees_with_scikit_learn(
-    meds: Path, store: Store, benchmark: Benchmark, tmp_path: Path
+    meds_demo: Path, meds_demo_store: Store, benchmark: Benchmark, tmp_path: Path
 ) -> None:
     parts = [benchmark.samples("guo_los", split) for split in ("train", "dev", "test")]
     assert min(map(len, parts)) > 10
-    names, (train, dev, test) = matrices(Plain.read(meds), parts)
+    names, (train, dev, test) = matrices(Plain.read(meds_demo), parts)
 
     keys = [[(sample.subject_id, sample.prediction_time) for sample in part] for part in parts]
-    table = count_table(store, [key for part in keys for key in part], policy="published")
+    table = count_table(meds_demo_store, [key for part in keys for key in part], policy="published")
     matrix, codes = count_matrix(table, {})
     design = Design.of(matrix, table, codes, table.rows(keys[0]))
     assert sorted(design.names) == sorted(names)
@@ -128,7 +113,7 @@ def test_the_count_baseline_agrees_with_scikit_learn(
     scores = models[best].predict_proba(scaler.transform(test))[:, 1]
 
     settings = PredictorSettings(names=("count-lr",), shots=("all",), hierarchy="none", resamples=50)
-    (row,) = fit_predictors(store, benchmark, tmp_path, settings)
+    (row,) = fit_predictors(meds_demo_store, benchmark, tmp_path, settings)
     assert row.features == len(names)
     assert row.chosen == {"C": best}
     assert row.dev_auroc == pytest.approx(aurocs[best], abs=1e-9)

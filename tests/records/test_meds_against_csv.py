@@ -22,18 +22,9 @@ Known = tuple[str, str, datetime, datetime]
 """A class, a code of MEDS, its time there, and when the CSV files make it known."""
 
 
-def _store(source: str, folder: Path, path: Path) -> Store:
-    ingest(source, folder, path)
-    return Store.open(path)
-
-
 @pytest.fixture(scope="module")
-def both(shared_data: Path, mimic_demo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Store]:
-    folder = shared_data / "mimic-iv-demo-meds" / "meds"
-    if not folder.is_dir():
-        pytest.skip("the MEDS demo is not here")
-    place = tmp_path_factory.mktemp("both")
-    return _store("meds", folder, place / "meds"), _store("mimiciv", mimic_demo, place / "csv")
+def both(meds_demo_store: Store, mimic_demo_store: Store) -> tuple[Store, Store]:
+    return meds_demo_store, mimic_demo_store
 
 
 def _midnight(day: Any) -> datetime:
@@ -183,7 +174,8 @@ def test_another_outcome_changes_nothing_before_the_death(shared_data: Path, tmp
     for name, rows in (("died", events.to_pylist()), ("survived", _survives(events.to_pylist(), discharged))):
         (tmp_path / name / "data").mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows, schema=events.schema), tmp_path / name / "data" / "0.parquet")
-        stores.append(_store("meds", tmp_path / name, tmp_path / name / "store"))
+        ingest("meds", tmp_path / name, tmp_path / name / "store")
+        stores.append(Store.open(tmp_path / name / "store"))
     charts = 0
     for event in events.filter(pc.equal(events.column("code"), "MEDS_DEATH")).to_pylist():
         subject, death = event["subject_id"], event["time"]

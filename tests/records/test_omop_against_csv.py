@@ -30,11 +30,9 @@ def omop(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def oracle(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def oracle(mimic_demo_store: Store) -> Store:
     """The CSV store of the same patients."""
-    path = tmp_path_factory.mktemp("csv") / "store"
-    ingest("mimiciv", shared_data / "mimic-iv-demo-2.2", path)
-    return Store.open(path)
+    return mimic_demo_store
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,8 @@
-"""Every gold query of EHRSQL-2024 passes the gate and gives the gold answer (needs the data; skips without it)."""
+"""The gold queries of EHRSQL-2024 pass the gate and give the gold answer (needs the data; skips without it).
+
+The suite asks a seeded sample of each split (a fault that one query in thirty meets is missed one time in a thousand);
+``make long`` asks all 5,605.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from effort import drawn
 from wardround.core import ToolFailure
 from wardround.tools import SqlGate
 from wardround.tools.sql_gate import SqlLimits
@@ -78,22 +83,27 @@ def _cell(value: Any) -> str:
         return str(value)
 
 
-@pytest.mark.parametrize(("split", "answerable", "equal"), [("train", 4674, 4673), ("valid", 931, 931)])
-def test_gold_queries_pass_and_answer(ehrsql: Path, gate: SqlGate, split: str, answerable: int, equal: int) -> None:
+@pytest.mark.parametrize(
+    ("split", "answerable", "other"), [("train", 4674, {"a9c112441a88402a143e7d68"}), ("valid", 931, set())]
+)
+def test_gold_queries_pass_and_answer(
+    ehrsql: Path, gate: SqlGate, split: str, answerable: int, other: set[str]
+) -> None:
     labels = json.loads(gzip.decompress((ehrsql / split / "label.json.gz").read_bytes()))
     answers = json.loads(gzip.decompress((ehrsql / split / "answer.json.gz").read_bytes()))
     refused: list[tuple[str, str]] = []
-    same = total = 0
-    for key, query in labels.items():
-        if query == "null":
-            continue
-        total += 1
+    different = set()
+    answered = [key for key, query in labels.items() if query != "null"]
+    assert len(answered) == answerable
+    for key in drawn(answered, 120):
+        query = labels[key]
         try:
             found = gate.query(prepared(query))
         except ToolFailure as failure:
             refused.append((str(failure), query))
             continue
         gold = ast.literal_eval(answers[key])
-        same += comparable(found.rows) == comparable(gold)
+        if comparable(found.rows) != comparable(gold):
+            different.add(key)
     assert refused == []
-    assert (total, same) == (answerable, equal)
+    assert different <= other
