@@ -180,7 +180,7 @@ class Future:
                 changed.change(path, lambda text: "")
             else:
                 at = self._death(changed, words[0])
-                form = next(iter(self.seen.values.get(path, ())), "2000-01-01 00:00:00")
+                form = next(iter(self.seen.values.get(path, ())), record.time_form)
                 changed.fill(path, self._spelt(record, at, path, form))
 
     def _death(self, changed: Record, word: str) -> datetime:

@@ -12,7 +12,9 @@ _LEAVES = ("Time", "Date", "Occurrence", "end", "status")
 
 
 class Record(Protocol):
-    """One row of a table or one resource."""
+    """One row of a table or one resource. ``time_form`` is how it writes a time where no other shows it."""
+
+    time_form: str
 
     def texts(self, path: str) -> Sequence[str]:
         """Return the texts at a path, empty ones left out."""
@@ -40,6 +42,7 @@ class TableRow:
     """A row of a table: column to text."""
 
     __slots__ = ("cells",)
+    time_form = "2000-01-01 00:00:00"
 
     def __init__(self, cells: dict[str, str]) -> None:
         self.cells = cells
@@ -79,6 +82,7 @@ class Resource:
     """A resource of nested JSON. A path names keys; lists on the way are gone through."""
 
     __slots__ = ("body",)
+    time_form = "2000-01-01T00:00:00+00:00"
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body
