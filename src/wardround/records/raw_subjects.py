@@ -147,7 +147,7 @@ def _spelt(column: Any) -> Any:
         column = column.dictionary_decode()
     if pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
-        column = pc.if_else(pc.is_nan(column), None, column)
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     elif pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us"), safe=False)
     return as_text(column)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,6 +41,21 @@ def list_sources() -> tuple[str, ...]:
 def load_source_spec(name_or_path: str | Path) -> SourceSpec:
     """Load a source by name, or from a folder of TOML files or one file. UserError says which file and key is wrong."""
     files = _spec_files(name_or_path)
+    return _read(tuple(_SpecFile(path=file, name=file.name, text=file.read_text(encoding="utf-8")) for file in files))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpecFile:
+    """One file of a spec; where it lies decides nothing."""
+
+    path: Path = field(compare=False)
+    name: str
+    text: str
+
+
+@lru_cache(maxsize=16)
+def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
+    """Return the spec that the files hold: read once, for every store carries its own copy and is opened often."""
     modules = [_Module(file) for file in files]
     names = {module.name for module in modules}
     if len(names) > 1:
@@ -52,7 +69,7 @@ def load_source_spec(name_or_path: str | Path) -> SourceSpec:
         for table in module.tables(dictionaries):
             _add(tables, table.name, table, module.file)
     if not tables:
-        raise UserError(f"no [tables.*] in {', '.join(str(file) for file in files)}")
+        raise UserError(f"no [tables.*] in {', '.join(str(file.path) for file in files)}")
     order = check_source(tables, dictionaries)
     return SourceSpec(
         name=modules[0].name,
@@ -180,9 +197,9 @@ def read_rule(text: str, place: str) -> Rule:
 class _Module:
     """One spec file, read into shapes."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.text = file.read_text(encoding="utf-8")
+    def __init__(self, spec_file: _SpecFile) -> None:
+        self.file = file = spec_file.path
+        self.text = spec_file.text
         try:
             body = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:

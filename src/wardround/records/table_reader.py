@@ -21,6 +21,7 @@ from wardround.records.quarantine import BrokenRow, reason_kinds
 from wardround.records.spec import ColumnType
 
 _PARQUET_ROWS = 65_536
+_EMPTY = pa.scalar("")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,10 +156,13 @@ def _cast(array: Any, kind: ColumnType, place: str) -> Any:
             return array.cast(target, safe=False)
         if kind == "text":
             array = as_text(array)
-            return pc.if_else(pc.equal(array, ""), None, array)
+            # Typed scalars: Arrow tries to import what it may need to guess the type of a bare None, every time.
+            return pc.if_else(pc.equal(array, _EMPTY), pa.scalar(None, array.type), array)
         if kind == "float":
             array = array.cast(target)
-            return pc.if_else(pc.is_nan(array), None, array)  # not a number is no value, as in a CSV file
+            return pc.if_else(
+                pc.is_nan(array), pa.scalar(None, array.type), array
+            )  # not a number is no value, as in a CSV file
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RecordError(f"{place}: cannot be read as {kind} ({error})") from None
