@@ -58,8 +58,8 @@ def _coded(system: str, code: str) -> Resource:
 
 
 def dated_additions(source: HospitalTables) -> Iterator[Resource]:
-    """Yield, for some stays, an allergy, specimen, vaccine, imaging study, document and unfinished infusion with parts
-    that came later than the rest."""
+    """Yield, for some stays, a problem, allergy, specimen, vaccine, imaging study, document and infusion with parts
+    that came later than the rest, or that never ended."""
     for place, (key, row) in enumerate(source.admissions.items()):
         if place % 3:
             continue
@@ -79,6 +79,16 @@ def dated_additions(source: HospitalTables) -> Iterator[Resource]:
                 {"onset": _moved(start, after), "manifestation": [{"text": "anaphylaxis"}], "severity": "severe"},
             ],
             **noted,
+        }
+        yield {
+            "resourceType": "Condition",
+            "id": f"problem{key}",
+            "subject": person,
+            "recordedDate": _at(start),
+            "category": [_coded("condition-category", "problem-list-item")],
+            "code": {"text": "Pulmonary embolism"},
+            "verificationStatus": _coded("condition-ver-status", "refuted" if place % 2 else "confirmed"),
+            **stay,
         }
         yield {
             "resourceType": "ImagingStudy",
