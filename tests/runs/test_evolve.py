@@ -19,7 +19,7 @@ from wardround.benchmarks.split import split_of
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.log import LogReader
-from wardround.memory import KINDS, Bank, Subject, contamination_check
+from wardround.memory import REFLECTED_KINDS, Bank, Subject, contamination_check
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSettings, evolve, execute, score_run, start, training_strata
 from wardround.scoring import summarise
@@ -141,7 +141,7 @@ def test_a_model_that_can_write_is_asked_for_every_kind(spoken: tuple[RunFolder,
     folder, speaker = spoken
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         found = evolve(folder, bank)
-        assert set(found.added) == set(KINDS)
+        assert set(found.added) == set(REFLECTED_KINDS)
         assert {one.tool for one in bank.experiences() if one.kind == "tool"} == {"get_table_names", "finish"}
         asked = speaker.reflections
         assert asked == 2 * (1 + 1 + 2 + 2), "actor, summariser, a verdict and its lesson, two tools"

@@ -10,7 +10,7 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.core import UserError
-from wardround.memory import KINDS, Bank, contamination_check
+from wardround.memory import REFLECTED_KINDS, Bank, contamination_check
 from wardround.runs import Evolution, RunFolder, evolve, open_benchmark, training_strata
 
 EXAMPLES = """
@@ -27,7 +27,9 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_run_options(parser, agents=("retrosum",), split="train")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="what to learn")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=REFLECTED_KINDS, default=list(REFLECTED_KINDS), help="what to learn"
+    )
     parser.add_argument("--rules", action="store_true", help="reflect by rules, not by asking the model")
 
 

@@ -5,7 +5,18 @@ A bank never serves an experience to the subject it came from, nor one from outs
 
 from wardround.memory.bank import Bank, Feedback, RevisionEntry
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
-from wardround.memory.experience import KINDS, Experience, Kind, Provenance, Subject
+from wardround.memory.entities import ROLES, TASK_TYPES, Entity, Evidence, RoleEdge
+from wardround.memory.experience import (
+    KINDS,
+    POLARITIES,
+    REFLECTED_KINDS,
+    Experience,
+    Kind,
+    Polarity,
+    Provenance,
+    ReflectedKind,
+    Subject,
+)
 from wardround.memory.extract import (
     Asker,
     Extraction,
@@ -15,6 +26,7 @@ from wardround.memory.extract import (
     extract_tool_advice,
     judge_success,
 )
+from wardround.memory.graph import Edge, GraphReader
 from wardround.memory.key import Key, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
@@ -24,24 +36,35 @@ from wardround.memory.state import BankState, Match, Recall
 
 __all__ = [
     "KINDS",
+    "POLARITIES",
+    "REFLECTED_KINDS",
+    "ROLES",
+    "TASK_TYPES",
     "Asker",
     "Bank",
     "BankState",
     "ContaminationReport",
+    "Edge",
+    "Entity",
+    "Evidence",
     "Experience",
     "Extraction",
     "Feedback",
     "Finding",
+    "GraphReader",
     "Key",
     "Kind",
     "Match",
     "Material",
     "ModelAsker",
     "ParsedItem",
+    "Polarity",
     "Provenance",
     "Recall",
     "ReducedText",
+    "ReflectedKind",
     "RevisionEntry",
+    "RoleEdge",
     "RuleReflector",
     "ServedText",
     "Subject",

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -23,25 +23,34 @@ import numpy as np
 
 from wardround.core import UserError
 from wardround.memory.database import explained, open_for_reading, open_for_writing
+from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience, Kind, Provenance, Subject, plain_text, utc_now
+from wardround.memory.graph import Edge, GraphReader, quality_history, write_alias, write_edges
 from wardround.memory.key import Key
+from wardround.memory.rows import json_text, rows_since, structure_text
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
+from wardround.memory.words import index_text
 
-_SINCE = """
-SELECT revision.number, experience.id, experience.kind, experience.task, experience.tool, experience.key,
-    experience.provenance, experience.facts, revision.live, revision.title, revision.description, revision.content,
-    revision.score, revision.subject, revision.split
-FROM revision JOIN experience ON experience.id = revision.experience
-WHERE revision.number > ? AND revision.number <= ? ORDER BY revision.number
-"""
-_KEYS_SINCE = """
-SELECT DISTINCT key.number, key.vector FROM revision JOIN experience ON experience.id = revision.experience
-JOIN key ON key.number = experience.key
-WHERE revision.number > ? AND revision.number <= ? ORDER BY key.number
-"""
 _INSERT_REVISION = """
-INSERT INTO revision (experience, live, title, description, content, score, sample, subject, split, reason, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO revision (
+    experience, live, title, description, content, score, condition, exclusions, sample, subject, split, reason, at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_INSERT_FEEDBACK = (
+    "INSERT OR IGNORE INTO feedback (experience, kind, value, detail, at, episode) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_KEYS = "SELECT number, vector FROM key WHERE number > ? AND number <= ? ORDER BY number"
+_KEYS_AT_ONCE = 4096
+_LAST_KEY = """
+SELECT coalesce(max(experience.key), 0) FROM revision JOIN experience ON experience.id = revision.experience
+WHERE revision.number <= ?
+"""
+_LAST_TICK = "SELECT max((SELECT coalesce(max(number), 0) FROM revision), (SELECT coalesce(max(number), 0) FROM step))"
+_BY_MOMENT = """
+SELECT max(
+    (SELECT coalesce(max(number), 0) FROM revision WHERE at <= ?1),
+    (SELECT coalesce(max(number), 0) FROM step WHERE at <= ?1)
+)
 """
 
 
@@ -59,11 +68,13 @@ class RevisionEntry:
     sample: str
     reason: str
     at: str
+    condition: str = ""
+    exclusions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """Something observed of an experience after it was served."""
+    """Something observed of an experience after it was served; ``episode`` says in which, where that is known."""
 
     number: int
     experience: str
@@ -71,6 +82,7 @@ class Feedback:
     value: float | None
     detail: Mapping[str, Any] = field(default_factory=dict)
     at: str = ""
+    episode: str = ""
 
 
 class Bank:
@@ -155,6 +167,8 @@ class Bank:
         description: str | None = None,
         content: str | None = None,
         score: float | None = None,
+        condition: str | None = None,
+        exclusions: Sequence[str] | None = None,
         by: Provenance | None = None,
         reason: str,
     ) -> int:
@@ -165,14 +179,23 @@ class Bank:
         """
         with self._lock, self._writing():
             last = self._last(experience)
-            texts = (title or last.title, description or last.description, content or last.content)
-            return self._revise(last, True, texts, last.score if score is None else score, by, reason)
+            step = replace(
+                last,
+                live=True,
+                title=title or last.title,
+                description=description or last.description,
+                content=content or last.content,
+                score=last.score if score is None else score,
+                condition=condition or last.condition,
+                exclusions=last.exclusions if exclusions is None else tuple(exclusions),
+            )
+            return self._revise(step, by, reason)
 
     def retire(self, experience: str, *, reason: str) -> int:
         """Stop serving an experience; it stays in the file and can be reverted."""
         with self._lock, self._writing():
             last = self._last(experience)
-            return self._revise(last, False, (last.title, last.description, last.content), last.score, None, reason)
+            return self._revise(replace(last, live=False), None, reason)
 
     def revert(self, experience: str, *, to: int, reason: str) -> int:
         """Give an experience the text, score and state it had at an earlier revision of its own."""
@@ -180,20 +203,51 @@ class Bank:
             steps = [step for step in self.history(experience) if step.number <= to]
             if not steps:
                 raise UserError(f"experience {experience!r} was not there at revision {to}")
-            step = steps[-1]
-            texts = (step.title, step.description, step.content)
-            return self._revise(step, step.live, texts, step.score, None, reason)
+            return self._revise(steps[-1], None, reason)
 
     def add_feedback(
-        self, experience: str, kind: str, *, value: float | None = None, detail: Mapping[str, Any] | None = None
-    ) -> None:
-        """Record what came of serving an experience. It changes nothing by itself."""
+        self,
+        experience: str,
+        kind: str,
+        *,
+        value: float | None = None,
+        detail: Mapping[str, Any] | None = None,
+        episode: str = "",
+    ) -> bool:
+        """Record what came of serving an experience; it changes nothing by itself. Returns whether it was new.
+
+        What is said of one episode counts once, however often it is said: the first word stays.
+        """
         with self._lock, self._writing():
             self._last(experience)
-            self._connection.execute(
-                "INSERT INTO feedback (experience, kind, value, detail, at) VALUES (?, ?, ?, ?, ?)",
-                (experience, kind, value, _json(dict(detail or {})), utc_now()),
+            cursor = self._connection.execute(
+                _INSERT_FEEDBACK,
+                (experience, kind, value, json_text(dict(detail or {})), utc_now(), episode),
             )
+            return bool(cursor.rowcount)
+
+    def set_graph(
+        self, *, qualities: Mapping[str, float] | None = None, edges: Iterable[Edge] = (), reason: str
+    ) -> int:
+        """Write qualities and edges as one revision, returned; those not named stay as they are."""
+        written, changed = dict(qualities or {}), list(edges)
+        if not all(0.0 <= value <= 1.0 for value in written.values()):
+            raise ValueError("a quality lies between 0 and 1")
+        with self._lock, self._writing():
+            for name in {*written, *(end for edge in changed for end in (edge.source, edge.target))}:
+                self._must_be_there(name)
+            number = self._tick(reason)
+            rows = [(name, number, value) for name, value in written.items()]
+            self._connection.executemany("INSERT INTO quality VALUES (?, ?, ?)", rows)
+            write_edges(self._connection, number, changed)
+            return number
+
+    def add_alias(self, name: str, *, of: str, reason: str) -> int:
+        """Let two names of entities mean the same from a new revision on, returned."""
+        with self._lock, self._writing():
+            number = self._tick(reason)
+            write_alias(self._connection, number, normal_name(name), normal_name(of))
+            return number
 
     # Searching
 
@@ -244,8 +298,7 @@ class Bank:
             if (revision is None) == (moment is None):
                 raise UserError("name either a revision or a moment")
             if moment is not None:
-                query = "SELECT coalesce(max(number), 0) FROM revision WHERE at <= ?"
-                revision = int(self._rows(query, (moment,))[0][0])
+                revision = int(self._rows(_BY_MOMENT, (moment,))[0][0])
             assert revision is not None
             state = BankState(subject_key=self._subject_key)
             self._follow(state, revision)
@@ -253,24 +306,47 @@ class Bank:
 
     def history(self, experience: str) -> tuple[RevisionEntry, ...]:
         """Every revision of one experience, oldest first."""
-        columns = "number, experience, live, title, description, content, score, sample, reason, at"
+        columns = (
+            "number, experience, live, title, description, content, score, sample, reason, at, condition, exclusions"
+        )
         query = f"SELECT {columns} FROM revision WHERE experience = ? ORDER BY number"
         with self._lock:
             rows = self._rows(query, (experience,))
         names = columns.split(", ")
-        steps = tuple(RevisionEntry(**{**dict(zip(names, row, strict=True)), "live": bool(row[2])}) for row in rows)
-        if not steps:
+        if not rows:
             raise UserError(f"no experience {experience!r} in {self.path}")
-        return steps
+        told = [dict(zip(names, row, strict=True)) for row in rows]
+        return tuple(
+            RevisionEntry(**{**one, "live": bool(one["live"]), "exclusions": tuple(json.loads(one["exclusions"]))})
+            for one in told
+        )
+
+    def graph(self, *, revision: int | None = None) -> GraphReader:
+        """Qualities, edges and entities as of a revision; by default, of now. It reads the file, while that is open."""
+        with self._lock:
+            return GraphReader(self._connection, self.revision if revision is None else revision)
+
+    def quality_history(self, experience: str) -> tuple[tuple[int, float], ...]:
+        """Every quality an experience had, with the revision from which it had it."""
+        with self._lock:
+            return quality_history(self._connection, experience)
 
     def feedback(self, experience: str) -> tuple[Feedback, ...]:
         """Every feedback event of one experience, oldest first."""
-        query = "SELECT number, kind, value, detail, at FROM feedback WHERE experience = ? ORDER BY number"
+        query = "SELECT number, kind, value, detail, at, episode FROM feedback WHERE experience = ? ORDER BY number"
         with self._lock:
             rows = self._rows(query, (experience,))
         return tuple(
-            Feedback(number=number, experience=experience, kind=kind, value=value, detail=json.loads(detail), at=at)
-            for number, kind, value, detail, at in rows
+            Feedback(
+                number=number,
+                experience=experience,
+                kind=kind,
+                value=value,
+                detail=json.loads(detail),
+                at=at,
+                episode=episode,
+            )
+            for number, kind, value, detail, at, episode in rows
         )
 
     def origins(self) -> tuple[tuple[str, str, str, str], ...]:
@@ -352,7 +428,7 @@ class Bank:
     def _add(self, experience: Experience, key: int | None, reason: str) -> int:
         origin = experience.provenance
         cursor = self._connection.execute(
-            "INSERT OR IGNORE INTO experience VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO experience VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 experience.id,
                 experience.kind,
@@ -362,35 +438,60 @@ class Bank:
                 origin.sample,
                 origin.subject,
                 origin.split,
-                _json(asdict(origin)),
-                _json(dict(experience.facts)),
+                json_text(asdict(origin)),
+                json_text(dict(experience.facts)),
+                experience.task_type,
+                structure_text(experience),
             ),
         )
         if not cursor.rowcount:
             return 0
-        texts = (experience.title, experience.description, experience.content)
-        hand = (origin.sample, origin.subject, origin.split)
-        self._connection.execute(
-            _INSERT_REVISION, (experience.id, 1, *map(plain_text, texts), experience.score, *hand, reason, utc_now())
+        names = [(normal_name(plain_text(entity.name)), experience.id) for entity in experience.entities]
+        self._connection.executemany("INSERT INTO mention VALUES (?, ?)", names)
+        step = RevisionEntry(
+            number=0,
+            experience=experience.id,
+            live=True,
+            title=experience.title,
+            description=experience.description,
+            content=experience.content,
+            score=experience.score,
+            sample=origin.sample,
+            reason=reason,
+            at="",
+            condition=experience.condition,
+            exclusions=experience.exclusions,
         )
+        self._revise(step, origin, reason)
         return 1
 
     def _last(self, experience: str) -> RevisionEntry:
         return self.history(experience)[-1]
 
-    def _revise(
-        self,
-        last: RevisionEntry,
-        live: bool,
-        texts: tuple[str, str, str],
-        score: float | None,
-        by: Provenance | None,
-        reason: str,
-    ) -> int:
+    def _must_be_there(self, experience: str) -> None:
+        if not self._rows("SELECT 1 FROM experience WHERE id = ?", (experience,)):
+            raise UserError(f"no experience {experience!r} in {self.path}")
+
+    def _revise(self, step: RevisionEntry, by: Provenance | None, reason: str) -> int:
+        """Write an experience down as a step says."""
         query = "SELECT sample, subject, split FROM experience WHERE id = ?"
-        hand = self._rows(query, (last.experience,))[0] if by is None else (by.sample, by.subject, by.split)
-        values = (last.experience, int(live), *map(plain_text, texts), score, *hand, reason, utc_now())
-        return int(self._connection.execute(_INSERT_REVISION, values).lastrowid or 0)
+        hand = self._rows(query, (step.experience,))[0] if by is None else (by.sample, by.subject, by.split)
+        parts = [plain_text(text) for text in (step.title, step.description, step.content, step.condition)]
+        exclusions = [plain_text(text) for text in step.exclusions]
+        values = (step.experience, int(step.live), *parts[:3], step.score, parts[3], json_text(exclusions))
+        cursor = self._connection.execute(_INSERT_REVISION, (*values, *hand, reason, utc_now()))
+        number = int(cursor.lastrowid or 0)
+        if step.live:
+            index_text(self._connection, number, [*parts, *exclusions])
+        return number
+
+    def _tick(self, reason: str) -> int:
+        """Take the next number of the bank's clock for a change that is not one of texts."""
+        number = int(self._rows(_LAST_TICK)[0][0]) + 1
+        self._connection.execute("INSERT INTO step VALUES (?, ?, ?)", (number, reason, utc_now()))
+        self._connection.execute("DELETE FROM sqlite_sequence WHERE name = 'revision'")
+        self._connection.execute("INSERT INTO sqlite_sequence VALUES ('revision', ?)", (number,))
+        return number
 
     def _state(self) -> BankState:
         """The copy in memory, brought up to the file if anything was written since."""
@@ -406,35 +507,26 @@ class Bank:
         if own:
             self._connection.execute("BEGIN")
         try:
-            bounds = (state.revision, 2**62 if upto is None else upto)
+            last = int(self._rows(_LAST_TICK)[0][0])
+            until = last if upto is None else min(last, upto)
             state.encoder = self._setting("encoder")
-            for number, blob in self._connection.execute(_KEYS_SINCE, bounds):
-                state.put_key(number, np.frombuffer(blob, "<f4"))
-            for row in self._connection.execute(_SINCE, bounds):
-                _put(state, row)
+            self._follow_keys(state, until, everything=until == last)
+            for row in rows_since(self._connection, state.revision, until):
+                state.put_revision(row)
+            state.revision = max(state.revision, until)
         except sqlite3.Error as error:
             raise explained(error, self.path) from error
         finally:
             if own:
                 self._connection.execute("ROLLBACK")
 
-
-def _put(state: BankState, row: Sequence[Any]) -> None:
-    number, name, kind, task, tool, key, origin, facts, live, title, description, content, score, subject, split = row
-    experience = Experience(
-        id=name,
-        kind=kind,
-        title=title,
-        description=description,
-        content=content,
-        task=task,
-        provenance=Provenance(**json.loads(origin)),
-        score=score,
-        tool=tool,
-        facts=json.loads(facts),
-    )
-    state.put_revision(number, experience, key=key, live=bool(live), subject=subject, split=split)
-
-
-def _json(value: Any) -> str:
-    return plain_text(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
+    def _follow_keys(self, state: BankState, until: int, *, everything: bool) -> None:
+        """Read the keys a state does not have yet, many at once; for a past state, those that its experiences use."""
+        newest = 2**62 if everything else int(self._rows(_LAST_KEY, (until,))[0][0])
+        bounds = (state.last_key, newest)
+        count = int(self._rows("SELECT count(*) FROM key WHERE number > ? AND number <= ?", bounds)[0][0])
+        state.make_room(count, int(self._setting("dimensions") or 0))
+        cursor = self._connection.execute(_KEYS, bounds)
+        while rows := cursor.fetchmany(_KEYS_AT_ONCE):
+            vectors = np.frombuffer(b"".join(blob for _, blob in rows), "<f4").reshape(len(rows), -1)
+            state.put_keys([number for number, _ in rows], vectors)

@@ -1,7 +1,11 @@
 """The SQLite file of a bank: its tables, its version, and clear errors when it is not one.
 
 ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
-score and state of an experience are those of its last revision; ``experience`` holds what never changes.
+score and state of an experience are those of its last revision; ``experience`` holds what never changes. ``step``
+names the ticks of the same clock at which only qualities or edges changed. What is in ``words``, ``term`` and
+``mention`` follows from the rest and can be made again.
+
+A new bank is made as schema 1 and grown, so that a grown file and a new one are alike.
 
 What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
 ``synchronous=FULL``: every commit is on the disk before it returns).
@@ -13,11 +17,12 @@ import sqlite3
 from pathlib import Path
 
 from wardround.core import UserError, must_be_complete, private_file, private_folder
+from wardround.memory.words import index_all
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BUSY_SECONDS = 30.0
 
-TABLES = """
+TABLES_1 = """
 CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
 CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE key (
@@ -43,6 +48,53 @@ CREATE TRIGGER revision_remains BEFORE DELETE ON revision BEGIN SELECT RAISE(ABO
 """
 
 
+GROWTH_2 = """
+ALTER TABLE experience ADD COLUMN task_type TEXT NOT NULL DEFAULT '';
+ALTER TABLE experience ADD COLUMN structure TEXT NOT NULL DEFAULT '';
+ALTER TABLE revision ADD COLUMN condition TEXT NOT NULL DEFAULT '';
+ALTER TABLE revision ADD COLUMN exclusions TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE feedback ADD COLUMN episode TEXT NOT NULL DEFAULT '';
+CREATE UNIQUE INDEX feedback_once ON feedback (episode, kind, experience) WHERE episode <> '';
+CREATE TABLE step (number INTEGER PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL);
+CREATE TABLE quality (
+    experience TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (experience, number)
+) WITHOUT ROWID;
+CREATE INDEX quality_since ON quality (number);
+CREATE TABLE edge (
+    source TEXT NOT NULL REFERENCES experience, target TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL,
+    live INTEGER NOT NULL, relation TEXT NOT NULL, weight REAL NOT NULL,
+    entity REAL, structure REAL, synergy REAL, task REAL, PRIMARY KEY (source, target, number)
+) WITHOUT ROWID;
+CREATE TABLE alias (
+    name TEXT NOT NULL, number INTEGER NOT NULL, entity TEXT NOT NULL, PRIMARY KEY (name, number)
+) WITHOUT ROWID;
+CREATE INDEX alias_of ON alias (entity);
+CREATE TABLE mention (
+    name TEXT NOT NULL, experience TEXT NOT NULL REFERENCES experience, PRIMARY KEY (name, experience)
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (tokens, content='', tokenize='ascii');
+CREATE TABLE term (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
+CREATE TRIGGER edge_stays BEFORE UPDATE ON edge BEGIN SELECT RAISE(ABORT, 'edges are append-only'); END
+"""
+_AS_IF_GROWN = """
+CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
+CREATE TEMP VIEW revision AS SELECT *, '' AS condition, '[]' AS exclusions FROM main.revision;
+CREATE TEMP VIEW feedback AS SELECT *, '' AS episode FROM main.feedback;
+CREATE TEMP TABLE step (number INTEGER, reason TEXT, at TEXT);
+CREATE TEMP TABLE quality (experience TEXT, number INTEGER, value REAL);
+CREATE TEMP TABLE edge (
+    source TEXT, target TEXT, number INTEGER, live INTEGER, relation TEXT, weight REAL, entity REAL, structure REAL,
+    synergy REAL, task REAL
+);
+CREATE TEMP TABLE alias (name TEXT, number INTEGER, entity TEXT);
+CREATE TEMP TABLE mention (name TEXT, experience TEXT);
+CREATE TEMP TABLE term (term TEXT, documents INTEGER)
+"""
+"""A bank of schema 1 that may only be read looks like one of schema 2 without anything new in it."""
+
+
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open or make a bank. Raises UserError when the file is something else or cannot be written."""
     try:
@@ -56,11 +108,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            for statement in TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute("INSERT INTO schema VALUES (?, 'wardround-bank')", (SCHEMA_VERSION,))
+            _run(connection, TABLES_1)
+            connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
+        if _check_version(connection, path) < SCHEMA_VERSION:
+            _run(connection, GROWTH_2)
+            index_all(connection)
+            connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
         connection.execute("COMMIT")
-        _check_version(connection, path)
     except sqlite3.Error as error:
         connection.close()
         raise explained(error, path) from error
@@ -80,7 +134,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             must_be_complete(path)
         connection = _connect(f"{path.resolve().as_uri()}?{option}", uri=True)
         try:
-            _check_version(connection, path)
+            if _check_version(connection, path) < SCHEMA_VERSION:
+                _run(connection, _AS_IF_GROWN)
         except sqlite3.OperationalError as error:
             connection.close()
             last = error
@@ -112,9 +167,15 @@ def _connect(target: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(target, uri=uri, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     row = connection.execute("SELECT version, application FROM schema").fetchone()
     if row is None or row[1] != "wardround-bank":
         raise UserError(f"{path} is not a bank of experiences; name another file")
     if row[0] > SCHEMA_VERSION:
         raise UserError(f"{path} has bank schema {row[0]}, this wardround reads up to {SCHEMA_VERSION}; upgrade it")
+    return int(row[0])

@@ -10,9 +10,19 @@ from hashlib import sha256
 from typing import Any, Literal, Protocol, get_args
 
 from wardround.core import content_hash
+from wardround.memory.entities import TASK_TYPES, Entity, Evidence, RoleEdge, check_structure
 
-Kind = Literal["actor", "summariser", "tool", "reasoning"]
+ReflectedKind = Literal["actor", "summariser", "tool", "reasoning"]
+REFLECTED_KINDS: tuple[ReflectedKind, ...] = get_args(ReflectedKind)
+"""The kinds that a reflection on one episode yields."""
+Polarity = Literal["indication", "contraindication"]
+POLARITIES: tuple[Polarity, ...] = get_args(Polarity)
+"""The kinds that say under which condition something is to be done, or not to be done."""
+Kind = Literal[ReflectedKind, Polarity]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+_SCOPE = frozenset(("condition", "exclusions", "task_type", "entities", "role_edges", "evidence"))
 
 
 class _Chart(Protocol):
@@ -73,7 +83,8 @@ class Provenance:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
     """One item of memory. ``score`` is that of the episode it was drawn from (None: not known); ``tool`` is set exactly
-    on kind ``tool``. ``id`` follows from what it says and where it came from, so adding it twice adds it once."""
+    on kind ``tool``; ``condition`` and ``task_type`` on indications and contraindications, whose ``exclusions`` are
+    phrases that forbid their use. ``id`` follows from what it says and where it came from: added twice, it is one."""
 
     kind: Kind
     title: str
@@ -85,6 +96,12 @@ class Experience:
     tool: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+    condition: str = ""
+    exclusions: tuple[str, ...] = ()
+    task_type: str = ""
+    entities: tuple[Entity, ...] = ()
+    role_edges: tuple[RoleEdge, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -93,27 +110,56 @@ class Experience:
             raise ValueError(f"a {self.kind} experience has tool {self.tool!r}")
         if not self.title.strip() or not self.content.strip():
             raise ValueError("an experience needs a title and a content")
-        for name in ("title", "description", "content"):
+        for name in ("title", "description", "content", "condition"):
             object.__setattr__(self, name, plain_text(getattr(self, name)))
+        object.__setattr__(self, "exclusions", tuple(map(plain_text, self.exclusions)))
+        self._check_scope()
         if not self.id:
             object.__setattr__(self, "id", self._identity())
 
+    @property
+    def polar(self) -> bool:
+        """Whether it is an indication or a contraindication."""
+        return self.kind in POLARITIES
+
+    def _check_scope(self) -> None:
+        if self.polar != bool(self.condition.strip()) or self.polar != bool(self.task_type):
+            raise ValueError(
+                f"a {self.kind} experience has condition {self.condition!r} and task type {self.task_type!r}"
+            )
+        if self.task_type and self.task_type not in TASK_TYPES:
+            raise ValueError(f"an experience has a task type of {', '.join(TASK_TYPES)}, not {self.task_type!r}")
+        if not self.polar and (self.exclusions or self.entities or self.role_edges):
+            raise ValueError(f"a {self.kind} experience has no exclusions and no entities")
+        if not all(exclusion.strip() for exclusion in self.exclusions):
+            raise ValueError("an experience has an empty exclusion")
+        check_structure(self.entities, self.role_edges)
+
     def _identity(self) -> str:
         origin = self.provenance
-        parts = (self.kind, self.task, self.tool, self.title, self.description, self.content)
-        return content_hash([*parts, origin.sample, origin.subject, origin.run, origin.episode])[:20]
+        parts = [self.kind, self.task, self.tool, self.title, self.description, self.content]
+        parts += [origin.sample, origin.subject, origin.run, origin.episode]
+        scope = [self.condition, self.task_type, *self.exclusions] if self.polar else []
+        return content_hash([*parts, *scope])[:20]
 
     def revised(self, *, title: str, description: str, content: str, score: float | None) -> Experience:
         """The same experience (same id, same origin) in other words."""
         return replace(self, title=title, description=description, content=content, score=score)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready dict."""
+        """Return a JSON-ready dict. What only some experiences have is left out of the others, whose hash in the
+        manifests of earlier runs stays what it was."""
         body = asdict(self)
         body["facts"], body["provenance"]["prompts"] = dict(self.facts), dict(self.provenance.prompts)
-        return body
+        return {name: value for name, value in body.items() if value or name not in _SCOPE}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Experience:
         """Read what :meth:`to_json` wrote."""
-        return cls(**{**body, "provenance": Provenance(**body["provenance"])})
+        scope = {
+            "exclusions": tuple(body.get("exclusions", ())),
+            "entities": tuple(Entity(**one) for one in body.get("entities", ())),
+            "role_edges": tuple(RoleEdge(**one) for one in body.get("role_edges", ())),
+            "evidence": tuple(Evidence(step=one["step"], rows=tuple(one["rows"])) for one in body.get("evidence", ())),
+        }
+        return cls(**{**body, **scope, "provenance": Provenance(**body["provenance"])})

@@ -6,16 +6,18 @@ allowed split, and is withheld from every subject that had a hand in it. What wa
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
+from wardround.memory.choice import Choice
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.key import Key
+from wardround.memory.rows import Entry, RevisionRow
 from wardround.retrieval import Vectors
 
 SERVABLE_SPLITS = ("train",)
@@ -56,45 +58,17 @@ class Recall:
 
 
 @dataclass(slots=True)
-class _Entry:
-    """One experience as of the state: its text, its key's row, everybody who had a hand in it."""
-
-    experience: Experience
-    row: int | None
-    order: int
-    revision: int
-    live: bool
-    subjects: set[str]
-    splits: set[str]
-
-
-class _Choice(NamedTuple):
-    """What one combination of kind, task and splits may serve, whoever asks."""
-
-    entries: dict[str, _Entry]
-    by_row: dict[int, list[_Entry]]
-    by_subject: dict[str, list[_Entry]]
-    penalty: npt.NDArray[np.float32]
-    wrong_split: int
-    evaluated: int
-
-    def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
-        return {"same_subject": own, "split": self.wrong_split} | (
-            {"evaluated": self.evaluated} if counts_evaluated else {}
-        )
-
-
-@dataclass(slots=True)
 class BankState:
     """The experiences of a bank as of one revision. ``Bank`` keeps one up to date, ``Bank.at`` makes past ones."""
 
     subject_key: bytes
     revision: int = 0
     encoder: str | None = None
-    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _entries: dict[str, Entry] = field(default_factory=dict)
     _rows: dict[int, int] = field(default_factory=dict)
     _room: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
-    _choices: dict[tuple[str | None, str | None, str | None, tuple[str, ...]], _Choice] = field(default_factory=dict)
+    _by_revision: dict[int, Entry] = field(default_factory=dict)
+    _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], Choice] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
@@ -104,7 +78,7 @@ class BankState:
         """
         self._evaluated |= {subject.hashed(self.subject_key) for subject in subjects}
         self._choices.clear()
-        return sum(entry.live and not entry.subjects.isdisjoint(self._evaluated) for entry in self._entries.values())
+        return sum(entry.live and not self._evaluated.isdisjoint(entry.subjects) for entry in self._entries.values())
 
     @property
     def dimensions(self) -> int:
@@ -139,19 +113,19 @@ class BankState:
         Exact: every key is compared. Keys that are equally near go by age. ``for_subject`` is whom it is for.
         """
         choice = self._choice(kind, task, None, allowed_splits)
-        own = choice.by_subject.get(for_subject.hashed(self.subject_key), ())
+        own = choice.of_subject(for_subject.hashed(self.subject_key))
         withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
         if not choice.by_row or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
         self._check_key(key)
-        barred = {entry.experience.id for entry in own}
-        rows = {entry.row for entry in own}
+        barred = {entry.name for entry in own}
+        rows = {entry.place for entry in own}
         closed = [row for row in rows if row is not None and self._all_barred(choice, row, barred)]
         matches: list[Match] = []
-        for row, similarity in self._nearest(key.vector, choice.penalty, closed, k):
+        for row, similarity in self._nearest(key.vector, choice.penalty(len(self._rows)), closed, k):
             if least_similarity is not None and similarity < least_similarity:
                 break
-            shown = [entry for entry in choice.by_row[row] if entry.experience.id not in barred]
+            shown = [entry for entry in choice.by_row[row] if entry.name not in barred]
             matches += [
                 Match(experience=entry.experience, similarity=similarity, revision=entry.revision) for entry in shown
             ]
@@ -169,46 +143,52 @@ class BankState:
     ) -> Recall:
         """Return experiences without a key: the best scored, then the newest, under the same guards."""
         choice = self._choice(kind, task, tool, allowed_splits)
-        own = {entry.experience.id for entry in choice.by_subject.get(for_subject.hashed(self.subject_key), ())}
-        entries = [entry for name, entry in choice.entries.items() if name not in own]
-        entries.sort(key=lambda entry: (-(entry.experience.score or 0.0), -entry.order))
-        matches = tuple(
-            Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in entries[:limit]
-        )
+        own = {entry.name for entry in choice.of_subject(for_subject.hashed(self.subject_key))}
+        entries = (entry for name, entry in choice.entries.items() if name not in own)
+        best = heapq.nsmallest(limit, entries, key=lambda entry: (-(entry.score or 0.0), -entry.order))
+        matches = tuple(Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in best)
         withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
-    def put_key(self, number: int, vector: Vectors) -> None:
-        """Take in a key by its number in the bank."""
-        if number in self._rows:
-            return
-        row = len(self._rows)
-        if row == len(self._room) or self._room.shape[1] != len(vector):
-            room = np.zeros((max(64, 2 * row), len(vector)), np.float32)
-            if row:
-                room[:row] = self._matrix
+    def make_room(self, more: int, dimensions: int) -> None:
+        """Make room for so many further keys."""
+        first = len(self._rows)
+        if more and first + more > len(self._room):
+            room = np.empty((max(64, 2 * first, first + more), dimensions), np.float32)
+            if first:
+                room[:first] = self._matrix
             self._room = room
-        self._room[row] = vector
-        self._rows[number] = row
-        self._choices.clear()
 
-    def put_revision(
-        self, number: int, experience: Experience, *, key: int | None, live: bool, subject: str, split: str
-    ) -> None:
+    def put_keys(self, numbers: Sequence[int], vectors: Vectors) -> None:
+        """Take in keys by their numbers in the bank, in order, none of them there yet; room was made for them."""
+        first = len(self._rows)
+        self._room[first : first + len(numbers)] = vectors
+        self._rows.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+
+    @property
+    def last_key(self) -> int:
+        """The number of the last key it holds; 0 without one."""
+        return next(reversed(self._rows), 0)
+
+    def put_revision(self, row: RevisionRow) -> None:
         """Take in a revision: the experience as it reads from here on, and who had a hand in it."""
-        entry = self._entries.get(experience.id)
+        entry = self._entries.get(row.experience)
         if entry is None:
-            row = None if key is None else self._rows[key]
-            entry = _Entry(experience, row, len(self._entries), number, live, set(), set())
-            self._entries[experience.id] = entry
-        entry.experience, entry.revision, entry.live = experience, number, live
-        entry.subjects.add(subject)
-        entry.splits.add(split)
-        self.revision = number
-        self._choices.clear()
+            place = None if row.key is None else self._rows[row.key]
+            entry = Entry(row, place, len(self._entries))
+            self._entries[row.experience] = entry
+        else:
+            del self._by_revision[entry.revision]
+            for choice in self._choices.values():
+                choice.drop(entry)
+            entry.take(row)
+        self._by_revision[row.number] = entry
+        self.revision = row.number
+        for choice in self._choices.values():
+            choice.put(entry, self._evaluated)
 
-    def _all_barred(self, choice: _Choice, row: int, barred: set[str]) -> bool:
-        return all(entry.experience.id in barred for entry in choice.by_row[row])
+    def _all_barred(self, choice: Choice, row: int, barred: set[str]) -> bool:
+        return all(entry.name in barred for entry in choice.by_row[row])
 
     def _nearest(
         self, vector: Vectors, penalty: npt.NDArray[np.float32], closed: Sequence[int], k: int
@@ -234,40 +214,17 @@ class BankState:
         order = np.lexsort((candidates, -exact))[:k]
         return [(int(candidates[place]), float(exact[place])) for place in order]
 
-    def _choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> _Choice:
+    def _choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> Choice:
         splits = tuple(sorted(set(allowed_splits)))
         if not set(splits) <= set(SERVABLE_SPLITS):
             raise LeakError(f"experiences are served from {SERVABLE_SPLITS} only, not from {splits}")
         name = (kind, task, tool, splits)
-        if name not in self._choices:
-            self._choices[name] = self._choose(kind, task, tool, frozenset(splits))
-        return self._choices[name]
-
-    def _choose(self, kind: str, task: str | None, tool: str | None, splits: frozenset[str]) -> _Choice:
-        entries: dict[str, _Entry] = {}
-        by_row: dict[int, list[_Entry]] = {}
-        by_subject: dict[str, list[_Entry]] = {}
-        wrong_split = evaluated = 0
-        for entry in self._entries.values():
-            experience = entry.experience
-            if not entry.live or experience.kind != kind:
-                continue
-            if task not in (None, experience.task) or tool not in (None, experience.tool):
-                continue
-            if not entry.splits <= splits:
-                wrong_split += 1
-                continue
-            if not entry.subjects.isdisjoint(self._evaluated):
-                evaluated += 1
-                continue
-            entries[experience.id] = entry
-            for subject in entry.subjects:
-                by_subject.setdefault(subject, []).append(entry)
-            if entry.row is not None:
-                by_row.setdefault(entry.row, []).append(entry)
-        penalty = np.full(len(self._rows), -np.inf, np.float32)
-        penalty[list(by_row)] = 0.0
-        return _Choice(entries, by_row, by_subject, penalty, wrong_split, evaluated)
+        choice = self._choices.get(name)
+        if choice is None:
+            choice = self._choices[name] = Choice(kind=kind, task=task, tool=tool, splits=frozenset(splits))
+            for entry in self._entries.values():
+                choice.put(entry, self._evaluated)
+        return choice
 
     def _check_key(self, key: Key) -> None:
         if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:

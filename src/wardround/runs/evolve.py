@@ -19,13 +19,14 @@ from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
 from wardround.memory import (
-    KINDS,
+    REFLECTED_KINDS,
     Bank,
     Key,
     Kind,
     Material,
     ModelAsker,
     Provenance,
+    ReflectedKind,
     RuleReflector,
     Subject,
     chart_key,
@@ -68,7 +69,7 @@ class _Work:
     """One reflection to do: an episode, and the kind of experience to draw from it."""
 
     key: EpisodeKey
-    kind: Kind
+    kind: ReflectedKind
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ def evolve(
     folder: RunFolder,
     bank: Bank,
     *,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[ReflectedKind] = REFLECTED_KINDS,
     rules: bool = False,
     concurrency: int = 8,
     report: Reporter = silent,
@@ -102,7 +103,7 @@ def evolve(
 
 
 async def _evolve(
-    folder: RunFolder, bank: Bank, kinds: Sequence[Kind], rules: bool, concurrency: int, report: Reporter
+    folder: RunFolder, bank: Bank, kinds: Sequence[ReflectedKind], rules: bool, concurrency: int, report: Reporter
 ) -> Evolution:
     settings = folder.settings
     store = open_store(folder)
@@ -153,7 +154,7 @@ class _Reflecting:
     result: Evolution = field(default_factory=Evolution)
     keys: dict[str, Key] = field(default_factory=dict)
 
-    async def all(self, kinds: Sequence[Kind], concurrency: int, report: Reporter) -> Evolution:
+    async def all(self, kinds: Sequence[ReflectedKind], concurrency: int, report: Reporter) -> Evolution:
         """Do everything that is left, a few episodes at once."""
         entries = [entry for entry in self.episodes.episodes() if _usable(entry)]
         self.result.episodes = len(entries)
@@ -251,7 +252,7 @@ class _Reflecting:
         recorder.finish({"experiences": len(experiences), "ids": [one.id for one in experiences], "problems": problems})
 
     async def _extract(
-        self, asker: ModelAsker, kind: Kind, material: Material, provenance: Provenance
+        self, asker: ModelAsker, kind: ReflectedKind, material: Material, provenance: Provenance
     ) -> list[Extraction]:
         room = Room(context_tokens=self.settings.budget_tokens)
         if kind == "reasoning":

@@ -1,0 +1,99 @@
+"""What one combination of kind, task, tool and splits may serve, whoever asks; kept up as the bank changes."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.memory.rows import Entry
+
+
+@dataclass(slots=True, kw_only=True)
+class Choice:
+    """The eligible entries by name, by the place of their key and by subject; what is not eligible is counted."""
+
+    kind: str
+    task: str | None
+    tool: str | None
+    splits: frozenset[str]
+    entries: dict[str, Entry] = field(default_factory=dict)
+    by_row: dict[int, list[Entry]] = field(default_factory=dict)
+    _by_subject: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    _wrong_split: set[str] = field(default_factory=set)
+    _evaluated: set[str] = field(default_factory=set)
+    _penalty: npt.NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
+
+    def put(self, entry: Entry, evaluated: Collection[str]) -> None:
+        """Take in an entry that is not in it, where it belongs."""
+        row = entry.row
+        if not entry.live or row.kind != self.kind:
+            return
+        if self.task not in (None, row.task) or self.tool not in (None, row.tool):
+            return
+        if not self.splits.issuperset(entry.splits):
+            self._wrong_split.add(entry.name)
+        elif any(subject in evaluated for subject in entry.subjects):
+            self._evaluated.add(entry.name)
+        else:
+            self._open(entry)
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry, as it was when it was put."""
+        self._wrong_split.discard(entry.name)
+        self._evaluated.discard(entry.name)
+        if self.entries.pop(entry.name, None) is None:
+            return
+        for subject in entry.subjects:
+            del self._by_subject[subject][entry.name]
+        if entry.place is not None:
+            there = self.by_row[entry.place]
+            there.remove(entry)
+            if not there:
+                del self.by_row[entry.place]
+                self._penalty[entry.place] = -np.inf
+
+    def of_subject(self, subject: str) -> Collection[Entry]:
+        """The entries that a subject had a hand in."""
+        return self._by_subject.get(subject, {}).values()
+
+    def penalty(self, rows: int) -> npt.NDArray[np.float32]:
+        """What is added to the similarity of each key: nothing, or minus infinity where nothing may be served."""
+        self._grow(rows)
+        return self._penalty[:rows]
+
+    def withheld(self, own: int, *, counts_evaluated: bool) -> dict[str, int]:
+        """How many were kept back, for which reason."""
+        counts = {"same_subject": own, "split": len(self._wrong_split)}
+        return counts | ({"evaluated": len(self._evaluated)} if counts_evaluated else {})
+
+    def _open(self, entry: Entry) -> None:
+        self.entries[entry.name] = entry
+        for subject in entry.subjects:
+            self._by_subject.setdefault(subject, {})[entry.name] = entry
+        if entry.place is not None:
+            insort(self.by_row.setdefault(entry.place, []), entry, key=_age)
+            self._grow(entry.place + 1)
+            self._penalty[entry.place] = 0.0
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._penalty):
+            longer = np.full(max(64, rows, 2 * len(self._penalty)), -np.inf, np.float32)
+            longer[: len(self._penalty)] = self._penalty
+            self._penalty = longer
+
+
+def total(choices: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Add up what several choices kept back."""
+    sums: dict[str, int] = {}
+    for counts in choices:
+        for reason, count in counts.items():
+            sums[reason] = sums.get(reason, 0) + count
+    return sums
+
+
+def _age(entry: Entry) -> int:
+    return entry.order

@@ -1,0 +1,133 @@
+"""The graph of a bank in its file: qualities, edges between experiences, names that mean the same; all by revision.
+
+Nothing is overwritten: a quality or an edge is what its last row up to a revision says. It is read from the file where
+it is asked for (microseconds a node), so that opening a bank costs nothing for it and a past revision costs no more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from wardround.memory.entities import normal_name
+
+Relation = Literal["related", "boundary", "conflict"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+_EDGES = """
+SELECT source, target, live, relation, weight, entity, structure, synergy, task, max(number) FROM edge
+WHERE source = ? AND number <= ? GROUP BY target ORDER BY target
+"""
+_QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER BY number DESC LIMIT 1"
+_HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
+_ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
+_ALIASES_OF = "SELECT DISTINCT name FROM alias WHERE entity = ? AND number <= ? ORDER BY name"
+_MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A directed edge between two experiences, with what its weight was made of.
+
+    ``boundary``: alike, but their conditions differ. ``conflict``: same condition, opposite polarity. A component that
+    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away.
+    """
+
+    source: str
+    target: str
+    weight: float
+    relation: Relation = "related"
+    live: bool = True
+    entity: float | None = None
+    structure: float | None = None
+    synergy: float | None = None
+    task: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.relation not in RELATIONS:
+            raise ValueError(f"an edge is one of {', '.join(RELATIONS)}, not {self.relation!r}")
+        if self.source == self.target:
+            raise ValueError(f"an edge leads from {self.source!r} to itself")
+        parts = (self.weight, self.entity, self.structure, self.synergy, self.task)
+        if not all(part is None or 0.0 <= part <= 1.0 for part in parts):
+            raise ValueError("an edge's weight and components lie between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReader:
+    """The graph as of a revision."""
+
+    connection: sqlite3.Connection
+    revision: int
+
+    def quality(self, experience: str) -> float | None:
+        """The quality of an experience; None while nothing is known of it."""
+        row = self.connection.execute(_QUALITY, (experience, self.revision)).fetchone()
+        return None if row is None else float(row[0])
+
+    def edges(self, experience: str) -> tuple[Edge, ...]:
+        """The live edges that lead from an experience, by their targets' ids."""
+        rows = self.connection.execute(_EDGES, (experience, self.revision)).fetchall()
+        return tuple(_edge(row) for row in rows if row[2])
+
+    def entity(self, name: str) -> str:
+        """The one name of everything that is called so."""
+        row = self.connection.execute(_ALIAS, (normal_name(name), self.revision)).fetchone()
+        return normal_name(name) if row is None else str(row[0])
+
+    def names(self, entity: str) -> tuple[str, ...]:
+        """Every name that means an entity, its own first."""
+        rows = self.connection.execute(_ALIASES_OF, (entity, self.revision)).fetchall()
+        return (entity, *(name for (name,) in rows if name != entity and self.entity(name) == entity))
+
+    def mentions(self, entity: str) -> tuple[str, ...]:
+        """The experiences that speak of an entity under any of its names; retired ones too."""
+        found: dict[str, None] = {}
+        for name in self.names(entity):
+            found |= {experience: None for (experience,) in self.connection.execute(_MENTIONS, (name,))}
+        return tuple(found)
+
+
+def quality_history(connection: sqlite3.Connection, experience: str) -> tuple[tuple[int, float], ...]:
+    """Every quality an experience had, with the revision from which it had it."""
+    return tuple((int(number), float(value)) for number, value in connection.execute(_HISTORY, (experience,)))
+
+
+def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edge]) -> None:
+    """Write edges as of a revision."""
+    columns = "(source, target, number, live, relation, weight, entity, structure, synergy, task)"
+    connection.executemany(
+        f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(one.source, one.target, number, int(one.live), one.relation, one.weight),
+                *(one.entity, one.structure, one.synergy, one.task),
+            )
+            for one in edges
+        ],
+    )
+
+
+def write_alias(connection: sqlite3.Connection, number: int, name: str, entity: str) -> None:
+    """Let a name, and everything that meant the same as it, mean an entity from a revision on."""
+    reader = GraphReader(connection, number)
+    meant = reader.entity(entity)
+    renamed = [one for one in reader.names(reader.entity(name)) if one != meant]
+    connection.executemany("INSERT INTO alias VALUES (?, ?, ?)", [(one, number, meant) for one in renamed])
+
+
+def _edge(row: Sequence[Any]) -> Edge:
+    source, target, live, relation, weight, entity, structure, synergy, task, _ = row
+    return Edge(
+        source=source,
+        target=target,
+        live=bool(live),
+        relation=relation,
+        weight=weight,
+        entity=entity,
+        structure=structure,
+        synergy=synergy,
+        task=task,
+    )

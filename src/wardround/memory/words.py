@@ -1,0 +1,79 @@
+"""The lexical index of a bank: SQLite's FTS5 over normal forms of words, kept in the transaction that adds a text.
+
+A document is a live revision; a superseded one stays, so that a past state finds its own words. What is rare is
+counted by the index's present, also for a past state. Only the rarest words of a question are looked up: a common one
+costs much and tells little.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from wardround.retrieval.lexical import words_of
+
+MOST_TERMS = 12
+MOST_DOCUMENTS = 4_000
+"""A question's further words are left out once the rarer ones are in this many documents together."""
+
+_MATCHES = "SELECT rowid, bm25(words) AS badness FROM words WHERE words MATCH ? AND rowid <= ? ORDER BY badness, rowid"
+_COUNT = "INSERT INTO term VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
+_ALL = """
+SELECT revision.number, title, description, content, condition, exclusions FROM revision WHERE live ORDER BY number
+"""
+
+
+def terms_of(text: str) -> list[str]:
+    """The words of a text without their plural endings, in order; a decimal point becomes a letter."""
+    return [_stem(word).replace(".", "x") for word in words_of(text)]
+
+
+def index_text(connection: sqlite3.Connection, revision: int, parts: Sequence[str]) -> None:
+    """Take the text of a live revision into the index."""
+    terms = terms_of("\n".join(parts))
+    connection.execute("INSERT INTO words (rowid, tokens) VALUES (?, ?)", (revision, " ".join(terms)))
+    connection.executemany(_COUNT, [(term,) for term in sorted(set(terms))])
+
+
+def index_all(connection: sqlite3.Connection) -> None:
+    """Make the index again, from the revisions."""
+    connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    connection.execute("DELETE FROM term")
+    documents: Counter[str] = Counter()
+    for number, *texts, exclusions in connection.execute(_ALL).fetchall():
+        terms = terms_of("\n".join([*texts, *json.loads(exclusions)]))
+        connection.execute("INSERT INTO words (rowid, tokens) VALUES (?, ?)", (number, " ".join(terms)))
+        documents.update(set(terms))
+    connection.executemany("INSERT INTO term VALUES (?, ?)", sorted(documents.items()))
+
+
+def rarest_terms(connection: sqlite3.Connection, text: str) -> tuple[str, ...]:
+    """The words of a question that the index is asked for: those it holds, the rarest first, within both limits."""
+    asked = list(dict.fromkeys(terms_of(text)))[:512]
+    holes = ",".join("?" * len(asked))
+    query = f"SELECT documents, term FROM term WHERE term IN ({holes}) ORDER BY documents, term LIMIT ?"
+    chosen: list[str] = []
+    total = 0
+    for documents, term in connection.execute(query, (*asked, MOST_TERMS)):
+        total += documents
+        if chosen and total > MOST_DOCUMENTS:
+            break
+        chosen.append(term)
+    return tuple(chosen)
+
+
+def matching(connection: sqlite3.Connection, terms: Sequence[str], upto: int) -> Iterator[tuple[int, float]]:
+    """Revisions that hold any of the words, best first, with their BM25 score (greater is better)."""
+    if terms:
+        question = " OR ".join(f'"{term}"' for term in terms)
+        for number, badness in connection.execute(_MATCHES, (question, upto)):
+            yield int(number), -float(badness)
+
+
+def _stem(word: str) -> str:
+    """Take off an English plural: ``biopsies``, ``doses`` and ``tests`` meet ``biopsy``, ``dose`` and ``test``."""
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > 4 else word[:-1]

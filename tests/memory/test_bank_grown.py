@@ -1,0 +1,221 @@
+"""Schema 2: a bank of schema 1 grows in place and loses nothing; what is new comes back, as of any revision."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from memory_doubles import key, lesson, origin, patient, titles
+
+from wardround.core import UserError
+from wardround.memory import Bank, Edge, Entity, Evidence, Experience, RoleEdge, render_experiences
+from wardround.runs.banks import state_hash
+
+OLD = Path(__file__).parent / "bank_schema_1.sql"
+"""A dump of a bank that the code of schema 1 wrote: lessons of three subjects, one revised, one retired."""
+OLD_HASH = "d05d115a9d62298a374c7da01eb7131b386b4aca5ab1c5230f7c4c30fa7a61c4"
+"""What the code of schema 1 said of all that bank would serve; manifests of runs hold such hashes."""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "old.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD.read_text(encoding="utf-8"))
+    connection.close()
+    return path
+
+
+def version(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (found,) = connection.execute("SELECT version FROM schema").fetchone()
+    connection.close()
+    return int(found)
+
+
+def looked_at(bank: Bank) -> tuple[object, ...]:
+    name = next(one.id for one in bank.experiences() if one.title == "ask narrowly")
+    return (
+        state_hash(bank.at(revision=bank.revision)),
+        bank.revision,
+        [step.content for step in bank.history(name)],
+        [said.value for said in bank.feedback(name)],
+        titles(bank.search(key(1, 0), kind="actor", for_subject=patient(9), k=9)),
+        titles(bank.search(key(1, 0), kind="actor", for_subject=patient(4), k=9)),
+        [one.title for one in bank.at(revision=2).experiences],
+        bank.graph().edges(name),
+        bank.graph().quality(name),
+    )
+
+
+def test_a_bank_of_schema_1_grows_in_place_and_keeps_everything(old: Path) -> None:
+    expected = (
+        OLD_HASH,
+        6,
+        ["Do ask narrowly", "Give a time range and a table"],
+        [0.7, 0.7],
+        ["ask narrowly", "name every drug"],
+        ["name every drug"],
+        ["ask narrowly", "sum up early"],
+        (),
+        None,
+    )
+    with Bank.open(old, writable=False) as bank:
+        assert looked_at(bank) == expected
+    assert version(old) == 1, "reading changes nothing"
+    with Bank.open(old) as bank:
+        assert looked_at(bank) == expected
+        assert bank.add([scoped(bank, "new", 7)], key=key(0, 1)) == 1
+        assert bank.revision == 7
+    assert version(old) == 2
+    with Bank.open(old) as bank:
+        assert len(bank) == 4
+
+
+def test_a_growth_that_is_cut_short_leaves_the_old_bank(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(connection: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk full")
+
+    monkeypatch.setattr("wardround.memory.database.index_all", stopped)
+    with pytest.raises(UserError, match="full"):
+        Bank.open(old)
+    assert version(old) == 1
+    monkeypatch.undo()
+    with Bank.open(old) as bank:
+        assert len(bank) == 3
+
+
+def test_a_grown_bank_and_a_new_one_have_the_same_tables(old: Path, tmp_path: Path) -> None:
+    Bank.open(old).close()
+    Bank.open(tmp_path / "new.sqlite").close()
+
+    def tables(path: Path) -> dict[str, str]:
+        connection = sqlite3.connect(path)
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        connection.close()
+        return {name: "".join(sql.replace('"', "").split()) for name, sql in found}
+
+    assert tables(old) == tables(tmp_path / "new.sqlite")
+
+
+def scoped(bank: Bank, title: str, subject: int, **more: object) -> Experience:
+    entities = (Entity(name="Ectopic Pregnancy", role="condition"), Entity(name="surgery", role="action"))
+    fields = {
+        "kind": "indication",
+        "condition": "failed methotrexate",
+        "exclusions": ("hemodynamic instability",),
+        "task_type": "treatment",
+        "entities": entities,
+        "role_edges": (RoleEdge(source="ectopic  pregnancy", target="Surgery"),),
+        "evidence": (Evidence(step=3, rows=("labevents:12", "labevents:13")),),
+    }
+    return lesson(bank, title, subject, **{**fields, **more})  # type: ignore[arg-type]
+
+
+def test_polarity_scope_structure_and_evidence_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "bank.sqlite"
+    with Bank.open(path) as bank:
+        made = [scoped(bank, "do", 1), scoped(bank, "avoid", 2, kind="contraindication", exclusions=())]
+        bank.add(made, key=key(1, 0))
+        before = bank.revision
+        bank.revise(made[0].id, condition="failed methotrexate twice", exclusions=("rupture",), reason="narrowed")
+    with Bank.open(path, writable=False) as bank:
+        do, avoid = bank.experiences()
+        assert avoid == made[1]
+        assert (do.condition, do.exclusions) == ("failed methotrexate twice", ("rupture",))
+        assert (do.entities, do.role_edges, do.evidence) == (made[0].entities, made[0].role_edges, made[0].evidence)
+        assert bank.at(revision=before).experiences[0] == made[0]
+        assert [Experience.from_json(one.to_json()) for one in (do, avoid)] == [do, avoid]
+        text = render_experiences([do]).text
+        assert all(part in text for part in (do.condition, "Not when: rupture", do.content))
+        assert "Not when" not in render_experiences([avoid]).text
+
+
+def test_what_no_experience_can_be_is_refused(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        backwards = (RoleEdge(source="surgery", target="ectopic pregnancy"),)
+        for wrong in (
+            {"condition": ""},
+            {"task_type": "cooking"},
+            {"exclusions": (" ",)},
+            {"kind": "actor"},
+            {"entities": (), "role_edges": backwards},
+            {"role_edges": backwards},
+            {"entities": (Entity(name="a", role="action"), Entity(name=" A", role="outcome")), "role_edges": ()},
+        ):
+            with pytest.raises(ValueError, match="experience"):
+                scoped(bank, "t", 1, **wrong)
+
+
+def test_quality_and_edges_are_facts_of_a_revision(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        bank.add([scoped(bank, name, number) for number, name in enumerate("abc")], key=key(1, 0))
+        a, b, c = (one.id for one in bank.experiences())
+        start = bank.revision
+        ab = Edge(source=a, target=b, weight=0.5, entity=0.4, structure=0.6, task=1.0)
+        ac = Edge(source=a, target=c, weight=0.7, relation="conflict")
+        first = bank.set_graph(qualities={a: 0.6, b: 0.5}, edges=[ab, ac], reason="built")
+        taken = Edge(source=a, target=c, weight=0.7, relation="conflict", live=False)
+        second = bank.set_graph(qualities={a: 0.7}, edges=[taken], reason="episode e")
+        assert (first, second) == (start + 1, start + 2)
+        assert bank.revision == second
+        third = bank.revise(b, content="Better", reason="seen")
+        assert third == second + 1, "one clock"
+        assert {edge.target: edge for edge in bank.graph(revision=first).edges(a)} == {b: ab, c: ac}
+        assert bank.graph(revision=start).edges(a) == ()
+        assert bank.graph().edges(a) == (ab,)
+        assert bank.graph().edges(a)[0].synergy is None
+        qualities = [bank.graph(revision=number).quality(a) for number in (start, first, second, third)]
+        assert qualities == [None, 0.6, 0.7, 0.7]
+        assert bank.quality_history(a) == ((first, 0.6), (second, 0.7))
+        assert len(bank.at(revision=second)) == 3
+        assert bank.at(revision=second).revision == second
+        with pytest.raises(UserError, match="no experience 'x'"):
+            bank.set_graph(qualities={"x": 0.5}, reason="")
+        for wrong in (1.5, float("nan")):
+            with pytest.raises(ValueError, match="between 0 and 1"):
+                bank.set_graph(qualities={a: wrong}, reason="")
+            with pytest.raises(ValueError, match="between 0 and 1"):
+                Edge(source=a, target=b, weight=wrong)
+        assert bank.revision == third
+
+
+def test_names_that_mean_the_same_lead_to_the_same_experiences(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        names = ("MI", "myocardial infarction", "heart attack")
+        bank.add(
+            [
+                scoped(bank, name, number, entities=(Entity(name=name, role="condition"),), role_edges=())
+                for number, name in enumerate(names)
+            ]
+        )
+        mi, infarction, attack = (one.id for one in bank.experiences())
+        before = bank.revision
+        bank.add_alias("MI", of="Myocardial  Infarction", reason="same")
+        bank.add_alias("myocardial infarction", of="heart attack", reason="same")
+        graph = bank.graph()
+        assert {graph.entity(name) for name in names} == {"heart attack"}
+        assert set(graph.mentions("heart attack")) == {mi, infarction, attack}
+        assert bank.graph(revision=before).mentions("heart attack") == (attack,)
+        assert bank.graph(revision=before + 1).entity("mi") == "myocardial infarction"
+
+
+def test_feedback_of_one_episode_counts_once(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        bank.add([lesson(bank, "one", 1)], key=key(1, 0))
+        one = bank.experiences()[0].id
+        assert bank.add_feedback(one, "outcome", value=1.0, episode="e1")
+        assert not bank.add_feedback(one, "outcome", value=0.0, episode="e1")
+        assert bank.add_feedback(one, "outcome", value=0.0, episode="e2")
+        assert [(said.episode, said.value) for said in bank.feedback(one)] == [("e1", 1.0), ("e2", 0.0)]
+
+
+def test_a_taught_scope_is_kept_from_the_teacher_too(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        made = scoped(bank, "do", 1)
+        bank.add([made], key=key(1, 0))
+        bank.revise(made.id, exclusions=("rupture",), by=origin(bank, 2), reason="seen")
+        for subject in (1, 2):
+            assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(subject))) == []
+        assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(3))) == ["do"]
