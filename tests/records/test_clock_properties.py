@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mimic_tables import SPEC, write_folder
 
+from effort import often
 from wardround.records import Chart, Store, TableSpec, audit_leaks, ingest
 
 Row = dict[str, Any]
 MODEST = settings(
-    max_examples=10,
+    max_examples=often(4, 100),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

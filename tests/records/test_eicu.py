@@ -16,6 +16,7 @@ from eicu_tables import LATER_UNIT, PATIENT, SPEC, eicu_store, write_eicu
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.benchmarks.split import split_of
 from wardround.core import UserError
 from wardround.records import Store, audit_leaks, ingest
@@ -516,7 +517,7 @@ MOMENTS = [
 
 
 @settings(
-    max_examples=10,
+    max_examples=often(4, 100),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_fhir_properties import Hospital
 
+from effort import often
 from wardround.records import load_source_spec
 from wardround.records.fhir import flatten_fhir
 from wardround.records.fhir.flattener import MAKERS
@@ -115,7 +116,7 @@ def spoiled(draw: st.DrawFn) -> Any:
     return body
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=often(50, 1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(spoiled(), min_size=1, max_size=4), st.booleans())
 def test_every_resource_is_a_row_or_counted(bodies: list[Any], in_a_bundle: bool) -> None:
     with tempfile.TemporaryDirectory() as name:

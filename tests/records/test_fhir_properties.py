@@ -15,11 +15,12 @@ from fhir_resources import ANN, ANN_NUMBER, code, everything, made, ndjson, pati
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.records import Store, audit_leaks, ingest
 
 Resource = dict[str, Any]
 MODEST = settings(
-    max_examples=12,
+    max_examples=often(4, 100),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_source import FILES, SPEC, moment, small_spec, small_store, write_files
 
+from effort import drawn
 from wardround.core import Progress, RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
 from wardround.records.csv_blocks import BLOCK_BYTES, WIDEST_RECORD, CsvFile
@@ -400,14 +401,14 @@ ingest(load_source_spec(Path(spec)), Path(raw), Path(store), settings=IngestSett
 
 
 def test_a_killed_ingest_continues_and_ends_in_the_same_store(tmp_path: Path) -> None:
-    raw = _large_files(tmp_path / "raw", 1500)
+    raw = _large_files(tmp_path / "raw", 400)
     spec = small_spec(tmp_path / "spec")
     steps: list[Progress] = []
     settings = IngestSettings(shards=4)
     ingest(spec, raw, tmp_path / "whole", settings=settings, report=steps.append)
     whole = Store.open(tmp_path / "whole")
-    assert len(whole.subjects) == 1500
-    for last in range(1, len(steps) + 1):
+    assert len(whole.subjects) == 400
+    for last in drawn(range(1, len(steps) + 1), 5):
         store = tmp_path / f"killed-{last}"
         command = [sys.executable, "-c", _WORK, str(tmp_path / "spec"), str(raw), str(store), str(last)]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -489,7 +490,7 @@ def test_an_ingest_killed_at_any_step_continues_and_leaves_no_raw_rows(
     steps, kill_switch.left = 10_000 - kill_switch.left, -1
     digest = Store.open(tmp_path / "whole").digest
     assert steps > 100, "the switch has to see the steps"
-    for step in (*range(6), *range(6, steps - 20, 17), *range(steps - 20, steps)):
+    for step in (*range(6), *drawn(range(6, steps - 12), 6), *range(steps - 12, steps)):
         store = tmp_path / f"killed-{step}"
         kill_switch.folder, kill_switch.left = store, step
         with pytest.raises(_Killed):

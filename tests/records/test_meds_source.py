@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.core import UserError
 from wardround.records import IngestReport, IngestSettings, Store, audit_leaks, ingest
 
@@ -378,7 +379,7 @@ DRAWN_ROWS = st.lists(
 
 
 @settings(
-    max_examples=25,
+    max_examples=often(10, 250),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from omop_tables import PERSON, SPEC, VISIT, omop_store, write_omop
 
+from effort import often
 from wardround.core import UserError
 from wardround.records import IngestSettings, Store, TableSpec, audit_leaks, ingest
 
@@ -368,7 +369,7 @@ def _tables(seed: int, most: int) -> dict[str, list[dict[str, Any]]]:
 
 
 @settings(
-    max_examples=10,
+    max_examples=often(3, 100),
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

@@ -18,7 +18,7 @@ import pytest
 
 from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
 
-KILLS = 8
+KILLS = 4
 
 
 def without_times(folder: RunFolder) -> list[object]:
