@@ -22,6 +22,7 @@ from wardround.predictors import PredictorSettings, count_table, fit_predictors
 from wardround.predictors.matrix import AGE, Design, count_matrix
 from wardround.records import Store
 
+sparse = pytest.importorskip("scipy.sparse")
 linear_model = pytest.importorskip("sklearn.linear_model")
 feature_extraction = pytest.importorskip("sklearn.feature_extraction")
 metrics = pytest.importorskip("sklearn.metrics")
@@ -99,6 +100,7 @@ def test_the_count_baseline_agrees_with_scikit_learn(
         np.testing.assert_array_equal(found[:, 1:], wanted[:, 1:])
         np.testing.assert_allclose(found[:, 0], wanted[:, 0], atol=1e-9)
 
+    train, dev, test = map(sparse.csr_matrix, (train, dev, test))  # most counts are none
     scaler = preprocessing.MaxAbsScaler().fit(train)
     models = {
         c: linear_model.LogisticRegression(C=c, solver="lbfgs", tol=1e-4, max_iter=1000).fit(
