@@ -47,7 +47,8 @@ def build_agentehr(
     wanted = [get_task(name) for name in sorted(set(tasks))]
     recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
     report(Progress(label="candidate spaces", done=0, total=1))
-    spaces = build_candidate_spaces(store, training, user_codes)
+    names = {name for task in wanted for name in task.candidate_spaces}
+    spaces = build_candidate_spaces(store, training, user_codes, names)
     sources = label_sources(policy, user_codes, store.spec)
     built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
     samples = tuple(sample for made, _ in built.values() for sample in made)
@@ -69,7 +70,7 @@ def build_agentehr(
         "tasks": {name: said for name, (_, said) in built.items()},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items()},
     }
-    return Benchmark(manifest=manifest, all_samples=samples, spaces=_used(spaces, wanted)).save(folder)
+    return Benchmark(manifest=manifest, all_samples=samples, spaces=dict(sorted(spaces.items()))).save(folder)
 
 
 def _prepare(
@@ -145,12 +146,6 @@ def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..
         return labels.resolve(raw) or spellings.setdefault(normalise_label(raw), raw)
 
     return official
-
-
-def _used(spaces: Mapping[str, CandidateSpace], tasks: Sequence[Task]) -> dict[str, CandidateSpace]:
-    """The spaces of the built tasks: what a session's tools may search."""
-    names = {name for task in tasks for name in task.candidate_spaces}
-    return {name: space for name, space in sorted(spaces.items()) if name in names}
 
 
 def _count_splits(recipe: Recipe) -> dict[str, int]:

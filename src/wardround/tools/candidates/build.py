@@ -10,7 +10,7 @@ outside the space, and the benchmark flags samples that need it as unwinnable.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -34,24 +34,26 @@ Described = dict[str, set[str]]
 Cells = tuple[str | None, ...]
 
 
-def build_candidate_spaces(store: Store, subjects: Iterable[int], user_codes: Path | None) -> dict[str, CandidateSpace]:
-    """The spaces by name; one whose table or dictionary the store lacks is left out.
+def build_candidate_spaces(
+    store: Store, subjects: Iterable[int], user_codes: Path | None, wanted: Collection[str] | None = None
+) -> dict[str, CandidateSpace]:
+    """The spaces by name, all or those ``wanted``; one whose table or dictionary the store lacks is left out.
 
     ``subjects`` are the training subjects. ``user_codes`` is the folder of added code tables: with an ATC map in it the
     drugs are `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
     """
     training = frozenset(int(subject) for subject in subjects)
     drugs = drug_grouper(store.spec, user_codes)
-    built = (
-        _ccs_space(store, "diagnoses", user_codes, training),
-        _ccs_space(store, "procedures", user_codes, training),
-        _drug_space(
-            store, training, f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates", drugs.label
-        ),
-        _lab_space(store, training),
-        _microbiology_space(store, training),
-        _transfer_space(store, training),
-    )
+    drugs_name = f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates"
+    makers: dict[str, Callable[[], CandidateSpace | None]] = {
+        "diagnoses_ccs_candidates": lambda: _ccs_space(store, "diagnoses", user_codes, training),
+        "procedures_ccs_candidates": lambda: _ccs_space(store, "procedures", user_codes, training),
+        drugs_name: lambda: _drug_space(store, training, drugs_name, drugs.label),
+        "labevents_candidates": lambda: _lab_space(store, training),
+        "microbiologyevents_candidates": lambda: _microbiology_space(store, training),
+        "transfers_candidates": lambda: _transfer_space(store, training),
+    }
+    built = (make() for name, make in makers.items() if wanted is None or name in wanted)
     return {space.name: space for space in built if space is not None}
 
 

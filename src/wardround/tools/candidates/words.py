@@ -108,7 +108,12 @@ def phrase_keys(text: str) -> list[int]:
 def terms(text: str) -> list[str]:
     """The words of a text and, marked by "~", the beginnings of the long ones."""
     found = words(text)
-    return found + [f"{word[:PREFIX_LENGTH]}~" for word in found if len(word) > PREFIX_LENGTH and word.isalpha()]
+    return found + [beginning for word in found if (beginning := _beginning(word))]
+
+
+@lru_cache(maxsize=65_536)
+def _beginning(word: str) -> str:
+    return f"{word[:PREFIX_LENGTH]}~" if len(word) > PREFIX_LENGTH and word.isalpha() else ""
 
 
 @lru_cache(maxsize=65_536)
