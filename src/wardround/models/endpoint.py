@@ -13,6 +13,7 @@ import httpx2
 
 from wardround.core import ProviderError, Secret
 from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
+from wardround.models.left_over import is_clean
 from wardround.models.received import MalformedReply, one_line, read_body, read_json, said
 from wardround.models.retry import RETRIED_STATUSES, Attempts, Breaker, Fault, RetryPolicy, retry_after_seconds
 
@@ -159,7 +160,8 @@ class Endpoint:
     @asynccontextmanager
     async def _line(self) -> AsyncIterator[httpx2.AsyncClient]:
         """Lend a client that holds one connection. A shared pool walks all its connections for every request, which at
-        256 of them costs more than the request. A line that met an error is closed, not lent again."""
+        256 of them costs more than the request. A line that met an error, or on which something came after the reply,
+        is closed, not lent again."""
         line = self._free_lines.pop() if self._free_lines else self._new_line()
         try:
             yield line
@@ -167,7 +169,11 @@ class Endpoint:
             self._lines.remove(line)
             await line.aclose()
             raise
-        self._free_lines.append(line)
+        if is_clean(line):
+            self._free_lines.append(line)
+        else:
+            self._lines.remove(line)
+            await line.aclose()
 
     def _new_line(self) -> httpx2.AsyncClient:
         headers = {"content-type": "application/json"}
