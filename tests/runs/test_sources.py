@@ -153,3 +153,30 @@ def test_a_run_without_a_bank_or_facts_of_today_still_opens(place: Path) -> None
     change(place / "run" / "manifest.json", lambda body: body.update(benchmark_digest="0"))
     with pytest.raises(UserError, match="the benchmark"):
         score_run(RunFolder.open(place / "run"))
+
+
+@pytest.mark.parametrize("name", ["window_share", "spread", "lines", "coarse_lexical", "retrieval"])
+def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Today's default of a setting is not what a run did that was begun before there was any."""
+    old = place / "run" / "manifest.json"
+
+    def forget(body: Any) -> None:
+        (body["settings"] if name in body["settings"] else body["settings"]["retrieval"]).pop(name)
+
+    change(old, forget)
+    assert main(["report", str(place / "run"), "--no-episodes"]) == 0
+    capsys.readouterr()
+    said = refused(place, capsys, "run", "--resume")
+    assert "was begun by an older wardround" in said
+    assert name in said
+    assert len(score_run(RunFolder.open(place / "run"))) == 2
+
+
+def test_a_run_from_before_the_aids_goes_on_without_them(place: Path) -> None:
+    """What was absent as it is when nothing is said is no reason to stop."""
+    change(place / "run" / "manifest.json", lambda body: [body["settings"].pop(n) for n in ("aids", "episode_seconds")])
+    folder = RunFolder.open(place / "run")
+    assert not folder.settings.aids.names
+    assert execute(folder).done == 2

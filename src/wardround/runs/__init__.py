@@ -11,7 +11,13 @@ from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run
 from wardround.runs.settings import EpisodeKey, RunSettings
-from wardround.runs.sources import clocks_note, must_share_clocks, open_benchmark, open_store
+from wardround.runs.sources import (
+    clocks_note,
+    must_have_settings,
+    must_share_clocks,
+    open_benchmark,
+    open_store,
+)
 from wardround.runs.summary import RunSummary, by_contender, summarise_run
 from wardround.runs.words import codes_with_words
 
@@ -38,6 +44,7 @@ __all__ = [
     "evidence_cuts",
     "evolve",
     "execute",
+    "must_have_settings",
     "must_share_clocks",
     "open_benchmark",
     "open_environment",

@@ -32,6 +32,7 @@ from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import (
     must_fit_cassettes,
     must_have_prompts,
+    must_have_settings,
     open_benchmark,
     open_store,
     prompt_hashes,
@@ -81,6 +82,7 @@ def execute(
 
     ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
     """
+    must_have_settings(folder)
     if any(folder.logs.iterdir()):
         _check_sources(folder)
     queue = WorkQueue(folder.queue)

@@ -14,6 +14,8 @@ from wardround.retrieval import RetrievalSettings
 from wardround.tools import Aids
 
 _SEPARATOR = "|"
+_ABSENT_BEFORE = frozenset({"episode_seconds", "samples", "aids"})
+"""Settings that came later, and mean when absent what was done before there were any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,14 @@ class RunSettings:
             values["retrieval"] = RetrievalSettings(**values["retrieval"])
         values["aids"] = Aids(**values["aids"]) if "aids" in values else Aids.none()  # a run from before there were any
         return cls(**values)
+
+    @classmethod
+    def unsaid(cls, body: Mapping[str, Any]) -> list[str]:
+        """Name the settings that what was written does not say: today's defaults are not what such a run began with."""
+        wanted = {field.name for field in fields(cls)} - _ABSENT_BEFORE
+        inside = {f"retrieval.{field.name}" for field in fields(RetrievalSettings)}
+        said = body.keys() | {f"retrieval.{name}" for name in body.get("retrieval", {})}
+        return sorted(wanted - said) or sorted(inside - said)
 
     def resolved(self) -> RunSettings:
         """Return the same settings with absolute paths, so that a run can be resumed from any folder."""

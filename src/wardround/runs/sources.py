@@ -57,6 +57,16 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 
 
+def must_have_settings(folder: RunFolder) -> None:
+    """Raise UserError where an older wardround began a run: what it had no setting for was done in another way."""
+    unsaid = RunSettings.unsaid(folder.manifest["settings"])
+    if unsaid:
+        raise UserError(
+            f"the run {str(folder.path)!r} was begun by an older wardround, which knew no setting {', '.join(unsaid)}: "
+            "its other episodes would be played differently; finish it with that version, or start a new run"
+        )
+
+
 def must_have_prompts(folder: RunFolder, prompts: Mapping[str, str]) -> None:
     """Raise UserError where this wardround would go on with other prompts than the run began with."""
     changed = _changed(folder.manifest.get("prompts", {}), prompts)

@@ -24,6 +24,7 @@ from wardround.runs import (
     RunFolder,
     WorkQueue,
     episode_facts,
+    must_have_settings,
     open_benchmark,
     open_environment,
     open_store,
@@ -56,6 +57,7 @@ class Game:
     def __init__(self, folder: RunFolder, settings: PlaySettings, report: Reporter = silent) -> None:
         self.folder = folder
         self.settings = settings
+        must_have_settings(folder)
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
