@@ -30,9 +30,11 @@ from wardround.memory.graph import Edge, GraphReader
 from wardround.memory.key import Key, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
+from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.serve import ServedText, render_experiences
 from wardround.memory.state import BankState, Match, Recall
+from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
 
 __all__ = [
     "KINDS",
@@ -58,25 +60,35 @@ __all__ = [
     "Material",
     "ModelAsker",
     "ParsedItem",
+    "Passed",
     "Polarity",
     "Provenance",
+    "Question",
     "Recall",
     "ReducedText",
     "ReflectedKind",
     "RevisionEntry",
     "RoleEdge",
     "RuleReflector",
+    "Seed",
+    "SeedRecall",
+    "SeedSettings",
     "ServedText",
     "Subject",
+    "Taken",
+    "Walk",
+    "WalkSettings",
     "chart_key",
     "contamination_check",
     "extract_experiences",
     "extract_reasoning",
     "extract_tool_advice",
     "judge_success",
+    "may_be_served",
     "parse_experiences",
     "reduced_trajectory",
     "render_experiences",
     "text_key",
     "trajectory_messages",
+    "walk",
 ]

@@ -24,9 +24,10 @@ import numpy as np
 from wardround.core import UserError
 from wardround.memory.database import explained, open_for_reading, open_for_writing
 from wardround.memory.entities import normal_name
-from wardround.memory.experience import Experience, Kind, Provenance, Subject, plain_text, utc_now
+from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject, plain_text, utc_now
 from wardround.memory.graph import Edge, GraphReader, quality_history, write_alias, write_edges
 from wardround.memory.key import Key
+from wardround.memory.recall import Question, SeedRecall, SeedSettings, recall_seeds
 from wardround.memory.rows import json_text, rows_since, structure_text
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 from wardround.memory.words import index_text
@@ -289,6 +290,30 @@ class Bank:
             return self._state().recall(
                 kind=kind, for_subject=for_subject, limit=limit, task=task, tool=tool, allowed_splits=allowed_splits
             )
+
+    def seeds(
+        self,
+        question: Question,
+        *,
+        for_subject: Subject,
+        kinds: Sequence[Kind] = POLARITIES,
+        task: str | None = None,
+        settings: SeedSettings | None = None,
+    ) -> SeedRecall:
+        """Recall by words, vectors and entities at once: see :func:`recall_seeds`."""
+        with self._lock:
+            try:
+                return recall_seeds(
+                    self._state(),
+                    self._connection,
+                    question,
+                    for_subject=for_subject,
+                    kinds=kinds,
+                    task=task,
+                    settings=SeedSettings() if settings is None else settings,
+                )
+            except sqlite3.Error as error:
+                raise explained(error, self.path) from error
 
     # The past
 

@@ -24,7 +24,7 @@ _QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER
 _HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
 _ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _ALIASES_OF = "SELECT DISTINCT name FROM alias WHERE entity = ? AND number <= ? ORDER BY name"
-_MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
+_MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience LIMIT ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +82,15 @@ class GraphReader:
         rows = self.connection.execute(_ALIASES_OF, (entity, self.revision)).fetchall()
         return (entity, *(name for (name,) in rows if name != entity and self.entity(name) == entity))
 
-    def mentions(self, entity: str) -> tuple[str, ...]:
-        """The experiences that speak of an entity under any of its names; retired ones too."""
+    def mentions(self, entity: str, *, most: int | None = None) -> tuple[str, ...] | None:
+        """The experiences that speak of an entity under any of its names, retired and later ones too; None where they
+        are more than asked for."""
         found: dict[str, None] = {}
+        limit = -1 if most is None else most + 1
         for name in self.names(entity):
-            found |= {experience: None for (experience,) in self.connection.execute(_MENTIONS, (name,))}
+            found |= {experience: None for (experience,) in self.connection.execute(_MENTIONS, (name, limit))}
+            if most is not None and len(found) > most:
+                return None
         return tuple(found)
 
 

@@ -112,17 +112,17 @@ class BankState:
 
         Exact: every key is compared. Keys that are equally near go by age. ``for_subject`` is whom it is for.
         """
-        choice = self._choice(kind, task, None, allowed_splits)
+        choice = self.choice(kind, task, None, allowed_splits)
         own = choice.of_subject(for_subject.hashed(self.subject_key))
-        withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
+        withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
         if not choice.by_row or k < 1:
             return Recall(matches=(), withheld=withheld, revision=self.revision)
-        self._check_key(key)
+        self.check_key(key)
         barred = {entry.name for entry in own}
         rows = {entry.place for entry in own}
         closed = [row for row in rows if row is not None and self._all_barred(choice, row, barred)]
         matches: list[Match] = []
-        for row, similarity in self._nearest(key.vector, choice.penalty(len(self._rows)), closed, k):
+        for row, similarity in self.nearest(key.vector, choice.penalty(len(self._rows)), closed, k):
             if least_similarity is not None and similarity < least_similarity:
                 break
             shown = [entry for entry in choice.by_row[row] if entry.name not in barred]
@@ -142,12 +142,12 @@ class BankState:
         allowed_splits: Sequence[str] = SERVABLE_SPLITS,
     ) -> Recall:
         """Return experiences without a key: the best scored, then the newest, under the same guards."""
-        choice = self._choice(kind, task, tool, allowed_splits)
+        choice = self.choice(kind, task, tool, allowed_splits)
         own = {entry.name for entry in choice.of_subject(for_subject.hashed(self.subject_key))}
         entries = (entry for name, entry in choice.entries.items() if name not in own)
         best = heapq.nsmallest(limit, entries, key=lambda entry: (-(entry.score or 0.0), -entry.order))
         matches = tuple(Match(experience=entry.experience, similarity=None, revision=entry.revision) for entry in best)
-        withheld = choice.withheld(len(own), counts_evaluated=bool(self._evaluated))
+        withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
     def make_room(self, more: int, dimensions: int) -> None:
@@ -190,7 +190,7 @@ class BankState:
     def _all_barred(self, choice: Choice, row: int, barred: set[str]) -> bool:
         return all(entry.name in barred for entry in choice.by_row[row])
 
-    def _nearest(
+    def nearest(
         self, vector: Vectors, penalty: npt.NDArray[np.float32], closed: Sequence[int], k: int
     ) -> list[tuple[int, float]]:
         """Rows of the k greatest products, greatest first, equal ones by row number.
@@ -214,7 +214,36 @@ class BankState:
         order = np.lexsort((candidates, -exact))[:k]
         return [(int(candidates[place]), float(exact[place])) for place in order]
 
-    def _choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> Choice:
+    def known(self, name: str) -> Entry | None:
+        """The entry of an experience, live or not."""
+        return self._entries.get(name)
+
+    def standing(self, revision: int) -> Entry | None:
+        """The entry that stands as a revision says; None where another revision came since."""
+        return self._by_revision.get(revision)
+
+    @property
+    def size(self) -> int:
+        """How many experiences it knows, retired ones too."""
+        return len(self._entries)
+
+    @property
+    def rows(self) -> int:
+        """How many keys it holds."""
+        return len(self._rows)
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether there are subjects from whom nothing is served to anybody."""
+        return bool(self._evaluated)
+
+    def similarities(self, vector: Vectors, places: Sequence[int]) -> dict[int, float]:
+        """The similarity of the keys at some places."""
+        products = (self._matrix[list(places)].astype(np.float64) @ vector.astype(np.float64)).round(9)
+        return {place: float(product) for place, product in zip(places, products, strict=True)}
+
+    def choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> Choice:
+        """What may be served of a kind, task and tool out of some splits, kept up from then on."""
         splits = tuple(sorted(set(allowed_splits)))
         if not set(splits) <= set(SERVABLE_SPLITS):
             raise LeakError(f"experiences are served from {SERVABLE_SPLITS} only, not from {splits}")
@@ -226,7 +255,8 @@ class BankState:
                 choice.put(entry, self._evaluated)
         return choice
 
-    def _check_key(self, key: Key) -> None:
+    def check_key(self, key: Key) -> None:
+        """Raise UserError where a question's vector cannot be compared with the bank's keys."""
         if key.encoder != self.encoder or len(key.vector) != self._matrix.shape[1]:
             raise UserError(
                 f"this bank's keys were made by encoder {self.encoder!r}, the question's by {key.encoder!r}; "

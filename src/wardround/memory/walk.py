@@ -1,0 +1,187 @@
+"""A walk over a bank's graph without a model: a best-first beam from several seeds at once, the same every time.
+
+Everything it takes and everything it passes over carries a reason, so that a person can be told why. It never takes
+what is excluded, and never both sides of a conflict.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from wardround.memory.graph import Edge
+
+DEFAULT_QUALITY = 0.5
+"""The quality of an experience of which nothing is known yet: neither good nor bad."""
+Passing = Literal["not_served", "excluded", "conflict", "below", "room", "steps"]
+
+
+class Graph(Protocol):
+    """What the walk reads; ``GraphReader`` is one."""
+
+    def quality(self, experience: str) -> float | None:
+        """The quality of an experience."""
+        ...
+
+    def edges(self, experience: str) -> tuple[Edge, ...]:
+        """The edges that lead from an experience."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkSettings:
+    """``neighbours`` (K_n) are looked at from each experience; ``most_steps`` is the limit of all seeds together.
+
+    ``most_taken`` caps what is returned; an experience whose path is worth less than ``least`` is not taken.
+    """
+
+    neighbours: int = 5
+    most_steps: int = 60
+    most_taken: int = 10
+    least: float = 0.1
+
+    def __post_init__(self) -> None:
+        if min(self.neighbours, self.most_steps, self.most_taken) < 1:
+            raise ValueError("a walk needs at least one neighbour, one step and one place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One experience that was taken, and why: ``path`` leads from its seed to it, ``score`` is what the path is worth;
+    ``steps`` are the scores (W + Q) / 2 along it. ``boundaries`` are neighbours that differ in their condition."""
+
+    experience: str
+    path: tuple[str, ...]
+    score: float
+    steps: tuple[float, ...]
+    quality: float
+    boundaries: tuple[str, ...] = ()
+
+    def why(self) -> str:
+        """Say it in one line."""
+        if len(self.path) == 1:
+            return f"recalled for the question (score {self.score:.3f}, quality {self.quality:.2f})"
+        hops = " > ".join(f"{name} ({step:.2f})" for name, step in zip(self.path[1:], self.steps, strict=True))
+        return f"from {self.path[0]} > {hops}; path {self.score:.3f}, quality {self.quality:.2f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """One experience that was not taken, and why; ``because`` is the experience it conflicts with."""
+
+    experience: str
+    reason: Passing
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """What a walk gave, best first, and all that it passed over. ``steps`` is how many experiences it looked at."""
+
+    taken: tuple[Taken, ...]
+    passed: tuple[Passed, ...]
+    steps: int
+
+    def facts(self) -> dict[str, Any]:
+        """What an episode's log notes of it."""
+        return {
+            "taken": [{"id": one.experience, "path": list(one.path), "score": one.score} for one in self.taken],
+            "passed": [{"id": one.experience, "reason": one.reason, "because": one.because} for one in self.passed],
+            "steps": self.steps,
+        }
+
+
+def may_be_served(names: frozenset[str]) -> Callable[[str], Passing | None]:
+    """A judgement of experiences that knows only which may be served at all."""
+    return lambda name: None if name in names else "not_served"
+
+
+def walk(
+    graph: Graph,
+    seeds: Mapping[str, float],
+    *,
+    judge: Callable[[str], Passing | None],
+    settings: WalkSettings | None = None,
+) -> Walk:
+    """Walk from all seeds at once, always on from the best path there is.
+
+    ``seeds`` maps experiences to what recall made of them (greater than 0). A path is worth its seed's score times the
+    step scores (equation 6) along it: it can only lose with every step, and the first path to an experience is its
+    best. Ties go by id. ``judge`` returns why an experience may not be taken; it is not walked through either.
+    """
+    return _Walking(graph, judge, WalkSettings() if settings is None else settings).run(seeds)
+
+
+@dataclass(slots=True)
+class _Walking:
+    """One walk on its way."""
+
+    graph: Graph
+    judge: Callable[[str], Passing | None]
+    settings: WalkSettings
+    taken: dict[str, Taken] = field(default_factory=dict)
+    passed: dict[str, Passed] = field(default_factory=dict)
+    opposed: dict[str, str] = field(default_factory=dict)
+    ahead: list[tuple[float, str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
+    steps: int = 0
+
+    def run(self, seeds: Mapping[str, float]) -> Walk:
+        for name, score in seeds.items():
+            heapq.heappush(self.ahead, (-score, name, (name,), ()))
+        while self.ahead and self.steps < self.settings.most_steps and len(self.taken) < self.settings.most_taken:
+            negative, name, path, scores = heapq.heappop(self.ahead)
+            if name not in self.taken and name not in self.passed:
+                self.steps += 1
+                self._visit(name, -negative, path, scores)
+        full = len(self.taken) >= self.settings.most_taken
+        for _, name, _, _ in sorted(self.ahead):
+            if name not in self.taken:
+                self.passed.setdefault(name, Passed(experience=name, reason="room" if full else "steps"))
+        return Walk(taken=tuple(self.taken.values()), passed=tuple(self.passed.values()), steps=self.steps)
+
+    def _visit(self, name: str, score: float, path: tuple[str, ...], scores: tuple[float, ...]) -> None:
+        edges = self.graph.edges(name)
+        reason = self._reason(name, score, edges)
+        if reason is not None:
+            self.passed[name] = reason
+            return
+        boundaries = tuple(edge.target for edge in edges if edge.relation == "boundary")
+        self.taken[name] = Taken(
+            experience=name,
+            path=path,
+            score=score,
+            steps=scores,
+            quality=self._quality(name),
+            boundaries=boundaries,
+        )
+        for edge in edges:
+            if edge.relation == "conflict":
+                self.opposed.setdefault(edge.target, name)
+        for worth, target in self._onward(edges):
+            heapq.heappush(self.ahead, (-score * worth, target, (*path, target), (*scores, worth)))
+
+    def _reason(self, name: str, score: float, edges: Sequence[Edge]) -> Passed | None:
+        barred = self.judge(name)
+        if barred is not None:
+            return Passed(experience=name, reason=barred)
+        against = self.opposed.get(name) or next(
+            (edge.target for edge in edges if edge.relation == "conflict" and edge.target in self.taken), ""
+        )
+        if against:
+            return Passed(experience=name, reason="conflict", because=against)
+        return Passed(experience=name, reason="below") if score < self.settings.least else None
+
+    def _onward(self, edges: Sequence[Edge]) -> list[tuple[float, str]]:
+        """The best unvisited neighbours with their scores; what conflicts is not a way on."""
+        there = [
+            ((edge.weight + self._quality(edge.target)) / 2.0, edge.target)
+            for edge in edges
+            if edge.relation != "conflict" and edge.target not in self.taken and edge.target not in self.passed
+        ]
+        return sorted(there, key=lambda one: (-one[0], one[1]))[: self.settings.neighbours]
+
+    def _quality(self, name: str) -> float:
+        known = self.graph.quality(name)
+        return DEFAULT_QUALITY if known is None else known
