@@ -226,6 +226,33 @@ def test_a_stop_after_the_stay_does_not_wait_for_the_next_one(tmp_path: Path) ->
     assert known_since(store, 1, "MEDICATION//STOP//Heparin") == NOON + 909 * hour
 
 
+def test_what_stands_at_the_moment_of_an_admission_belongs_to_its_stay(tmp_path: Path) -> None:
+    """A data set that dates a stay's codes to its first moment would else show them in it."""
+    rows = [
+        row(1, NOON, "HOSPITAL_ADMISSION//URGENT//X"),
+        row(1, NOON, "DIAGNOSIS//ICD//10//I21"),
+        row(1, NOON, "MEDICATION//STOP//Aspirin"),
+        row(1, NOON + timedelta(days=4), "HOSPITAL_DISCHARGE//HOME"),
+    ]
+    store, _ = store_of(write(tmp_path, {"0": rows}))
+    assert known_since(store, 1, "DIAGNOSIS//ICD//10//I21") == NOON + timedelta(days=4)
+    assert known_since(store, 1, "MEDICATION//STOP//Aspirin") == NOON + timedelta(days=4)
+
+
+@pytest.mark.parametrize("code", ["HOSPITAL_DISCHARGE//DIED", "DIAGNOSIS//ICD//10//I21", "DRG//HCFA//1"])
+def test_how_a_stay_ended_is_not_known_from_the_start_where_it_has_no_time(tmp_path: Path, code: str) -> None:
+    store, report = store_of(write(tmp_path, {"0": [row(1, None, "GENDER//F"), row(1, None, code)]}))
+    assert [event.code for event in store.chart(1, NOON).events()] == ["GENDER//F"]
+    assert report.never_visible == {"events": 1}
+
+
+@pytest.mark.parametrize("code", ["SNOMED/419620001", "Condition Type/OMOP4822053"])
+def test_a_death_by_another_name_is_not_known_in_the_first_second_of_its_day(tmp_path: Path, code: str) -> None:
+    midnight = datetime(2150, 3, 2)
+    store, _ = store_of(write(tmp_path, {"0": [row(1, midnight, code)]}))
+    assert known_since(store, 1, code) == datetime(2150, 3, 2, 23, 59, 59)
+
+
 def test_the_rate_of_an_infusion_waits_for_its_end(tmp_path: Path) -> None:
     hour = timedelta(hours=1)
     rows = [

@@ -171,6 +171,9 @@ TABLES: Mapping[str, list[Row]] = {
     "diagnosis": [S | {"stay_id": 3000, "seq_num": 1, "icd_code": "R509", "icd_version": 10, "icd_title": "Fever"}],
     "discharge": [
         STAY
+        | {"note_id": "1-AD-3", "note_type": "AD", "note_seq": 3, "charttime": "2150-03-18 00:00:00"}
+        | {"text": "History of Present Illness:\nHe came back and died: SECRET", "storetime": "2150-03-18 11:00:00"},
+        STAY
         | {"note_id": "1-DS-1", "note_type": "DS", "note_seq": 1, "charttime": "2150-03-15 00:00:00", "text": SUMMARY}
         | {"storetime": "2150-03-16 11:00:00"},
         {"subject_id": 1, "hadm_id": 200, "note_id": "1-DS-2", "note_type": "DS", "note_seq": 2}

@@ -186,7 +186,9 @@ def test_following_stops_at_a_barrier() -> None:
         texts={"code": ["p", "out", "p", "in", "out", "p", "in", "out"]},
         owners=[1] * 8,
     )
-    assert value("following(t, code, 'out', '!in')", rows) == [3, 3, 6, 6, 6, None, None, 12], "out before in at 6"
+    assert value("following(t, code, 'out', '!in')", rows) == [3, 3, 6, 6, 6, None, 12, 12], "out before in at 6"
+    starts = Rows(columns={"t": [9, 9, 9, 12, 8]}, texts={"code": ["p", "in", "in", "out", "p"]}, owners=[1] * 5)
+    assert value("following(t, code, 'out', '!in')", starts) == [12, 12, 12, 12, None], "what begins with it is in it"
     shown = "following(t, code, 'out', '!in')"
     assert str(parse_rule(shown)) == shown
 

@@ -16,7 +16,8 @@ Mask = npt.NDArray[np.bool_]
 def following(times: Times, wanted: Mask, barriers: Mask | None, subjects: Integers) -> Times:
     """Per row the smallest time of a wanted row of its subject that is not before its own; null if a barrier is nearer.
 
-    Of a barrier and a wanted row at one time the wanted one counts.
+    Of a barrier and a wanted row at one time the wanted one counts. A barrier at a row's own time is none: what stands
+    at the moment of an admission belongs to the stay that begins.
     """
     marked = wanted if barriers is None else wanted | barriers
     marks = np.flatnonzero(marked & (times != NO_TIME))
@@ -28,8 +29,12 @@ def following(times: Times, wanted: Mask, barriers: Mask | None, subjects: Integ
     owner = np.minimum(np.searchsorted(owners, subjects), len(owners) - 1)
     width = len(moments) + 1
     numbers = owner * width + np.searchsorted(moments, times)
-    places = np.minimum(np.searchsorted(numbers[marks], numbers), len(marks) - 1)
-    nearest = marks[places]
+    ordered = numbers[marks]
+    places = np.searchsorted(ordered, numbers)
+    here = np.minimum(places, len(marks) - 1)
+    begins = (ordered[here] == numbers) & (times[marks[here]] == times) & ~wanted[marks[here]]
+    places = np.where(begins, np.searchsorted(ordered, numbers, side="right"), places)
+    nearest = marks[np.minimum(places, len(marks) - 1)]
     found = (times != NO_TIME) & (subjects[nearest] == subjects) & (times[nearest] >= times) & wanted[nearest]
     return np.where(found, times[nearest], NO_TIME)
 
