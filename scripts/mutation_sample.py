@@ -162,7 +162,7 @@ def _run(tree: Path, file: str, mutation: Mutation, tests: list[str], budget_sec
 
 def _pytest(tree: Path, tests: list[str], *, cpu_seconds: int) -> int:
     (tree / "chosen.txt").write_text("\n".join(tests))
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "@chosen.txt"]
 
     def bounded() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,8 @@ Once = Callable[[str, Callable[[Path], object]], Path]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: runs only at length, with WARDROUND_TEST_LONG=1 (make long)")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: our children would not hear it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
