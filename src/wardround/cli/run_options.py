@@ -15,6 +15,7 @@ from wardround.benchmarks import STRATA, Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
 from wardround.core import UserError, estimate_tokens
+from wardround.models import TOOL_CALLS
 from wardround.runs import Counts, RunFolder, RunSettings, codes_with_words, evidence_cuts, execute, start
 from wardround.tools import AID_NAMES, Aids, default_toolset
 
@@ -70,6 +71,13 @@ def _add_who(who: argparse._ArgumentGroup, agents: Sequence[str]) -> None:
         "--model", nargs="+", default=list(DEFAULTS.models), help="models (wardround list models), e.g. openai/<name>"
     )
     who.add_argument("--base-url", help="an OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1")
+    who.add_argument(
+        "--tool-calls",
+        default=DEFAULTS.tool_calls,
+        choices=TOOL_CALLS,
+        help="how a served model is asked for tool calls: through the endpoint's tools, or described in the prompt "
+        "with the reply bound to their schemas; auto finds out whether the server's template ignores tools",
+    )
     who.add_argument("--api-key-variable", metavar="NAME", help="environment variable that holds the endpoint's key")
     who.add_argument(
         "--permit-endpoint", nargs="+", default=[], metavar="URL", help="record text may be sent there (you declare it)"
@@ -273,6 +281,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         retrieval=retrieval_settings(arguments),
         samples=tuple(arguments.sample),
         aids=Aids.named(arguments.aids),
+        tool_calls=arguments.tool_calls,
     )
 
 

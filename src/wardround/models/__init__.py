@@ -14,10 +14,12 @@ from wardround.models.recording import Recorded, recorded_replies, reply_of
 from wardround.models.relay import RelayModel
 from wardround.models.replay import RecordedModel, ReplayModel, resumed
 from wardround.models.retry import RetryPolicy
+from wardround.models.schema_calls import TOOL_CALLS
 from wardround.models.scripted import ScriptedModel, call, calls, say
 from wardround.models.structured import Structured, complete_structured, read_value
 
 __all__ = [
+    "TOOL_CALLS",
     "USAGE_FIELDS",
     "ChatModel",
     "DataUseGuard",

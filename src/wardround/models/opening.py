@@ -17,6 +17,7 @@ from wardround.models.protocol import Model
 from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
 from wardround.models.retry import RetryPolicy
+from wardround.models.schema_calls import with_tool_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +62,13 @@ def open_model(
     extra: Mapping[str, Any] | None = None,
     endpoint: Endpoint | None = None,
     relay_timeout_seconds: float = 3600.0,
+    tool_calls: str = "native",
 ) -> Model:
     """Open a model. Without a guard the strictest one holds: record text stays on this machine.
 
     ``endpoint`` shares another model's endpoint, limit and breaker. Raises UserError for an unknown name, a missing
-    option or an endpoint the guard does not allow.
+    option or an endpoint the guard does not allow. ``tool_calls``: how a served model is asked for them
+    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`).
     """
     backend, _, rest = name.partition("/")
     if backend == "openai" and rest:
@@ -75,7 +78,7 @@ def open_model(
             endpoint = Endpoint(
                 base_url, guard=guard or DataUseGuard(), api_key=api_key, policy=retry, max_concurrent=max_concurrent
             )
-        return ChatModel(rest, endpoint, price=price, extra=extra)
+        return with_tool_calls(ChatModel(rest, endpoint, price=price, extra=extra), tool_calls)
     if base_url is not None:
         raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
     kind, _, place = name.partition(":")

@@ -10,6 +10,7 @@ from typing import Any
 
 from wardround.agents import AgentSettings
 from wardround.core import Price, UserError, derive_seed
+from wardround.models import TOOL_CALLS
 from wardround.retrieval import RetrievalSettings
 from wardround.tools import Aids
 
@@ -28,7 +29,8 @@ class RunSettings:
     key itself is never written down. ``bank`` is a file of experiences, read as it stands when the run starts;
     ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
     searched. From ``window`` to ``final_summary``: see :class:`wardround.agents.AgentSettings`. ``samples`` names
-    the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`.
+    the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`. ``tool_calls``: how served
+    models are asked for tool calls, see :mod:`wardround.models.schema_calls`.
     """
 
     benchmark: str
@@ -66,6 +68,7 @@ class RunSettings:
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     samples: tuple[str, ...] = ()
     aids: Aids = field(default_factory=Aids)
+    tool_calls: str = "native"
 
     def __post_init__(self) -> None:
         _ = self.agent_settings
@@ -82,6 +85,8 @@ class RunSettings:
                 raise UserError(
                     f"{value!r} cannot name an agent or a model: {_SEPARATOR!r} separates the parts of a key"
                 )
+        if self.tool_calls not in TOOL_CALLS:
+            raise UserError(f"tool_calls must be one of {', '.join(TOOL_CALLS)}, not {self.tool_calls!r}")
         if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):
             raise UserError("price takes input,output[,cached] in US dollars per million tokens")
         if self.episode_seconds is not None and not 0 < self.episode_seconds < inf:

