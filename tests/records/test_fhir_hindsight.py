@@ -247,3 +247,34 @@ def test_an_identifier_that_holds_later_is_not_there_from_the_start(tmp_path: Pa
     store, _ = made(tmp_path, [patient(identifier=numbers), stay])
     for table in ("patients", "encounters"):
         assert rows(store, table)[0]["identifier"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "later"),
+    [
+        (
+            "Observation",
+            {"issued": DAY, "valueInteger": 1, "status": "preliminary"},
+            {"issued": LATER, "valueInteger": 9, "status": "amended"},
+        ),
+        ("MedicationRequest", {"authoredOn": DAY, "status": "active"}, {"authoredOn": DAY, "status": "stopped"}),
+        (
+            "Encounter",
+            {"status": "in-progress", "period": {"start": DAY}, "class": {"code": "EMER"}},
+            {"status": "finished", "period": {"start": DAY, "end": LATER}, "class": {"code": "IMP"}},
+        ),
+    ],
+)
+def test_a_later_version_of_a_resource_removes_nothing_from_earlier_charts(
+    tmp_path: Path, kind: str, first: Resource, later: Resource
+) -> None:
+    """A bulk export with history holds every version of a resource."""
+    versions = [
+        resource(kind, "r1", meta={"lastUpdated": time}, **body) for time, body in ((DAY, first), (LATER, later))
+    ]
+    one, _ = made(tmp_path / "one", [patient(), versions[0]])
+    two, report = made(tmp_path / "two", [patient(), *versions])
+    assert sum(report.quarantined.values()) == 1
+    charts = [everything(store.chart(ANN_NUMBER, datetime(2150, 1, 5))) for store in (one, two)]
+    assert charts[0] == charts[1]
+    assert any(row for name, row in charts[0].items() if name != "patients")

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -179,8 +180,11 @@ def test_rows_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_rows_that_share_a_key_and_differ_are_set_aside_and_nothing_refers_to_them(tmp_path: Path, shards: int) -> None:
-    admissions = FILES["hosp/admissions.csv"] + "1,10,2150-01-01 08:00:00,2150-01-05 12:00:00,DIED\n"
-    orders = FILES["hosp/orders.csv"] + "1,1-2,2150-01-02 09:00:00,\n1,1-3,2150-01-03 10:00:00,1-9\n"
+    """Which was known first cannot be said of rows that are never known."""
+    admissions = FILES["hosp/admissions.csv"].replace("1,10,2150-01-01 08:00:00,", "1,10,,")
+    admissions += "1,10,,2150-01-05 12:00:00,DIED\n"
+    orders = FILES["hosp/orders.csv"].replace("1,1-2,2150-01-03 09:00:00,", "1,1-2,,")
+    orders += "1,1-2,,1-9\n1,1-3,2150-01-03 10:00:00,1-9\n"
     changes = {"hosp/admissions.csv": admissions, "hosp/orders.csv": orders}
     report = run(tmp_path, changes, shards=shards)
     assert report.quarantined == {"admissions": 2, "orders": 2}
@@ -197,8 +201,42 @@ def test_rows_that_share_a_key_and_differ_are_set_aside_and_nothing_refers_to_th
     assert chart.table("orders").batch.column("stopped_by").to_pylist() == [None, None]
 
 
+LATER = [
+    (
+        "a final row beside the open one",
+        "1,10,2150-01-01 08:00:00,,\n",
+        "1,10,2150-01-01 08:00:00,2150-01-05 12:00:00,DIED\n",
+    ),
+    ("another admission time", "1,10,2150-01-01 08:00:00,,\n", "1,10,2150-01-04 08:00:00,2150-01-05 12:00:00,DIED\n"),
+]
+
+
+@pytest.mark.parametrize(("first", "later"), [each[1:] for each in LATER], ids=[each[0] for each in LATER])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_was_there_does_not_vanish_because_of_what_its_key_was_given_later(
+    tmp_path: Path, first: str, later: str, turned: bool
+) -> None:
+    header = FILES["hosp/admissions.csv"].partition("\n")[0] + "\n"
+    lines = [later, first] if turned else [first, later]
+    report = run(tmp_path / "two", {"hosp/admissions.csv": header + "".join(lines)})
+    run(tmp_path / "one", {"hosp/admissions.csv": header + first})
+    assert report.quarantined["admissions"] == 1
+    two, one = (Store.open(tmp_path / name / "store") for name in ("two", "one"))
+    for day in ("01 08:00", "03 00:00", "05 11:00"):
+        charts = [store.chart(1, moment(day)) for store in (two, one)]
+        for name in charts[0].table_names:
+            assert charts[0].table(name).batch.to_pylist() == charts[1].table(name).batch.to_pylist(), (day, name)
+
+
+def test_a_finished_row_beside_an_open_one_says_how_it_ended(tmp_path: Path) -> None:
+    header = FILES["hosp/admissions.csv"].partition("\n")[0] + "\n"
+    run(tmp_path, {"hosp/admissions.csv": header + LATER[0][1] + LATER[0][2]})
+    rows = Store.open(tmp_path / "store").chart(1, moment("05 12:00")).table("admissions").batch.to_pylist()
+    assert [row["discharge_location"] for row in rows] == ["DIED"]
+
+
 def test_a_parent_of_which_no_row_is_left_is_as_one_that_is_not_there(tmp_path: Path) -> None:
-    header, *lines = FILES["hosp/admissions.csv"].splitlines()
+    header, *lines = re.sub(r",2150-\d\d-\d\d \d\d:00:00,", ",,", FILES["hosp/admissions.csv"], count=0).splitlines()
     text = "\n".join([header, *lines, *(f"{line}x" for line in lines)]) + "\n"
     report = run(tmp_path, {"hosp/admissions.csv": text})
     assert report.quarantined == {"admissions": 6}
@@ -219,7 +257,7 @@ def test_a_key_that_is_only_checked_is_in_no_store(tmp_path: Path) -> None:
         f"{lines[1]},8",
         f"{lines[1]},7",
         f"{lines[3]},9",
-        f"{lines[4]},9",
+        f"{lines[3].replace('Heparin', 'Warfarin')},9",
     ]
     for name, drugs in (("with", numbered), ("without", [lines[0], lines[1], lines[1]])):
         raw = write_files(tmp_path / name, {**FILES, "hosp/drugs.csv": "\n".join(drugs) + "\n"})

@@ -60,7 +60,9 @@ class Finishing:
 
     def finish(self, shard: int, folder: Path) -> ShardCounts:
         """Write every table of a shard into ``folder`` and its index last."""
-        rows = ShardRows(spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine)
+        rows = ShardRows(
+            spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine, settings=self.settings
+        )
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
         counts = ShardCounts()
         written: dict[str, TableBlocks] = {}

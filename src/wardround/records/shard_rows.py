@@ -1,4 +1,4 @@
-"""The bucketed rows of one shard as finishing reads them: every key names one row."""
+"""The bucketed rows of one shard as finishing reads them: every key names one row, the first known."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from wardround.records.buckets import read_bucket
+from wardround.records.clocks import ClockSettings, ShardClocks
+from wardround.records.layout import NEVER_TIME
 from wardround.records.quarantine import BrokenRow, write_quarantine
+from wardround.records.rules import NO_TIME
 from wardround.records.spec import SourceSpec, TableSpec
-from wardround.records.unique_rows import EVERY_ROW, KeyedRows, has_repeats, keyed_rows
+from wardround.records.unique_rows import EVERY_ROW, KeyedRows, first_known, has_repeats, keyed_rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +26,7 @@ class ShardRows:
     buckets: Mapping[str, Path]
     shard: int
     quarantine: Path
+    settings: ClockSettings
     _keyed: dict[str, KeyedRows] = field(default_factory=dict)
 
     def load(self, name: str, columns: tuple[str, ...] | None = None) -> pa.RecordBatch | None:
@@ -50,11 +55,29 @@ class ShardRows:
         whole = read_bucket(path, self.shard)
         assert whole is not None
         found = keyed_rows(table, whole)
+        if len(found.conflicting):
+            found = self._first_known(table, found, whole.take(pa.array(found.conflicting)))
         file = self.quarantine / f"{table.name}.keys-{self.shard:05d}.jsonl"
         file.unlink(missing_ok=True)
         if len(found.conflicting):
             write_quarantine(file, (_broken(table, row) for row in whole.take(pa.array(found.conflicting)).to_pylist()))
         return found
+
+    def _first_known(self, table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch) -> KeyedRows:
+        """Ask the rows' own clocks which was known first; other tables are looked into without their clashing rows."""
+
+        def undisputed(name: str, columns: tuple[str, ...]) -> pa.RecordBatch | None:
+            other, path = self.spec.tables[name], self.buckets.get(name)
+            batch = None if path is None else read_bucket(path, self.shard, (*columns, *other.row_key))
+            if path is None or batch is None or other.derive is not None or not has_repeats(other, batch):
+                return batch
+            whole = read_bucket(path, self.shard)
+            assert whole is not None
+            return keyed_rows(other, whole).of(batch)
+
+        clocks = ShardClocks(spec=self.spec, settings=self.settings, load=undisputed)
+        available = clocks.evaluate(table.available_at, table, clashing)
+        return first_known(table, found, clashing, np.where(available == NO_TIME, NEVER_TIME, available))
 
 
 def _broken(table: TableSpec, row: Mapping[str, object]) -> BrokenRow:

@@ -1,12 +1,16 @@
-"""A key names one row: rows given twice are kept once, and rows that share a key but differ are set aside.
+"""A key names one row: rows given twice are kept once, and of rows that share a key but differ the first known stays.
 
-Which of two rows of one key is right nobody can say, and a guess could be made by what came later. All rows of a
-subject lie in one shard, so a shard is enough, and bounds the memory.
+A row that was there may not vanish from earlier charts because of what was written under its key later. What was known
+at one moment under one key and differs in what is shown at once is set aside: nobody can say which is right. All rows
+of a subject lie in one shard, so a shard is enough, and bounds the memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +18,8 @@ import pyarrow as pa
 
 from wardround.records.arrow_types import integers
 from wardround.records.identity import local_words
+from wardround.records.layout import NEVER_TIME
+from wardround.records.rules import Times
 from wardround.records.spec import TableSpec
 
 Places = npt.NDArray[np.int64]
@@ -22,15 +28,20 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRows:
-    """Which rows of a batch stay. ``kept`` None: all; ``repeated``: copies that go; ``conflicting``: set aside."""
+    """Which rows of a batch stay. ``kept`` None: all; ``repeated``: copies that go; ``conflicting``: set aside;
+    ``merged``: whole rows that stand for several of one key that were first known together."""
 
     kept: Places | None = None
     repeated: int = 0
     conflicting: Places = field(default_factory=lambda: _NONE)
+    merged: pa.RecordBatch | None = None
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that stay."""
-        return batch if self.kept is None else batch.take(pa.array(self.kept))
+        if self.kept is None:
+            return batch
+        rows = batch.take(pa.array(self.kept))
+        return rows if self.merged is None else pa.concat_batches([rows, self.merged.select(batch.schema.names)])
 
 
 EVERY_ROW = KeyedRows()
@@ -71,6 +82,45 @@ def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
     kept = np.setdiff1d(np.arange(batch.num_rows), places[gone], assume_unique=True)
     repeated = int(np.count_nonzero(gone)) - len(conflicting)
     return KeyedRows(kept=kept, repeated=repeated, conflicting=conflicting)
+
+
+def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, available: Times) -> KeyedRows:
+    """Keep the first known of the rows that share a key and differ; ``clashing`` and ``available`` are of these rows.
+
+    Of several first known at one moment the earliest version counts, where there are versions. Where they differ only
+    in cells that are shown later they are one row: cells that contradict each other are left empty.
+    """
+    keys, _ = _words(table, clashing)
+    rows = clashing.to_pylist()
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys.tolist()):
+        groups[key].append(place)
+    shown = [name for name in clashing.schema.names if name not in table.late and name != table.version]
+    stay: dict[int, dict[str, Any]] = {}
+    for places in groups.values():
+        since = min(available[place] for place in places)
+        first = [place for place in places if available[place] == since != NEVER_TIME]
+        earliest = _earliest_version(first, [rows[place][table.version] for place in first] if table.version else [])
+        if earliest and all(rows[place][name] == rows[earliest[0]][name] for place in earliest for name in shown):
+            late = {name: _agreed(rows[place][name] for place in first) for name in rows[0] if name not in shown}
+            stay[earliest[0]] = {**rows[earliest[0]], **late}
+    if not stay:
+        return found
+    merged = pa.RecordBatch.from_pylist(list(stay.values()), schema=clashing.schema)
+    return replace(found, merged=merged, conflicting=np.delete(found.conflicting, list(stay)))
+
+
+def _earliest_version(places: list[int], versions: list[Any]) -> list[int]:
+    """Return the places of the earliest version; all of them where some row does not say its own."""
+    if not versions or None in versions:
+        return places
+    return [place for place, version in zip(places, versions, strict=True) if version == min(versions)]
+
+
+def _agreed(cells: Iterable[Any]) -> Any:
+    """Return the one value that cells have, None where they have several or none."""
+    values = {cell for cell in cells if cell is not None}
+    return values.pop() if len(values) == 1 else None
 
 
 def _words(table: TableSpec, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], Places]:
