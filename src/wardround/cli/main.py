@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("wardround.cli.bench", "build or show a benchmark"),
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
     "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
+    "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
     "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
     "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
     "report": ("wardround.cli.report", "score a run and write its HTML report"),

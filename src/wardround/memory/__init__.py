@@ -34,6 +34,7 @@ from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.serve import ServedText, render_experiences
 from wardround.memory.state import BankState, Match, Recall
+from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo, withdraw
 from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "TASK_TYPES",
     "Asker",
     "Bank",
+    "BankAudit",
     "BankState",
     "ContaminationReport",
     "Edge",
@@ -76,8 +78,10 @@ __all__ = [
     "ServedText",
     "Subject",
     "Taken",
+    "Undone",
     "Walk",
     "WalkSettings",
+    "audit_bank",
     "chart_key",
     "contamination_check",
     "extract_experiences",
@@ -90,5 +94,7 @@ __all__ = [
     "render_experiences",
     "text_key",
     "trajectory_messages",
+    "undo",
     "walk",
+    "withdraw",
 ]

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from wardround.core import UserError
-from wardround.memory.database import explained, open_for_reading, open_for_writing
+from wardround.memory.database import damage, explained, open_for_reading, open_for_writing
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject, plain_text, utc_now
 from wardround.memory.graph import Edge, GraphReader, quality_history, write_alias, write_edges
@@ -236,7 +236,8 @@ class Bank:
             raise ValueError("a quality lies between 0 and 1")
         with self._lock, self._writing():
             for name in {*written, *(end for edge in changed for end in (edge.source, edge.target))}:
-                self._must_be_there(name)
+                if not self.holds(name):
+                    raise UserError(f"no experience {name!r} in {self.path}")
             number = self._tick(reason)
             rows = [(name, number, value) for name, value in written.items()]
             self._connection.executemany("INSERT INTO quality VALUES (?, ?, ?)", rows)
@@ -380,6 +381,31 @@ class Bank:
         with self._lock:
             return tuple(tuple(row) for row in self._rows(query))
 
+    def changed_since(self, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+        """The experiences, the qualities and the edges that were written after a revision."""
+        with self._lock:
+            names = self._rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
+            moved = self._rows("SELECT DISTINCT experience FROM quality WHERE number > ? ORDER BY 1", (revision,))
+            edges = self._rows("SELECT DISTINCT source, target FROM edge WHERE number > ? ORDER BY 1, 2", (revision,))
+        return [name for (name,) in names], [name for (name,) in moved], [(one, other) for one, other in edges]
+
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """The ids of all experiences, live or not, that begin so."""
+        with self._lock:
+            query = "SELECT id FROM experience WHERE substr(id, 1, ?) = ? ORDER BY id"
+            return tuple(name for (name,) in self._rows(query, (len(beginning), beginning)))
+
+    def holds(self, experience: str) -> bool:
+        """Whether an experience was ever added, live or not."""
+        with self._lock:
+            return bool(self._rows("SELECT 1 FROM experience WHERE id = ?", (experience,)))
+
+    def damage(self) -> dict[str, int]:
+        """What is wrong with the file, counted: SQLite's own check, texts missing in the index, edges and revisions
+        that lead nowhere."""
+        with self._lock:
+            return damage(self._connection)
+
     def close(self) -> None:
         """Close the file."""
         with self._lock:
@@ -492,10 +518,6 @@ class Bank:
 
     def _last(self, experience: str) -> RevisionEntry:
         return self.history(experience)[-1]
-
-    def _must_be_there(self, experience: str) -> None:
-        if not self._rows("SELECT 1 FROM experience WHERE id = ?", (experience,)):
-            raise UserError(f"no experience {experience!r} in {self.path}")
 
     def _revise(self, step: RevisionEntry, by: Provenance | None, reason: str) -> int:
         """Write an experience down as a step says."""

@@ -151,6 +151,36 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     raise explained(last, path) from last
 
 
+_DAMAGE = {
+    "revisions of no experience": """
+        SELECT count(*) FROM revision LEFT JOIN experience ON id = revision.experience WHERE id IS NULL
+    """,
+    "experiences without a revision": """
+        SELECT count(*) FROM experience WHERE id NOT IN (SELECT experience FROM revision)
+    """,
+    "experiences without their key": """
+        SELECT count(*) FROM experience WHERE key IS NOT NULL AND key NOT IN (SELECT number FROM key)
+    """,
+    "edges that lead nowhere": """
+        SELECT count(*) FROM edge
+        WHERE source NOT IN (SELECT id FROM experience) OR target NOT IN (SELECT id FROM experience)
+    """,
+}
+_NOT_INDEXED = """
+SELECT count(*) FROM revision WHERE live AND number NOT IN (SELECT id FROM words_docsize)
+"""
+
+
+def damage(connection: sqlite3.Connection) -> dict[str, int]:
+    """What is wrong with a bank, counted."""
+    said = [text for (text,) in connection.execute("PRAGMA integrity_check")]
+    found = {"faults that SQLite sees": sum(text != "ok" for text in said)}
+    found |= {name: connection.execute(query).fetchone()[0] for name, query in _DAMAGE.items()}
+    if connection.execute("SELECT version FROM schema").fetchone()[0] >= SCHEMA_VERSION:
+        found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
+    return found
+
+
 def explained(error: sqlite3.Error, path: Path) -> UserError:
     """Turn SQLite's error into one line for a person."""
     text = str(error)

@@ -22,10 +22,12 @@ from wardround.memory.key import Key
 from wardround.memory.rows import Entry
 from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState
-from wardround.memory.words import MOST_DOCUMENTS, matching, rarest_terms
+from wardround.memory.words import matching, rarest_terms
 
 _LONGEST_NAME = 3
 _MOST_WORDS = 128
+_MOST_MENTIONS = 100
+"""What more experiences than this speak of tells them apart no better than its words do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def recall_seeds(
     asked = _Asked(state, connection, kinds, task, for_subject)
     terms = rarest_terms(connection, question.text)
     lexical = asked.by_words(terms, settings.pool)
-    named, entity = asked.by_entities(question)
+    named, entity = asked.by_entities(question, settings.pool)
     dense = {} if question.key is None else asked.by_vector(question.key, settings.pool)
     found = {entry.name: entry for entry in (*lexical.keys(), *entity.keys(), *dense.keys())}
     if question.key is not None:
@@ -183,7 +185,7 @@ class _Asked:
         self.state.check_key(key)
         penalty = np.maximum.reduce([choice.penalty(rows) for choice in self.choices.values()])
         found: dict[Entry, float] = {}
-        for place, similarity in self.state.nearest(key.vector, penalty, [], pool):
+        for place, similarity in self.state.nearest(key.vector, penalty, [], pool, most_threaded=0):
             for choice in self.choices.values():
                 found |= {entry: similarity for entry in choice.by_row.get(place, ()) if self.serves(entry)}
         return found
@@ -195,7 +197,7 @@ class _Asked:
         known = self.state.similarities(key.vector, sorted(set(placed.values())))
         return {entry: known[place] for entry, place in placed.items()}
 
-    def by_entities(self, question: Question) -> tuple[tuple[str, ...], dict[Entry, float]]:
+    def by_entities(self, question: Question, pool: int) -> tuple[tuple[str, ...], dict[Entry, float]]:
         """Experiences by the inverse document frequencies of the entities they share with the question, summed; an
         entity of very many experiences tells nothing."""
         graph = GraphReader(self.connection, self.state.revision)
@@ -203,14 +205,15 @@ class _Asked:
         named = tuple(dict.fromkeys(graph.entity(name) for name in asked))
         found: dict[Entry, float] = {}
         for name in named:
-            mentions = graph.mentions(name, most=MOST_DOCUMENTS)
+            mentions = graph.mentions(name, most=_MOST_MENTIONS)
             if mentions is None:
                 continue
             entries = [entry for entry in map(self.state.known, mentions) if entry is not None]
             tells = inverse_document_frequency(self.state.size, len(entries))
             for entry in filter(self.serves, entries):
                 found[entry] = found.get(entry, 0.0) + tells
-        return named, found
+        best = heapq.nsmallest(pool, found, key=lambda entry: (-round(found[entry], 9), entry.order))
+        return named, {entry: found[entry] for entry in best}
 
     def _names_in(self, text: str) -> list[str]:
         words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]

@@ -174,7 +174,9 @@ class BankState:
         """Take in a revision: the experience as it reads from here on, and who had a hand in it."""
         entry = self._entries.get(row.experience)
         if entry is None:
-            place = None if row.key is None else self._rows[row.key]
+            place = None if row.key is None else self._rows.get(row.key)
+            if place is None and row.key is not None:
+                raise UserError(f"experience {row.experience!r} has lost its key: the bank is damaged; see its audit")
             entry = Entry(row, place, len(self._entries))
             self._entries[row.experience] = entry
         else:
@@ -191,15 +193,22 @@ class BankState:
         return all(entry.name in barred for entry in choice.by_row[row])
 
     def nearest(
-        self, vector: Vectors, penalty: npt.NDArray[np.float32], closed: Sequence[int], k: int
+        self,
+        vector: Vectors,
+        penalty: npt.NDArray[np.float32],
+        closed: Sequence[int],
+        k: int,
+        *,
+        most_threaded: int = _CACHED_NUMBERS,
     ) -> list[tuple[int, float]]:
         """Rows of the k greatest products, greatest first, equal ones by row number.
 
         The scan is single precision; what it finds near the border is multiplied again in double, row by row, so that
-        equal vectors have equal products wherever they stand.
+        equal vectors have equal products wherever they stand. Without threads it is slower on an idle machine, and
+        waits for nobody on a busy one.
         """
         matrix = self._matrix
-        products = matrix @ vector if matrix.size <= _CACHED_NUMBERS else np.vecdot(matrix, vector)
+        products = matrix @ vector if matrix.size <= most_threaded else np.vecdot(matrix, vector)
         products += penalty
         products[closed] = -np.inf
         if k == 1:

@@ -1,0 +1,165 @@
+"""``wardround memory``: look into a bank of experiences, and take back what it learnt."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wardround.cli.table import print_rows
+from wardround.core import UserError
+from wardround.memory import KINDS, Bank, Experience, audit_bank, undo, withdraw
+
+EXAMPLES = """
+  wardround memory list bank.sqlite --kind indication
+  wardround memory show bank.sqlite 3f2a9c
+  wardround memory why bank.sqlite 3f2a9c
+  wardround memory audit bank.sqlite
+  wardround memory undo bank.sqlite --to 41
+  wardround memory withdraw bank.sqlite labevents:12345
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    told = {
+        "list": "list what is served",
+        "show": "show one experience: its words, scope, quality and edges",
+        "why": "say where an experience came from and everything that changed it",
+        "audit": "look for damage, duplicates and what is never served; status 1 when something is wrong",
+        "undo": "serve again what was served at an earlier revision",
+        "withdraw": "serve nothing any more that came of an experience, a sample or a row",
+    }
+    made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
+    for action in made.values():
+        action.add_argument("bank", type=Path, help="file of the bank")
+    made["list"].add_argument("--kind", choices=KINDS, help="only experiences of this kind")
+    made["list"].add_argument("--limit", type=int, default=50, help="at most this many, the newest")
+    for name in ("show", "why"):
+        made[name].add_argument("experience", help="its id, or the beginning of it")
+    made["undo"].add_argument("--to", type=int, required=True, metavar="REVISION", help="the revision to go back to")
+    made["withdraw"].add_argument("source", help="id of an experience, a sample or a row (labevents:12345)")
+    for name in ("undo", "withdraw"):
+        made[name].add_argument("--reason", default=f"wardround memory {name}", help="why, for the history")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do the action."""
+    with Bank.open(_there(arguments.bank), writable=arguments.action in ("undo", "withdraw")) as bank:
+        if arguments.action == "list":
+            _list(bank, arguments.kind, arguments.limit)
+        elif arguments.action == "show":
+            _show(bank, _named(bank, arguments.experience))
+        elif arguments.action == "why":
+            _why(bank, _named(bank, arguments.experience))
+        elif arguments.action == "audit":
+            return _audit(bank)
+        elif arguments.action == "undo":
+            _undo(bank, arguments.to, arguments.reason)
+        else:
+            retired = withdraw(bank, arguments.source, reason=arguments.reason)
+            print(f"{len(retired)} experiences are no longer served; revision {bank.revision}")
+    return 0
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise UserError(f"no bank at {path}; `wardround evolve` makes one")
+    return path
+
+
+def _named(bank: Bank, beginning: str) -> str:
+    names = bank.names(beginning)
+    if len(names) != 1:
+        found = f"{len(names)} experiences begin" if names else "no experience begins"
+        raise UserError(f"{found} with {beginning!r}; `wardround memory list` shows the ids")
+    return names[0]
+
+
+def _list(bank: Bank, kind: str | None, limit: int) -> None:
+    graph = bank.graph()
+    every = [one for one in bank.experiences() if kind in (None, one.kind)]
+    shown = every[-limit:] if limit > 0 else []
+    print_rows(
+        ("id", "kind", "task", "quality", "title"),
+        [(one.id, one.kind, one.task, _figure(graph.quality(one.id)), one.title[:80]) for one in shown],
+    )
+    if len(shown) < len(every):
+        print(f"and {len(every) - len(shown)} older ones (--limit)")
+
+
+def _show(bank: Bank, name: str) -> None:
+    one, last = _last(bank, name)
+    print(f"{one.id}  {one.kind} of {one.task}{'' if last else '  (retired: not served)'}")
+    lines = {
+        "title": one.title,
+        "when": one.condition,
+        "not when": "; ".join(one.exclusions),
+        "description": one.description,
+        "content": one.content,
+        "task type": one.task_type,
+        "entities": "; ".join(f"{entity.name} ({entity.role})" for entity in one.entities),
+        "reasoning": "; ".join(f"{edge.source} > {edge.target}" for edge in one.role_edges),
+        "quality": _figure(bank.graph().quality(name)),
+    }
+    for label, text in lines.items():
+        if text:
+            print(f"{label}: {text}")
+    for edge in bank.graph().edges(name):
+        parts = {"entity": edge.entity, "structure": edge.structure, "synergy": edge.synergy, "task": edge.task}
+        made_of = ", ".join(
+            f"{part} {'unjudged' if value is None else _figure(value)}" for part, value in parts.items()
+        )
+        print(f"{edge.relation} to {edge.target}: {edge.weight:.3f} ({made_of})")
+
+
+def _why(bank: Bank, name: str) -> None:
+    one, _ = _last(bank, name)
+    origin = one.provenance
+    print(f"{one.id} came of sample {origin.sample} ({origin.split}), {origin.created}")
+    for label, text in (("run", origin.run), ("episode", origin.episode), ("model", origin.model)):
+        if text:
+            print(f"{label}: {text}")
+    for evidence in one.evidence:
+        print(f"seen at step {evidence.step}: {', '.join(evidence.rows) or 'no rows'}")
+    for step in bank.history(name):
+        print(
+            f"revision {step.number}, {step.at}: {step.reason} (sample {step.sample}){'' if step.live else ', retired'}"
+        )
+    for number, value in bank.quality_history(name):
+        print(f"revision {number}: quality {value:.3f}")
+    for said in bank.feedback(name):
+        print(f"feedback {said.kind} {_figure(said.value)} {said.episode or said.at}")
+
+
+def _audit(bank: Bank) -> int:
+    found = audit_bank(bank)
+    for problem, count in found.problems.items():
+        if count:
+            print(f"wrong: {count} {problem}")
+    if not found.sound:
+        return 1
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
+    print(f"{found.live} experiences ({kinds or 'none'}), {found.retired} retired; revision {bank.revision}")
+    print(f"{found.duplicates} say what another says; {found.never_served} are of no training sample and never served")
+    return 0
+
+
+def _undo(bank: Bank, to: int, reason: str) -> None:
+    done = undo(bank, to=to, reason=reason)
+    print(
+        f"as at revision {to} again: {done.reverted} experiences reverted, {done.retired} newer ones retired, "
+        f"{done.qualities} qualities and {done.edges} edges set back; revision {bank.revision}"
+    )
+    if done.kept:
+        print(f"{done.kept} qualities had none before and stay")
+
+
+def _last(bank: Bank, name: str) -> tuple[Experience, bool]:
+    entry = bank.at(revision=bank.revision).known(name)
+    assert entry is not None
+    return entry.experience, entry.live
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -1,0 +1,119 @@
+"""Upkeep of a bank: going back to an earlier revision, withdrawing what came of a source, and looking for damage.
+
+Everything here writes further revisions; nothing is taken out of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wardround.core import UserError
+from wardround.memory.bank import Bank
+from wardround.memory.experience import Experience
+from wardround.memory.state import SERVABLE_SPLITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What going back changed: experiences given their earlier text, experiences no longer served (they are newer),
+    qualities and edges set back. ``kept`` are qualities that were not there before; they stay, as a quality has no
+    way not to be."""
+
+    reverted: int
+    retired: int
+    qualities: int
+    edges: int
+    kept: int
+
+
+def undo(bank: Bank, *, to: int, reason: str) -> Undone:
+    """Serve again what was served at a revision, by one transaction of further revisions; aliases stay."""
+    if not 0 <= to <= bank.revision:
+        raise UserError(f"revision {to} is not one of the bank's, which are at {bank.revision}")
+    with bank.batch():
+        before, then, now = bank.at(revision=to), bank.graph(revision=to), bank.graph()
+        names, qualities, edges = bank.changed_since(to)
+        old = [name for name in names if before.known(name) is not None]
+        new = [name for name in names if before.known(name) is None and bank.history(name)[-1].live]
+        for name in old:
+            bank.revert(name, to=to, reason=reason)
+        for name in new:
+            bank.retire(name, reason=reason)
+        values = {name: then.quality(name) for name in qualities}
+        sources = sorted({source for source, _ in edges})
+        there = {(one.source, one.target): one for name in sources for one in then.edges(name)}
+        today = {(one.source, one.target): one for name in sources for one in now.edges(name)}
+        taken = {pair: replace(edge, live=False) for pair, edge in today.items()}
+        back = [one for pair in edges if (one := there.get(pair) or taken.get(pair)) is not None]
+        known = {name: value for name, value in values.items() if value is not None}
+        if known or back:
+            bank.set_graph(qualities=known, edges=back, reason=reason)
+    return Undone(
+        reverted=len(old), retired=len(new), qualities=len(known), edges=len(back), kept=len(values) - len(known)
+    )
+
+
+def withdraw(bank: Bank, source: str, *, reason: str) -> tuple[str, ...]:
+    """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
+
+    A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Returns
+    the ids of what was served until now. Raises UserError where the bank knows nothing of the source.
+    """
+    with bank.batch():
+        by_sample = {experience for experience, sample, _, _ in bank.origins() if sample == source}
+        live = bank.experiences()
+        met = [one for one in live if one.id == source or one.id in by_sample or _shows(one, source)]
+        if not met and not by_sample and not bank.holds(source):
+            raise UserError(f"nothing in {bank.path} came of {source!r}: name an experience, a sample or a row")
+        for one in met:
+            bank.retire(one.id, reason=reason)
+    return tuple(one.id for one in met)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BankAudit:
+    """What a look through a bank found. ``problems`` count what should not be; the rest is only told."""
+
+    live: int
+    retired: int
+    kinds: Mapping[str, int]
+    never_served: int
+    duplicates: int
+    problems: Mapping[str, int]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(self.problems.values())
+
+
+def audit_bank(bank: Bank) -> BankAudit:
+    """Check the file, its indexes and its edges; count duplicates and what the guards never serve.
+
+    A damaged bank is not looked at any further: it may not even open.
+    """
+    problems = bank.damage()
+    if any(problems.values()):
+        return BankAudit(live=0, retired=0, kinds={}, never_served=0, duplicates=0, problems=problems)
+    live = bank.experiences()
+    kinds: dict[str, int] = {}
+    texts: dict[tuple[str, ...], int] = {}
+    for one in live:
+        kinds[one.kind] = kinds.get(one.kind, 0) + 1
+        text = (one.kind, one.task, one.condition, one.title, one.content)
+        texts[text] = texts.get(text, 0) + 1
+    names = {one.id for one in live}
+    outside = {name for name, _, _, split in bank.origins() if split not in SERVABLE_SPLITS}
+    return BankAudit(
+        live=len(live),
+        retired=bank.at(revision=bank.revision).size - len(live),
+        kinds=dict(sorted(kinds.items())),
+        never_served=len(names & outside),
+        duplicates=sum(count - 1 for count in texts.values()),
+        problems=problems,
+    )
+
+
+def _shows(experience: Experience, row: str) -> bool:
+    return any(row in evidence.rows for evidence in experience.evidence)
