@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from trajectories import call, new_trial, trajectory
 
 from wardround.log import Trajectory
-from wardround.scoring import ErrorClass, NoPrediction, classify_errors, no_prediction_mode
-from wardround.scoring.calls import is_above, ratcliff_obershelp
+from wardround.scoring import ErrorClass, NoPrediction, classify_errors, errors, no_prediction_mode
+from wardround.scoring.calls import is_above, ratcliff_obershelp, tool_calls
+from wardround.scoring.errors import _may_repeat, _repetition
 
 CANDIDATE_TOOLS = ("get_candidates_by_keyword",)
 LOOK = [call("get_candidates_by_keyword", table_name="diagnoses_ccs_candidates", keyword="sepsis")]
@@ -208,3 +209,23 @@ def test_candidates_listed_by_sql_are_candidates(statement: str, refused: bool, 
     made = trajectory([[call("run_sql_query", sql_query=statement)], END], answer=["x"], refused=[0] if refused else ())
     found = classify_errors(made, CANDIDATE_TOOLS, ["diagnoses_ccs_candidates"])
     assert (ErrorClass.NO_CANDIDATE_TOOL not in found) is seen
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["{}", '{"n": 1}'])), max_size=4),
+        min_size=3,
+        max_size=20,
+    )
+)
+def test_a_trial_is_read_wherever_it_may_repeat_itself(turns: list[list[tuple[str, str]]]) -> None:
+    made = trajectory(turns, answer=["x"])
+    found = _repetition([[tool_calls(turn) for turn in made.turns]])
+    assert _may_repeat(made.turns) or not any(found.values())
+
+
+def test_most_trials_need_no_arguments_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = ["think", "get_records_by_value", "finish"]
+    made = trajectory([[call(tools[number % 3], n=number)] for number in range(12)], answer=["x"])
+    monkeypatch.setattr(errors, "tool_calls", None)
+    assert ErrorClass.TOOL_REPEAT not in classes(made)

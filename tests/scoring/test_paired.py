@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from wardround.core import UserError
+from wardround.core import UserError, derive_seed
 from wardround.scoring import holm, paired_test, paired_test_by_key
 
 
@@ -79,3 +79,11 @@ def _upper_tail(z: float) -> float:
     from statistics import NormalDist
 
     return 1 - NormalDist().cdf(abs(z))
+
+
+def test_flips_kept_for_as_many_patients_are_those_drawn_afresh() -> None:
+    values = np.random.default_rng(3).normal(0.2, 1.0, size=40)
+    flips = np.random.default_rng(derive_seed(7, "sign-flip")).integers(0, 2, size=(20_000, 40), dtype=np.int8)
+    hits = np.count_nonzero(np.abs((1.0 - 2.0 * flips) @ values) >= abs(values.sum()) - 1e-9)
+    for _ in range(2):
+        assert paired_test([0.0] * 40, values.tolist(), range(40), seed=7).p_value == (hits + 1) / 20_001

@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from wardround.core import UserError
@@ -21,6 +22,7 @@ _MARKS = str.maketrans(
 )
 
 
+@lru_cache(maxsize=16_384)
 def normalise_label(text: str) -> str:
     """The form in which labels are compared: NFKC, case folded, plain quotes and dashes, single inner spaces.
 

@@ -9,6 +9,8 @@ from typing import Any, NewType
 RowId = NewType("RowId", str)
 """``table:key``, stable across runs, for example ``labevents:12345``."""
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def row_id(table: str, key: object) -> RowId:
     """Join a table name and a key to a row id."""
@@ -17,7 +19,7 @@ def row_id(table: str, key: object) -> RowId:
 
 def canonical_json(value: Any) -> bytes:
     """Return the one byte string that stands for a JSON value: sorted keys, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def content_hash(value: Any) -> str:

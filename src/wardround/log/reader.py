@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from zlib import crc32
 
-from wardround.core import Message, ToolCall, Usage, UserError
+from wardround.core import Message, UserError
+from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, record_of, turn_of
 from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
 from wardround.log.kept import KeptReply, has_kept, read_kept
+from wardround.log.outlines import read_outlines
 from wardround.log.path import ROOT
-from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note, ToolRecord, Trajectory, Turn
+from wardround.log.rows import EpisodeEntry, Note, ToolRecord, Trajectory
 
 _WALK = """
 WITH RECURSIVE node(hash) AS (
@@ -25,26 +26,20 @@ WITH RECURSIVE node(hash) AS (
 SELECT message.hash, message.parent, body.text
 FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
 """
-_REPLIES = """
-SELECT message.hash, message.parent, body.text
-FROM turn JOIN message ON message.hash = turn.reply_hash JOIN body ON body.hash = message.body
-WHERE turn.episode = :episode
-"""
-_RESULTS = """
-SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, row_ids, cursor, body.text
+_TURNS = f"SELECT {TURN_COLUMNS}, reasoning, token_logprobs FROM turn WHERE episode = ? ORDER BY ordinal"
+_RESULTS = f"""
+SELECT {TOOL_COLUMNS}, row_ids, body.text
 FROM tool JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n
-"""
-_RESULTS_WITHOUT_TEXTS = """
-SELECT turn, call_id, name, arguments, is_error, seconds, table_name, rows_total, rows_shown, '[]', cursor, NULL
-FROM tool WHERE episode = ? ORDER BY turn, n
 """
 _EPISODES = """
 SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key), {kept}
 FROM episode
 """
+_AT_ONCE = 128
+"""So many episodes are read by one statement: a few megabytes of replies."""
 _KEPT = "(SELECT count(*) FROM kept WHERE kept.episode = key)"
 _Tree = dict[bytes, tuple[bytes, Message]]
-_Found = tuple[EpisodeEntry, Path, "_Bodies"]
+_Found = tuple[EpisodeEntry, Path, Bodies]
 
 
 class LogReader:
@@ -58,10 +53,10 @@ class LogReader:
         files = [file for file in sorted(path.rglob(f"*{LOG_SUFFIX}")) if has_begun(file)] if path.is_dir() else [path]
         if not files and not may_be_empty:
             raise UserError(f"no episode log (*{LOG_SUFFIX}) under {path}; is it a run folder?")
-        self._connections: list[tuple[Path, _Bodies]] = []
+        self._connections: list[tuple[Path, Bodies]] = []
         try:
             for file in files:
-                self._connections.append((file, _Bodies(open_for_reading(file))))
+                self._connections.append((file, Bodies(open_for_reading(file))))
         except UserError:
             self.close()
             raise
@@ -92,16 +87,25 @@ class LogReader:
         found = self._index(episode).get(episode)
         if found is None:
             raise UserError(f"no episode {episode!r} in {self.path}")
-        return _read_whole(found, texts=True)
+        return _read_whole(found)
 
-    def outlines(self, part: int = 0, parts: int = 1) -> Iterator[Trajectory]:
-        """Read every finished episode without what was read to the models: no prompts, no texts of tool results.
+    def outlines(self, first: str | None = None, last: str | None = None) -> Iterator[Trajectory]:
+        """Read every finished episode without what was read to the models: no prompts, no texts of tool results, no
+        reasoning, no log-probabilities. All that scoring needs, at a fifth of the cost.
 
-        All that scoring needs, at a third of the cost. ``part`` of ``parts``: a share of the keys.
+        From one key to another, both of them in it; all without. They come file by file, in each by key.
         """
-        for _, found in sorted(self._index(share=(part, parts)).items()):
+        groups: dict[Path, list[_Found]] = {}
+        for _, found in sorted(self._index(first, last).items()):
             if found[0].state == "finished":
-                yield _read_whole(found, texts=False)
+                groups.setdefault(found[1], []).append(found)
+        for file, members in groups.items():
+            for start in range(0, len(members), _AT_ONCE):
+                some = members[start : start + _AT_ONCE]
+                try:
+                    yield from read_outlines(some[0][2], [entry for entry, _, _ in some])
+                except sqlite3.Error as error:
+                    raise explained(error, file) from error
 
     def kept(self, episode: str) -> tuple[KeptReply, ...]:
         """Return the replies of an episode that were answered and have no turn where it got furthest, by ordinal.
@@ -151,21 +155,19 @@ class LogReader:
     ) -> None:
         self.close()
 
-    def _index(self, episode: str | None = None, *, share: tuple[int, int] = (0, 1)) -> dict[str, _Found]:
-        part, parts = share
+    def _index(self, first: str | None = None, last: str | None = None) -> dict[str, _Found]:
+        """Find the episodes from one key to another (of one key alone, of all), each in the file to read it from."""
         best: dict[str, _Found] = {}
         reached: dict[str, tuple[bool, str, int]] = {}
+        where, values = ("", ()) if first is None else ("WHERE key BETWEEN ? AND ?", (first, last or first))
         for file, bodies in self._connections:
             connection = bodies.connection
-            where, values = ("", ()) if episode is None else ("WHERE key = ?", (episode,))
             try:
                 query = _EPISODES.format(kept=_KEPT if has_kept(connection) else "0") + where
                 rows = connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
                 raise explained(error, file) from error
             for *row, kept in rows:
-                if parts > 1 and crc32(row[0].encode()) % parts != part:
-                    continue
                 entry = _entry(row)
                 further = (entry.state == "finished", entry.ended or "", entry.turns + kept)
                 if entry.key not in best or further > reached[entry.key]:
@@ -186,93 +188,39 @@ def _entry(row: Sequence[Any]) -> EpisodeEntry:
     )
 
 
-def _read_whole(found: _Found, *, texts: bool) -> Trajectory:
+def _read_whole(found: _Found) -> Trajectory:
     entry, file, bodies = found
     try:
         bodies.connection.execute("BEGIN")
         try:
-            return _trajectory(bodies, entry, texts=texts)
+            return _trajectory(bodies, entry)
         finally:
             bodies.connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         raise explained(error, file) from error
 
 
-def _trajectory(bodies: _Bodies, entry: EpisodeEntry, *, texts: bool) -> Trajectory:
+def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
     connection = bodies.connection
-    rows = connection.execute(_WALK if texts else _REPLIES, {"episode": entry.key})
+    rows = connection.execute(_WALK, {"episode": entry.key})
     tree = {node: (parent, Message.from_wire(json.loads(text))) for node, parent, text in rows}
-    paths: dict[bytes, tuple[Message, ...]] | None = {ROOT: ()} if texts else None
-    results = _results(connection, entry.key, texts=texts)
-    cursor = connection.execute("SELECT * FROM turn WHERE episode = ? ORDER BY ordinal", (entry.key,))
-    names = [column[0] for column in cursor.description]
+    paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
+    results = _results(connection, entry.key)
     turns = tuple(
-        _turn(dict(zip(names, row, strict=True)), tree, paths, bodies, results.get(row[1], ())) for row in cursor
+        turn_of(
+            columns,
+            bodies,
+            reply=tree[columns[3]][1],
+            results=tuple(results.get(columns[0], ())),
+            prompt=_path(tree, paths, columns[2]),
+            reasoning=bodies.text(reasoning),
+            token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
+        )
+        for *columns, reasoning, logprobs in connection.execute(_TURNS, (entry.key,))
     )
     notes = connection.execute("SELECT n, kind, detail FROM note WHERE episode = ? ORDER BY n", (entry.key,))
     read = tuple(Note(n=n, kind=kind, detail=json.loads(detail)) for n, kind, detail in notes)
     return Trajectory(entry=entry, turns=turns, notes=read)
-
-
-class _Bodies:
-    """Texts by hash; what turns share (tool schemas, settings) is fetched and decoded once."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self._decoded: dict[bytes, Any] = {}
-
-    def text(self, digest: bytes | None) -> str | None:
-        if digest is None:
-            return None
-        row = self.connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
-        return None if row is None else str(row[0])
-
-    def tools(self, digest: bytes | None) -> tuple[Mapping[str, Any], ...]:
-        return () if digest is None else tuple(self._json(digest))
-
-    def settings(self, digest: bytes) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._json(digest)
-        return found
-
-    def _json(self, digest: bytes) -> Any:
-        if digest not in self._decoded:
-            self._decoded[digest] = json.loads(self.text(digest) or "null")
-        return self._decoded[digest]
-
-
-def _turn(
-    row: Mapping[str, Any],
-    tree: _Tree,
-    paths: dict[bytes, tuple[Message, ...]] | None,
-    bodies: _Bodies,
-    results: tuple[ToolRecord, ...],
-) -> Turn:
-    logprobs = row["token_logprobs"]
-    return Turn(
-        ordinal=row["ordinal"],
-        purpose=row["purpose"],
-        prompt=() if paths is None else _path(tree, paths, row["prompt_hash"]),
-        reply=tree[row["reply_hash"]][1],
-        prompt_hash=row["prompt_hash"].hex(),
-        reply_hash=row["reply_hash"].hex(),
-        request_digest=row["request_digest"],
-        model=row["model"],
-        identity=row["identity"],
-        finish_reason=row["finish"],
-        usage=Usage(**{name: row[name] or 0 for name in USAGE_FIELDS}),
-        unreported=tuple(name for name in USAGE_FIELDS if row[name] is None),
-        cost=row["cost"],
-        seconds=row["seconds"],
-        attempts=row["attempts"],
-        prompt_bytes=row["prompt_bytes"],
-        prefix_bytes=row["prefix_bytes"],
-        tools=bodies.tools(row["tools"]),
-        settings=bodies.settings(row["settings"]),
-        reasoning=None if paths is None else bodies.text(row["reasoning"]),
-        token_logprobs=None if logprobs is None else tuple(json.loads(logprobs)),
-        ended=row["ended"],
-        results=results,
-    )
 
 
 def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> tuple[Message, ...]:
@@ -288,20 +236,9 @@ def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> t
     return path
 
 
-def _results(connection: sqlite3.Connection, episode: str, *, texts: bool) -> dict[int, tuple[ToolRecord, ...]]:
-    rows = connection.execute(_RESULTS if texts else _RESULTS_WITHOUT_TEXTS, (episode,))
-    found: dict[int, tuple[ToolRecord, ...]] = {}
-    for turn, call_id, name, arguments, is_error, seconds, table, total, shown, row_ids, cursor, text in rows:
-        record = ToolRecord(
-            call=ToolCall(id=call_id, name=name, arguments=arguments),
-            result_text=json.loads(text)["content"] if texts else "",
-            is_error=bool(is_error),
-            seconds=seconds,
-            table=table,
-            rows_total=total,
-            rows_shown=shown,
-            row_ids=tuple(json.loads(row_ids)) if texts else (),
-            cursor=cursor,
-        )
-        found[turn] = (*found.get(turn, ()), record)
+def _results(connection: sqlite3.Connection, episode: str) -> dict[int, list[ToolRecord]]:
+    found: dict[int, list[ToolRecord]] = {}
+    for turn, *columns, row_ids, text in connection.execute(_RESULTS, (episode,)):
+        record = record_of(columns, text=json.loads(text)["content"], row_ids=tuple(json.loads(row_ids)))
+        found.setdefault(turn, []).append(record)
     return found

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
-from wardround.log import EpisodeEntry, LogReader
+from wardround.log import EpisodeEntry, LogReader, Trajectory
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
@@ -21,6 +21,11 @@ from wardround.tools import default_toolset
 
 _FEW = 2_000
 """So many episodes are scored sooner than processes start."""
+_SHARE = 256
+"""So many episodes are scored at once: few enough that no process waits long for another's last."""
+
+_Share = tuple[str, str]
+_Scored = tuple[EpisodeScore, str]
 
 
 def finished_entries(folder: RunFolder) -> dict[str, EpisodeEntry]:
@@ -38,39 +43,94 @@ def finished_keys(folder: RunFolder) -> set[str]:
 def score_run(folder: RunFolder, *, workers: int = 1, report: Reporter = silent) -> list[EpisodeScore]:
     """Score every finished episode and write ``results.jsonl``; sorted by key, so the file depends on nothing else.
 
-    Of a large run ``workers`` processes score a share each.
+    Of a large run ``workers`` processes, this one among them, score a share each.
     """
-    if workers > 1 and int(folder.manifest["episodes"]) > _FEW:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            parts = pool.map(partial(_score_part, folder.path, parts=workers), range(workers))
-            scores = [score for part in parts for score in part]
-    else:
-        scores = _score_part(folder.path, 0, parts=1, report=report)
-    scores.sort(key=lambda score: EpisodeKey.parse(score.episode))
-    lines = (json.dumps(score.to_json(), ensure_ascii=False) for score in scores)
+    keys = sorted(finished_keys(folder))
+    shares = [(keys[start], keys[min(start + _SHARE, len(keys)) - 1]) for start in range(0, len(keys), _SHARE)]
+    scored: list[_Scored] = []
+    for done in _score_shares(folder, shares, workers if len(keys) > _FEW else 1):
+        scored.extend(done)
+        report(Progress(label="scoring", done=len(scored), total=int(folder.manifest["episodes"]), unit="episodes"))
+    scored.sort(key=lambda one: EpisodeKey.parse(one[0].episode))
     try:
-        write_atomically(folder.results, "".join(line + "\n" for line in lines))
+        write_atomically(folder.results, "".join(line for _, line in scored))
     except OSError as error:
         if not is_read_only(error):
             raise  # where nobody may write, the figures are shown all the same
-    return scores
+    return [score for score, _ in scored]
 
 
-def _score_part(path: Path, part: int, *, parts: int, report: Reporter = silent) -> list[EpisodeScore]:
-    folder = RunFolder.open(path)
-    benchmark = open_benchmark(folder)
-    samples = {sample.id: sample for sample in benchmark.all_samples}
-    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
-    candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
-    scores: list[EpisodeScore] = []
-    with LogReader(folder.logs, may_be_empty=True) as reader:
-        for done, trajectory in enumerate(reader.outlines(part, parts)):
-            key = EpisodeKey.parse(trajectory.episode)
-            scores.append(
-                score_episode(trajectory, samples[key.sample], labels[key.task], candidate_tools, benchmark.spaces)
-            )
-            report(Progress(label="scoring", done=done + 1, total=int(folder.manifest["episodes"]), unit="episodes"))
-    return scores
+def _score_shares(folder: RunFolder, shares: Sequence[_Share], workers: int) -> Iterator[list[_Scored]]:
+    """Yield the rows of every share. This process takes those that no other has begun, from the end."""
+    if workers < 2:
+        with _Scorer(folder) as scorer:
+            yield from map(scorer.score, shares)
+        return
+    with ProcessPoolExecutor(workers - 1, get_context("spawn"), initializer=_set_up, initargs=(folder,)) as pool:
+        asked = [pool.submit(_score_there, share) for share in shares]
+        try:
+            with _Scorer(folder) as scorer:
+                for share, future in zip(reversed(shares), reversed(asked), strict=True):
+                    if not future.cancel():
+                        break
+                    yield scorer.score(share)
+            yield from (future.result() for future in asked if not future.cancelled())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class _Scorer:
+    """Scores shares of a run; what all of its episodes need is read once."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        benchmark = open_benchmark(folder)
+        self._samples = {sample.id: sample for sample in benchmark.all_samples}
+        self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+        self._spaces = benchmark.spaces
+        self._candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
+        self._reader = LogReader(folder.logs, may_be_empty=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+    def score(self, share: _Share) -> list[_Scored]:
+        """Return the rows from one key to another, with their lines in the file."""
+        with _uncollected():
+            return [self._score(trajectory) for trajectory in self._reader.outlines(*share)]
+
+    def _score(self, trajectory: Trajectory) -> _Scored:
+        key = EpisodeKey.parse(trajectory.episode)
+        score = score_episode(
+            trajectory, self._samples[key.sample], self._labels[key.task], self._candidate_tools, self._spaces
+        )
+        return score, json.dumps(score.to_json(), ensure_ascii=False) + "\n"
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage in cycles: what is read has none, and looking through all of it costs as much as reading."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+_THERE: list[_Scorer] = []
+"""What the shares of a worker process need."""
+
+
+def _set_up(folder: RunFolder) -> None:
+    _THERE.append(_Scorer(folder))
+
+
+def _score_there(share: _Share) -> list[_Scored]:
+    return _THERE[0].score(share)
 
 
 def evidence_cuts(folder: RunFolder) -> dict[str, EvidenceCut]:

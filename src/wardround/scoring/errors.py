@@ -48,11 +48,21 @@ def classify_errors(
     turns = [turn for trial in trials for turn in trial]
     holds = {
         ErrorClass.NO_PREDICTION: no_prediction_mode(trajectory) is not None,
-        **_repetition([[tool_calls(turn) for turn in trial] for trial in trials]),
+        **_repetition([[tool_calls(turn) for turn in trial] for trial in trials if _may_repeat(trial)]),
         ErrorClass.TOOL_USAGE: any(_was_refused(turn) for turn in turns),
         ErrorClass.NO_CANDIDATE_TOOL: not _saw_candidates(turns, set(candidate_tools), set(candidate_tables)),
     }
     return frozenset(name for name, found in holds.items() if found)
+
+
+def _may_repeat(trial: Sequence[Turn]) -> bool:
+    """Whether the tools' names leave room for any of the three; most trials need no arguments read."""
+    names = [{call.name for call in turn.reply.tool_calls} for turn in trial]
+    calls = sum(len(turn.reply.tool_calls) for turn in trial)
+    if calls - len(set().union(*names)) > CYCLE_CALLS:
+        return True
+    windows = (names[start : start + REPEAT_TURNS] for start in range(len(names) - REPEAT_TURNS + 1))
+    return any(set.intersection(*window) for window in windows)
 
 
 def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass, bool]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from wardround.core import UserError, derive_seed
 from wardround.scoring.bootstrap import Floats, Interval, patient_bootstrap, sum_by_subject
@@ -13,6 +15,8 @@ from wardround.scoring.task_means import task_mean_interval, task_weights
 
 _EXACT_SUBJECTS = 14
 _CHUNK_CELLS = 4_000_000
+_ROWS = 1_000
+"""So many patterns are multiplied at once: they stay in the processor's cache, and no threads are started for them."""
 _ROUNDING = 1e-12
 
 
@@ -126,13 +130,31 @@ def _exact_p(sums: Floats) -> float:
 
 def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
     """The observed pattern counts as one of the patterns, so that p is never 0."""
-    generator = np.random.default_rng(derive_seed(seed, "sign-flip"))
-    chunk = max(1, _CHUNK_CELLS // len(sums))
+    several = permutations * len(sums) > _CHUNK_CELLS
+    draws = _sign_flips(seed, len(sums), permutations) if several else iter([_few_flips(seed, len(sums), permutations)])
     hits = 0
-    for done in range(0, permutations, chunk):
-        signs = generator.integers(0, 2, size=(min(chunk, permutations - done), len(sums)), dtype=np.int8)
-        hits += int(np.count_nonzero(_at_least(np.abs((1.0 - 2.0 * signs) @ sums), sums)))
+    for flips in draws:
+        for start in range(0, len(flips), _ROWS):
+            flipped = (1.0 - 2.0 * flips[start : start + _ROWS]) @ sums
+            hits += int(np.count_nonzero(_at_least(np.abs(flipped), sums)))
     return (hits + 1) / (permutations + 1)
+
+
+def _sign_flips(seed: int, subjects: int, permutations: int) -> Iterator[npt.NDArray[np.int8]]:
+    generator = np.random.default_rng(derive_seed(seed, "sign-flip"))
+    chunk = max(1, _CHUNK_CELLS // subjects)
+    for done in range(0, permutations, chunk):
+        yield generator.integers(0, 2, size=(min(chunk, permutations - done), subjects), dtype=np.int8)
+
+
+@lru_cache(maxsize=8)
+def _few_flips(seed: int, subjects: int, permutations: int) -> npt.NDArray[np.int8]:
+    """Who is flipped in each pattern: the same in every test over as many patients, as the tasks of a table often have.
+
+    A few megabytes each.
+    """
+    [flips] = _sign_flips(seed, subjects, permutations)
+    return flips
 
 
 def _at_least(flipped: Floats, sums: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

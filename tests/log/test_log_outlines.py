@@ -1,0 +1,83 @@
+"""Outlines: what scoring reads of many episodes is what a whole reading holds, in a number of statements that stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from log_doubles import play
+
+from wardround.core import UserError
+from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Trajectory
+
+
+def without_texts(whole: Trajectory) -> Trajectory:
+    turns = [
+        replace(
+            turn,
+            prompt=(),
+            reasoning=None,
+            token_logprobs=None,
+            results=tuple(replace(one, result_text="", row_ids=()) for one in turn.results),
+        )
+        for turn in whole.turns
+    ]
+    return replace(whole, turns=tuple(turns))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two workers' files; episodes of both lie between each other, some are open, one is in both."""
+    place = tmp_path_factory.mktemp("run")
+    for worker in (0, 1):
+        with EpisodeLog(place / f"worker-{worker}{LOG_SUFFIX}") as log:
+            for number in range(worker, 24, 2):
+                recorder = log.begin(f"e{number:02}", {"worker": worker})
+                play(recorder, number % 4)
+                recorder.note("calibration", {"turn": number, "text": "a,b]"})
+                if number % 5:
+                    recorder.finish({"answer": [str(number)]})
+            recorder = log.begin("e07 twice \u00e9", {"worker": worker})
+            play(recorder, 1 + worker)
+            recorder.finish({"answer": []})
+    return place
+
+
+def test_outlines_are_the_trajectories_without_texts(folder: Path) -> None:
+    with LogReader(folder) as reader:
+        whole = [without_texts(one) for one in reader.trajectories() if one.entry.state == "finished"]
+        assert sorted(reader.outlines(), key=lambda one: one.episode) == whole
+        keys = [one.episode for one in whole]
+        assert len(keys) == 20
+        shares = [(keys[start], keys[min(start + 6, 19)]) for start in range(0, 20, 7)]
+        assert sorted(one.episode for share in shares for one in reader.outlines(*share)) == keys
+        assert [one.episode for one in reader.outlines("e08", "e08")] == ["e08"]
+        assert not list(reader.outlines("f"))
+
+
+def test_outlines_of_many_episodes_take_as_many_statements_as_those_of_few(folder: Path) -> None:
+    def statements(first: str, last: str) -> int:
+        with LogReader(folder) as reader:
+            seen: list[str] = []
+            for _, bodies in reader._connections:
+                bodies.connection.set_trace_callback(seen.append)
+            assert list(reader.outlines(first, last))
+            return len(seen)
+
+    assert statements("e01", "e23") == statements("e01", "e04")
+
+
+def test_a_turn_whose_reply_is_gone_is_said_and_not_left_out(tmp_path: Path) -> None:
+    path = tmp_path / f"w{LOG_SUFFIX}"
+    with EpisodeLog(path) as log:
+        recorder = log.begin("a", {})
+        play(recorder, 2)
+        recorder.finish({})
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM message WHERE hash = (SELECT reply_hash FROM turn WHERE ordinal = 1)")
+        connection.commit()
+    with LogReader(path) as reader, pytest.raises(UserError, match="turn 1 of an episode has no reply"):
+        list(reader.outlines())
