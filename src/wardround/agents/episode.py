@@ -12,7 +12,7 @@ from wardround.agents.context import Rendered
 from wardround.agents.history import History
 from wardround.agents.outcome import Finish, Limits, Prompt
 from wardround.agents.tokens import Calibration, TokenCounter, count_message, count_schemas
-from wardround.core import Message, ToolSchema, Usage, load_prompt
+from wardround.core import Message, PromptTooLong, ToolSchema, Usage, load_prompt
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
@@ -177,6 +177,22 @@ class Episode:
         counted += self.schema_tokens(request.tools)
         if self.calibration.observe(counted, reply.usage.input_tokens):
             self.recorder.note("calibration", {"turn": self.turn, "factor": round(self.calibration.factor, 4)})
+
+    def fit(self, refused: PromptTooLong) -> None:
+        """Take from an endpoint's refusal how long prompts may be: its window and count, else 3/4 of this."""
+        counted = self._rendered.tokens + self.schema_tokens(self.schemas)
+        before = self.limits.context_tokens
+        window = refused.window_tokens or int(counted * self.calibration.factor * 0.75) + self.limits.reply_tokens
+        if self.limits.reply_tokens < window < before:
+            self.limits = replace(self.limits, context_tokens=window)
+        raised = self.calibration.observe(counted, refused.prompt_tokens or 0)
+        if not raised and self.limits.context_tokens == before:
+            self.calibration.tighten()
+        self.recorder.note(
+            "too_long",
+            {"turn": self.turn, "prompt": refused.prompt_tokens, "window": refused.window_tokens}
+            | {"context_tokens": self.limits.context_tokens, "factor": round(self.calibration.factor, 4)},
+        )
 
     def record(self, asked: Asked, purpose: str) -> None:
         """Record a call of the model that is not the action."""

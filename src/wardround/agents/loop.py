@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from wardround.agents.agent import AgentSpec, Hooks
@@ -20,11 +20,13 @@ from wardround.agents.labels import read_answer, settle
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.tokens import EstimatedTokens, TokenCounter
 from wardround.agents.written_calls import with_written_calls
-from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
+from wardround.core import LimitReached, Message, PromptTooLong, ProviderError, load_prompt, without_thinking
 from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply
 from wardround.models.wire import MOST_CALLS
 
+MOST_TOO_LONG = 3
+"""Prompts in a row that an endpoint finds too long before its error stands."""
 MOST_EMPTY = 3
 """Empty replies in a row that are answered with a reminder."""
 
@@ -127,12 +129,21 @@ class _Loop:
             state.trial_turn += 1
             for hook in self.hooks:
                 await hook.before_turn(state)
-            ending = await self._act(await state.agent.choose(state))
+            ending = await self._act(await self._fitting(lambda: state.agent.choose(state)))
             if ending is not None:
                 return ending
             for hook in self.hooks:
                 await hook.after_turn(state)
         return await self._close("budget" if state.spent else "turn_limit")
+
+    async def _fitting(self, choose: Callable[[], Awaitable[Asked]]) -> Asked:
+        """Choose, and again in less room where the endpoint says that the prompt does not fit its window."""
+        for _ in range(MOST_TOO_LONG):
+            try:
+                return await choose()
+            except PromptTooLong as error:
+                self.state.fit(error)
+        return await choose()
 
     async def _act(self, asked: Asked) -> Ending | None:
         """Do what a reply asks for; returns the ending if it is one."""
@@ -229,7 +240,7 @@ class _Loop:
         state.environment.accept_any_answer()
         self.reminded = self.settings.reminders
         self.closing = True
-        ending = await self._act(await state.ask(state.render(only), schemas=only))
+        ending = await self._act(await self._fitting(lambda: state.ask(state.render(only), schemas=only)))
         self.closing = False
         if ending is None:
             return Ending(finish=finish, forced=True)

@@ -28,13 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     model = LOCAL_MODELS[arguments.name]
     try:
         with serving(model, port=arguments.port, threads=arguments.threads) as url:
-            print(url, flush=True)
             print(
                 f"{model.title}; window {model.context_tokens:,} tokens. Use it with --model openai/{model.name} "
                 f"--base-url {url} --context-tokens {model.context_tokens}; Ctrl-C stops it",
                 file=sys.stderr,
                 flush=True,
             )
+            print(url, flush=True)  # last: whoever reads it may stop us at once
             threading.Event().wait()
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

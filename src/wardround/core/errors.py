@@ -7,6 +7,7 @@
     ├── FormatError     the model: its output could not be read; carries the correction to send
     ├── LimitReached    nobody: a normal end (turns, tokens, time)
     ├── ProviderError   the run: an endpoint failed; carries status and attempts, becomes the episode's row
+    │   └── PromptTooLong   the loop: the prompt does not fit the model's window; it is rendered again in less room
     └── LeakError       everybody: something from the future was reachable; never caught below ``runs``
 
 An episode's failure is a row, never a crash. A bug in our code is a crash, never a row.
@@ -50,6 +51,23 @@ class ProviderError(WardroundError):
         super().__init__(message)
         self.status = status
         self.attempts = attempts
+
+
+class PromptTooLong(ProviderError):
+    """An endpoint refused a prompt for its length; the figures are the endpoint's, None where it names none."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        attempts: int = 1,
+        prompt_tokens: int | None = None,
+        window_tokens: int | None = None,
+    ) -> None:
+        super().__init__(message, status=status, attempts=attempts)
+        self.prompt_tokens = prompt_tokens
+        self.window_tokens = window_tokens
 
 
 class LeakError(WardroundError):

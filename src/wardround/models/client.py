@@ -9,9 +9,10 @@ from wardround.core import Price, ProviderError, content_hash
 from wardround.models.endpoint import Endpoint
 from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
+from wardround.models.too_long import as_too_long
 from wardround.models.wire import ReadReply, encode_request, read_reply
 
-_SCHEMA_WORDS = ("response_format", "json_schema", "guided", "structured", "grammar")
+_SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "guided", "structured", "grammar")
 
 
 class ChatModel:
@@ -51,13 +52,16 @@ class ChatModel:
     async def complete(self, request: Request) -> Reply:
         """Ask, and ask again where that may help. Raises ProviderError with one clear line."""
         attempts = Attempts(self.endpoint.policy, f"{self.name} at {self.endpoint.base_url}")
-        read = await self.endpoint.ask(
-            "/chat/completions",
-            self._encode(request),
-            attempts=attempts,
-            read=lambda data: read_reply(data, call_prefix=f"call_{request.ordinal}"),
-            instead=lambda fault: self._encode(request) if self._refuses_schema(request, fault) else None,
-        )
+        try:
+            read = await self.endpoint.ask(
+                "/chat/completions",
+                self._encode(request),
+                attempts=attempts,
+                read=lambda data: read_reply(data, call_prefix=f"call_{request.ordinal}"),
+                instead=lambda fault: self._encode(request) if self._refuses_schema(request, fault) else None,
+            )
+        except ProviderError as error:
+            raise as_too_long(error) from None
         return self._reply(read, attempts)
 
     async def close(self) -> None:
