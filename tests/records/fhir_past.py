@@ -213,7 +213,9 @@ class _Past:
         if handed or prepared:
             known = self._passed(prepared or handed)
         else:
-            known = body["status"] == "completed" and self._is_there("MedicationRequest", order)
+            over = self._end_of_encounter({"encounter": body.get("context") or body.get("encounter") or {}})
+            ordered = self._is_there("MedicationRequest", order)
+            known = body["status"] == "completed" and ordered and over is not None and self._passed(over)
         self._without(body, ["whenPrepared"], prepared)
         self._without(body, ["whenHandedOver"], handed)
         if handed or prepared:

@@ -471,14 +471,20 @@ def test_the_first_moment_of_every_other_sort(
     assert _first(tmp_path, table, body) == first
 
 
-def test_a_dispense_without_a_time_is_known_from_its_order_on(tmp_path: Path) -> None:
-    order = resource("MedicationRequest", "m1", authoredOn="2150-01-02T08:00:00Z")
-    dispense = resource(
-        "MedicationDispense", "d1", authorizingPrescription=[reference("MedicationRequest/m1")], status="completed"
-    )
-    store, _ = made(tmp_path, [order, dispense])
-    assert seen(store, "medication_dispenses", "2150-01-02T07:59:59") == []
-    (row,) = seen(store, "medication_dispenses", "2150-01-02T08:00:00")
+def test_a_dispense_without_a_time_is_known_once_its_encounter_is_over(tmp_path: Path) -> None:
+    """At its order it would tell that it will be completed, and not cancelled."""
+    stay = encounter("e1", "2150-01-01T08:00:00Z", "2150-01-05T10:00:00Z")
+    order = resource("MedicationRequest", "m1", authoredOn="2150-01-02T08:00:00Z", encounter=reference("Encounter/e1"))
+    named = {"authorizingPrescription": [reference("MedicationRequest/m1")], "context": reference("Encounter/e1")}
+    stores = [
+        made(tmp_path / status, [patient(), stay, order, resource("MedicationDispense", "d1", status=status, **named)])[
+            0
+        ]
+        for status in ("completed", "cancelled")
+    ]
+    before = [everything(store.chart(ANN_NUMBER, datetime(2150, 1, 5, 9, 59))) for store in stores]
+    assert before[0] == before[1]
+    (row,) = seen(stores[0], "medication_dispenses", "2150-01-05T10:00:00")
     assert (row["request_id"], row["status"]) == ("m1", None)
 
 
