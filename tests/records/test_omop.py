@@ -150,6 +150,9 @@ def test_a_discharge_summary_waits_for_the_discharge_and_a_progress_note_does_no
         [
             ("note_type_concept_id", 44814637, "2150-01-06 11:00:00"),
             ("note_class_concept_id", 44814637, "2150-01-06 11:00:00"),
+            ("note_title", "Discharge Summary", "2150-01-06 11:00:00"),
+            ("note_source_value", "Discharge summary (addendum)", "2150-01-06 11:00:00"),
+            ("note_title", "Discharge planning", "2150-01-04 23:59:59"),
             ("note_type_concept_id", 32831, "2150-01-04 23:59:59"),
         ]
     ):
