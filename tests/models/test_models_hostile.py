@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from typing import Any
 
 import pytest
@@ -87,7 +86,6 @@ def test_calls_without_end_are_cut_and_counted() -> None:
 def test_a_reply_that_drips_has_no_more_than_the_time_of_an_attempt() -> None:
     policy = RetryPolicy(attempts=1, attempt_seconds=0.3, deadline_seconds=5.0)
     dripping = Answer(body=text("ok").body, drip_seconds=0.02)
-    started = time.monotonic()
     with pytest.raises(ProviderError, match=r"no reply within 0\.3 s"):
         completed([dripping], retry=policy)
     with FakeServer([dripping]) as server:
@@ -95,7 +93,6 @@ def test_a_reply_that_drips_has_no_more_than_the_time_of_an_attempt() -> None:
         with pytest.raises(ProviderError, match=r"no reply within 0\.3 s"):
             encoder.encode(["a"])
         encoder.close()
-    assert time.monotonic() - started < 20.0, "the whole reply takes longer than that"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith(("choices-", "usage-"))][::4])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from effort import LONG
 from wardround.records import IngestReport, Store, audit_leaks, ingest
 from wardround.records.subject_keys import subject_number
 
@@ -55,10 +56,28 @@ def _samples(store: Store, subjects: int, seed: int = 1) -> list[tuple[int, date
     return samples
 
 
+def _export_of(raw: Path, folder: Path, store: Store, subjects: set[int]) -> Path:
+    """Write the part of an export that is about these people or about nobody: reading all of it is dear."""
+    people = [store.rows(subject, "patients").column("patient_id")[0].as_py() for subject in subjects]
+    theirs = [f"Patient/{one}".encode() for one in people] + [f'"id":"{one}"'.encode() for one in people]
+    for path in raw.rglob("*.ndjson.gz"):
+        lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+        nobody = [line for line in lines if b"Patient" not in line]
+        kept = nobody + [line for line in lines if any(one in line.replace(b'": "', b'":"') for one in theirs)]
+        (folder / path.relative_to(raw).parent).mkdir(parents=True, exist_ok=True)
+        (folder / path.relative_to(raw).with_suffix("")).write_bytes(b"".join(kept))
+    return folder
+
+
 @pytest.mark.parametrize("sample", ["mimic", "bulk", "bundles"])
-def test_no_leak(sample: str, request: pytest.FixtureRequest) -> None:
+def test_no_leak(sample: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     raw, store, _ = request.getfixturevalue(sample)
     samples = _samples(store, 6)
+    if sample == "mimic" and not LONG:
+        raw = _export_of(raw, tmp_path / "raw", store, {subject for subject, _ in samples})
+        ingest("fhir", raw, tmp_path / "store")
+        store = Store.open(tmp_path / "store")
+        samples = [(subject, moment) for subject, moment in samples if subject in store.subjects]
     report = audit_leaks(store, samples, raw_folder=raw)
     assert (report.rows, report.cells, report.differences) == (0, 0, 0), report.as_text()
     assert report.deletion_samples == len(set(samples)) >= 20

@@ -344,7 +344,7 @@ def test_vectors_of_names_see_the_whole_chunk() -> None:
 
 def test_charts_are_encoded_side_by_side() -> None:
     """Two encoders that each wait for the other: one chart at a time would never get past them."""
-    both = Barrier(2, timeout=20)
+    both = Barrier(2, timeout=300)
 
     class Meeting(LexicalEncoder):
         def encode(self, texts: Sequence[str]) -> Vectors:
