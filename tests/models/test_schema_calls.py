@@ -154,3 +154,10 @@ def test_the_union_takes_one_call_of_any_tool_and_nothing_without_end() -> None:
     assert not holds({"tool": "finish", "arguments": {"response": ["a"], "also": 1}})
     assert not holds({"tool": "finish", "arguments": {"response": ["a"] * 21}})
     assert not holds({"tool": "unheard_of", "arguments": {}})
+
+
+def test_a_schema_the_server_cannot_compile_is_left_out_from_then_on() -> None:
+    said = "Unable to generate parser for this template. JSON schema error at #/anyOf/0: unsupported"
+    reply, server = completed([error(400, said), text(CALL)], ask(tools=TOOLS), tool_calls="schema")
+    assert ["response_format" in request.json for request in server.requests] == [True, False]
+    assert [call.name for call in reply.message.tool_calls] == ["get_latest_records"]
