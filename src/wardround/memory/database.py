@@ -21,6 +21,8 @@ from wardround.memory.words import index_all
 
 SCHEMA_VERSION = 2
 _BUSY_SECONDS = 30.0
+_MAPPED = f"PRAGMA mmap_size = {1024**3}"
+"""Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
 
 TABLES_1 = """
 CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
@@ -106,6 +108,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(_MAPPED)
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             _run(connection, TABLES_1)
@@ -136,6 +139,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         try:
             if _check_version(connection, path) < SCHEMA_VERSION:
                 _run(connection, _AS_IF_GROWN)
+            connection.execute(_MAPPED)
         except sqlite3.OperationalError as error:
             connection.close()
             last = error

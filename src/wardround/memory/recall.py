@@ -7,6 +7,7 @@ added to the lexical score with small weights: they order what words leave open 
 from __future__ import annotations
 
 import heapq
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState
 from wardround.memory.words import matching, rarest_terms
 
+_KNOWN_NAMES = """
+SELECT value FROM json_each(?)
+WHERE EXISTS (SELECT 1 FROM mention WHERE name = value) OR EXISTS (SELECT 1 FROM alias WHERE name = value)
+"""
 _LONGEST_NAME = 3
 _MOST_WORDS = 128
 _MOST_MENTIONS = 100
@@ -44,13 +49,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedSettings:
-    """``k`` seeds out of a ``pool`` from each way. Words weigh 1; the others were tuned on half of two public sets of
-    questions (benchmarks/recall_quality.py) and reported on the other half."""
+    """``k`` seeds out of a ``pool`` from each way. The weight of vectors was chosen for the embedded encoder on half of
+    two public sets of questions (benchmarks/recall_quality.py); those sets have no entities."""
 
     k: int = 5
     pool: int = 50
     lexical: float = 1.0
-    dense: float = 0.2
+    dense: float = 0.05
     entity: float = 0.2
 
 
@@ -223,7 +228,5 @@ class _Asked:
             for start in range(len(words) - length + 1)
         ]
         candidates = list(dict.fromkeys(span for span in spans if span))
-        holes = ",".join("?" * len(candidates))
-        query = f"SELECT name FROM mention WHERE name IN ({holes}) UNION SELECT name FROM alias WHERE name IN ({holes})"
-        known = {name for (name,) in self.connection.execute(query, (*candidates, *candidates))}
+        known = {name for (name,) in self.connection.execute(_KNOWN_NAMES, (json.dumps(candidates),))}
         return [name for name in candidates if name in known]

@@ -154,7 +154,7 @@ class BankState:
         """Make room for so many further keys."""
         first = len(self._rows)
         if more and first + more > len(self._room):
-            room = np.empty((max(64, 2 * first, first + more), dimensions), np.float32)
+            room = np.empty((max(64, 2 * first, 5 * (first + more) // 4), dimensions), np.float32)
             if first:
                 room[:first] = self._matrix
             self._room = room
