@@ -269,3 +269,21 @@ def test_a_half_written_file_is_refused_or_reads_clean(tmp_path: Path) -> None:
             refused.append(str(error))
     assert len(refused) >= 4
     assert all("damaged" in line for line in refused)
+
+
+def test_a_worker_killed_as_its_log_changed_its_mode_stops_nobody(tmp_path: Path) -> None:
+    """The kill comes inside SQLite's own first commit: a rollback journal lies beside a file without tables."""
+    begin = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute('PRAGMA cache_size = 1'); c.execute('BEGIN IMMEDIATE'); c.execute('CREATE TABLE a (b)');"
+        "[c.execute('INSERT INTO a VALUES (zeroblob(4000))') for _ in range(50)]; os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", begin, str(tmp_path / "killed.episodes.sqlite")], check=False)
+    assert (tmp_path / "killed.episodes.sqlite-journal").stat().st_size
+    assert (tmp_path / "killed.episodes.sqlite").stat().st_size
+    with LogReader(tmp_path, may_be_empty=True) as reader:
+        assert reader.episodes() == ()
+    with EpisodeLog(tmp_path / "next.episodes.sqlite") as log:
+        play(log.begin("e", {}), 2)
+    with LogReader(tmp_path) as reader:
+        assert [entry.turns for entry in reader.episodes()] == [2]

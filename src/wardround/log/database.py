@@ -102,7 +102,13 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def has_begun(path: Path) -> bool:
-    """Whether a log has its tables: a worker that is just starting, or was killed then, leaves a file without any."""
+    """Whether a log has its tables: a worker that is just starting, or was killed then, leaves a file without any.
+
+    A rollback journal says so too: logs are in WAL mode from before their first table, so only a kill in the very
+    switch to it leaves one. SQLite would play it back, which nobody who only reads may.
+    """
+    if path.with_name(path.name + "-journal").exists():
+        return False
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         try:
