@@ -6,10 +6,13 @@ for more of those (``make long``).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+from base64 import b64encode
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +22,7 @@ from model_doubles import completed
 from fake_server import Answer, FakeServer, text, tools
 from hostile_replies import ESCAPES, KEY, kinds
 from wardround.core import ProviderError, Secret, UserError, printable
-from wardround.models import DataUseGuard, Reply, RetryPolicy
+from wardround.models import DataUseGuard, Endpoint, Reply, RetryPolicy
 from wardround.models.received import MOST_BODY_BYTES, MalformedReply, one_line, read_json
 from wardround.models.retry import retry_after_seconds
 from wardround.models.wire import MOST_CALLS, MOST_CHARACTERS, decode_reply
@@ -202,6 +205,38 @@ def test_any_bytes_on_the_line_end_as_a_reply_or_an_error(tail: bytes, head: byt
 
 
 # Secrets and terminals
+
+
+@pytest.mark.parametrize("written", ["utf-16", "utf-32"])
+def test_a_key_in_a_body_of_another_encoding_is_masked(written: str) -> None:
+    reply = outcome(Answer(body=text(f"your key is {KEY}").body.decode().encode(written)))
+    assert isinstance(reply, Reply)
+    assert reply.message.content == "your key is ***"
+
+
+def test_the_password_of_a_proxy_is_masked_in_what_the_proxy_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies print the header that they refuse."""
+    password = "pass+word/0123456789"
+    refusing = Answer(
+        status=403, body=json.dumps({"error": f"Basic {b64encode(f'me:{password}'.encode()).decode()}"}).encode()
+    )
+
+    async def post() -> Any:
+        endpoint = Endpoint("http://models.example/v1", guard=DataUseGuard(sensitivity="synthetic"), policy=IMPATIENT)
+        try:
+            return await endpoint.post("/chat/completions", b"{}", seconds=20.0)
+        finally:
+            await endpoint.close()
+
+    with FakeServer([refusing]) as server:
+        address = server.url.removesuffix("/v1").removeprefix("http://")
+        monkeypatch.setenv("http_proxy", f"http://me:{quote(password, safe='')}@{address}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        fault = asyncio.run(post()).fault
+        assert server.requests[0].headers["proxy-authorization"].startswith("Basic ")
+    assert "***" in fault.message
+    assert password not in fault.message
+    assert b64encode(b"me:" + password.encode()).decode()[4:-4] not in fault.message
 
 
 def test_a_key_never_prints_and_is_refused_where_no_header_can_hold_it() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+from collections.abc import Iterator
+from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -10,27 +14,30 @@ from wardround.core.errors import UserError
 
 MASK = "***"
 _SHORTEST_IN_REPLIES = 8
+_BETWEEN = "(?:[\\s\u200b-\u200f\u2060\ufeff]|\\\\{1,8}[nrt]){0,64}+"
+"""What may stand inside a key that a server wrote over two lines."""
 
 
 class Secret:
-    """An API key. It prints as ``***``; ``masked`` takes it out of what others wrote.
+    """An API key or a password. It prints as ``***``; ``masked`` takes it out of what others wrote.
 
     A key is stripped of space around it (a file's last line break) and refused where no HTTP header could hold it. One
     shorter than 8 characters (``EMPTY``, of a server that wants none) is masked in lines that are shown, not in
-    replies: it would take words out of them.
+    replies: it would take words out of them. ``others`` are secrets that are masked with it.
     """
 
-    __slots__ = ("_forms", "_long", "_value")
+    __slots__ = ("_forms", "_pattern", "_value")
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, *others: str) -> None:
         self._value = value.strip()
         if not self._value or not self._value.isascii() or not self._value.isprintable():
             raise UserError(
                 "the API key is empty or holds characters that no HTTP header can carry; look at its source"
             )
-        written = (self._value, json.dumps(self._value)[1:-1], quote(self._value, safe=""), quote(self._value))
-        self._forms = tuple(dict.fromkeys(written))
-        self._long = len(self._value) >= _SHORTEST_IN_REPLIES
+        values = [self._value, *others]
+        self._forms = tuple(dict.fromkeys(form for one in values for form in _written(one)))
+        long = [one for one in values if len(one) >= _SHORTEST_IN_REPLIES]
+        self._pattern = re.compile("|".join(map(_spelled, long)), re.IGNORECASE) if long else None
 
     def __repr__(self) -> str:
         return MASK
@@ -45,22 +52,60 @@ class Secret:
         """Return a text without the key, however it is written there."""
         for form in self._forms:
             text = text.replace(form, MASK)
-        return text
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
 
     def masked_bytes(self, body: bytes) -> bytes:
-        """Return a reply's bytes without the key."""
-        for form in self._forms if self._long else ():
-            body = body.replace(form.encode(), MASK.encode())
+        """Return a reply's bytes without the key as it is usually written."""
+        for form in self._forms:
+            if len(form) >= _SHORTEST_IN_REPLIES:
+                body = body.replace(form.encode(), MASK.encode())
         return body
 
     def masked_value(self, value: Any) -> Any:
         """Return a reply's JSON value with every text in it masked. RecursionError: it is nested too deep to walk."""
-        if not self._long:
+        if self._pattern is None:
             return value
         if isinstance(value, str):
-            return self.masked(value)
+            return self._pattern.sub(MASK, value)
         if isinstance(value, list):
             return [self.masked_value(item) for item in value]
         if isinstance(value, dict):
-            return {self.masked(name): self.masked_value(item) for name, item in value.items()}
+            return {self._pattern.sub(MASK, name): self.masked_value(item) for name, item in value.items()}
         return value
+
+
+def _written(value: str) -> tuple[str, ...]:
+    return value, json.dumps(value)[1:-1], quote(value, safe=""), quote(value)
+
+
+def _spelled(value: str) -> str:
+    """A pattern of every way in which servers write a text: escaped for URLs (again and again), JSON, HTML or a log,
+    over two lines, in base64 (also behind a user's name, as in a header of HTTP) or in hexadecimal digits.
+    Its repetitions are bounded: a text made for that purpose must not cost more than its length."""
+    between = "" if {" ", "\\"} & set(value) else _BETWEEN
+    packed = {re.escape(form) for form in (*_in_base64(value), value.encode().hex())}
+    return "|".join([between.join(map(_spelled_character, value)), *sorted(packed)])
+
+
+def _spelled_character(character: str) -> str:
+    """Atomic: where a text could be read in two ways the first one holds, or a long key would be tried in millions."""
+    code = ord(character)
+    before = r"\\{0,8}" if character in "/\"'" else ""
+    forms = [
+        rf"&\#(?:0{{0,6}}{code}|x0{{0,6}}{code:x});",
+        rf"%(?:25){{0,6}}{code:02x}",
+        rf"\\{{1,8}}(?:u00|x){code:02x}",
+        re.escape(escape(character)),
+        before + re.escape(character),
+    ]
+    return f"(?>{'|'.join(dict.fromkeys(forms))})"
+
+
+def _in_base64(value: str) -> Iterator[str]:
+    """What of a text's base64 is the same whatever stands before and after it, at each of its three places."""
+    for before in range(3):
+        data = base64.b64encode(bytes(before) + value.encode()).decode().rstrip("=")
+        whole = (before + len(value.encode())) * 8 // 6  # characters that no later byte changes
+        kept = data[-(-before * 8 // 6) : whole]
+        yield kept
+        yield kept.translate(str.maketrans("+/", "-_"))

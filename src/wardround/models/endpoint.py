@@ -56,8 +56,9 @@ class Endpoint:
         self.policy = policy or RetryPolicy()
         self.breaker = Breaker()
         self.slots = asyncio.Semaphore(max_concurrent)
-        self._secret = Secret(api_key) if api_key else None
+        self._key = Secret(api_key) if api_key else None
         self._proxy = environment_proxy(url)
+        self._secret = _masks(api_key, self._proxy)
         self._tls = _tls_context(url, trust_environment=not is_loopback(url))
         self._lines: list[httpx2.AsyncClient] = []
         self._free_lines: list[httpx2.AsyncClient] = []
@@ -177,8 +178,8 @@ class Endpoint:
 
     def _new_line(self) -> httpx2.AsyncClient:
         headers = {"content-type": "application/json"}
-        if self._secret is not None:
-            headers["authorization"] = f"Bearer {self._secret.reveal()}"
+        if self._key is not None:
+            headers["authorization"] = f"Bearer {self._key.reveal()}"
         seconds = self.policy.attempt_seconds
         line = httpx2.AsyncClient(
             headers=headers,
@@ -225,6 +226,12 @@ class Endpoint:
 
     def _reason(self, error: BaseException) -> str:
         return one_line(str(error), self._secret) or type(error).__name__
+
+
+def _masks(api_key: str | None, proxy: httpx2.URL | None) -> Secret | None:
+    """What is masked in all that comes back: the key, and the password of the proxy, which may answer itself."""
+    secrets = [secret for secret in (api_key, proxy.password if proxy else None) if secret]
+    return Secret(*secrets) if secrets else None
 
 
 def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
