@@ -180,3 +180,16 @@ def test_a_run_from_before_the_aids_goes_on_without_them(place: Path) -> None:
     folder = RunFolder.open(place / "run")
     assert not folder.settings.aids.names
     assert execute(folder).done == 2
+
+
+@pytest.mark.parametrize("body", [5, [], None, {"settings_sha256": "", "schema": 1}])
+def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], body: Any) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(body), encoding="utf-8")
+    assert str(tmp_path) in refused(tmp_path, capsys, "report")
+
+
+@pytest.mark.parametrize("wrong", [{"turns": "x"}, {"retrieval": 5}, {"aids": {"no": 1}}, {"agents": 7}])
+def test_settings_of_another_kind_are_one_line(place: Path, capsys: pytest.CaptureFixture[str], wrong: Any) -> None:
+    change(place / "run" / "manifest.json", lambda body: body["settings"].update(wrong))
+    assert "cannot be read" in refused(place, capsys, "report")

@@ -62,10 +62,14 @@ class RunFolder:
             manifest = json.loads(file.read_text())
         except ValueError as error:
             raise UserError(f"the manifest of the run {str(path)!r} cannot be read: {error}") from error
-        if "settings_sha256" not in manifest:
+        if not isinstance(manifest, dict) or "settings_sha256" not in manifest:
             raise UserError(f"no run in {str(path)!r}: its manifest.json is of something else (a store, a benchmark?)")
         if manifest.get("schema") != SCHEMA:
             raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {SCHEMA}")
+        try:
+            RunSettings.from_json(manifest["settings"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
         return cls(path=path, manifest=manifest)
 
     @property
