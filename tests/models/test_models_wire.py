@@ -232,3 +232,9 @@ def test_the_official_sdk_sends_the_same_body(settings: ModelSettings, schema: A
 def test_the_body_is_valid_json_with_nothing_optional() -> None:
     bare = ask(settings=ModelSettings(temperature=None, top_p=None))
     assert set(json.loads(encode_request(bare, "m"))) == {"model", "messages", "max_tokens"}
+
+
+def test_an_id_made_here_is_none_that_the_server_gave() -> None:
+    calls = [{"id": "c_1", "function": {"name": "a"}}, {"function": {"name": "b"}}]
+    read = decode_reply(json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode(), call_prefix="c")
+    assert [call.id for call in read.message.tool_calls] == ["c_1", "c_1_"]

@@ -207,6 +207,8 @@ def _call(raw: Mapping[str, Any], fallback: str, taken: set[str]) -> ToolCall:
     identifier = raw.get("id")
     if not isinstance(identifier, str) or not identifier or identifier in taken:
         identifier = fallback
+        while identifier in taken:
+            identifier += "_"
     return ToolCall(id=identifier, name=str(source.get("name") or ""), arguments=arguments)
 
 
