@@ -71,3 +71,9 @@ def test_by_chance_alone_one_table_in_twenty_holds_a_finding() -> None:
         alone += float(np.abs(t).max()) > 2.064
     assert hits / tables < 0.05 + 3 * (0.05 * 0.95 / tables) ** 0.5
     assert alone / tables > 0.15, "uncorrected, several times as many"
+
+
+def test_a_difference_that_is_no_number_has_no_p_and_changes_no_other() -> None:
+    sound = linear_hypothesis({patient: 0.1 * patient for patient in range(9)})
+    broken = linear_hypothesis({1: float("nan"), 2: 0.3})
+    assert step_down([broken, sound], seed=0) == (None, *step_down([sound], seed=0))

@@ -41,12 +41,13 @@ def linear_hypothesis(sums: Mapping[Hashable, float]) -> Hypothesis:
 
 
 def step_down(hypotheses: Sequence[Hypothesis], *, seed: int, permutations: int = 10_000) -> tuple[float | None, ...]:
-    """Return the adjusted two-sided p-value of each hypothesis; None where fewer than two patients stand behind it.
+    """Return the adjusted two-sided p-value of each hypothesis; None where fewer than two patients stand behind it,
+    or where the difference is no number: one such would make every p of the family 0.
 
     Each statistic is taken in units of its own spread under the flips, so that no test crowds out another by its scale.
     The p of the greatest is against the greatest of all, that of the next against the greatest of the rest, and so on.
     """
-    asked = [place for place, one in enumerate(hypotheses) if len(one.subjects) > 1]
+    asked = [place for place, one in enumerate(hypotheses) if len(one.subjects) > 1 and _is_defined(one)]
     adjusted: list[float | None] = [None] * len(hypotheses)
     if not asked:
         return tuple(adjusted)
@@ -58,6 +59,10 @@ def step_down(hypotheses: Sequence[Hypothesis], *, seed: int, permutations: int 
     for place, value in zip(order.tolist(), np.maximum.accumulate(values).tolist(), strict=True):
         adjusted[asked[place]] = float(value)
     return tuple(adjusted)
+
+
+def _is_defined(hypothesis: Hypothesis) -> bool:
+    return bool(np.isfinite(hypothesis.flipped(np.ones((1, len(hypothesis.subjects))))).all())
 
 
 def _statistics(hypotheses: Sequence[Hypothesis], seed: int, permutations: int) -> tuple[Floats, Floats, bool]:
