@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
 from wardround.core import from_microseconds
 from wardround.records import Policy
@@ -186,3 +190,27 @@ def test_a_subject_without_admissions_has_no_questions() -> None:
     assert one.events(1, table(("Sodium", 10, at(2), at(3))), Encounters.none()) == []
     assert one.dropped["no_admission"] == 1
     assert one.events(1, table(), STAYS) == []
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=30, unique=True), st.integers(1, 30), st.integers(0, 9))
+def test_later_events_have_no_part_in_which_of_the_earlier_ones_is_asked(
+    times: list[int], earlier: int, seed: int
+) -> None:
+    """A person who lives on has more events: what is asked of the days before may not depend on that."""
+    events = [
+        LabelEvent(subject_id=7, encounter=1, event_us=one, prediction_us=one - 1, target=("x",), unmapped=0)
+        for one in sorted(times)
+    ]
+    whole, part = choose_event(events, seed, "labevents"), choose_event(events[:earlier], seed, "labevents")
+    assert whole in events
+    assert part == whole or whole in events[earlier:]
+
+
+def test_every_event_may_be_the_one() -> None:
+    events = [
+        LabelEvent(subject_id=7, encounter=1, event_us=one, prediction_us=one - 1, target=("x",), unmapped=0)
+        for one in range(6)
+    ]
+    drawn = Counter(choose_event(events, seed, "labevents").event_us for seed in range(600))
+    assert set(drawn) == set(range(6))
+    assert max(drawn.values()) < 150, "each about 100 times"

@@ -56,9 +56,15 @@ def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[Label
     for done, (subject, batch) in enumerate(_scan(recipe, finder)):
         events = finder.events(subject, batch, recipe.encounters.get(subject, Encounters.none()))
         if events:
-            chosen.append(events[derive_seed(recipe.seed, task.name, subject, "event") % len(events)])
+            chosen.append(choose_event(events, recipe.seed, task.name))
         recipe.report(Progress(label=f"label events: {task.name}", done=done + 1, total=total, unit="subjects"))
     return chosen
+
+
+def choose_event(events: Sequence[LabelEvent], seed: int, task: str) -> LabelEvent:
+    """Return the event whose own number is the least: how many come later has no part in which of the earlier ones it
+    is, as it would if the seed were a place among all."""
+    return min(events, key=lambda one: derive_seed(seed, task, one.subject_id, "event", one.event_us, one.encounter))
 
 
 def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Candidate]:
