@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test long lint types check clean
+.PHONY: demo demo-model weights test long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -28,12 +28,20 @@ test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
-# kills, hostile endpoints, and the fuzz tests at length.
+# kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
 long: $(VENV)/dev-installed
 	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -n auto --dist loadfile
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py
+	$(MAKE) mutants
+
+# How many of 400 small faults does a test find? Goes on where it was stopped (mutants/results.jsonl).
+mutants: $(VENV)/dev-installed
+	mkdir -p mutants
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov=wardround --cov-context=test --cov-report= \
+	  --durations=0 --durations-min=0 -vv > mutants/durations.txt
+	$(BIN)/python scripts/mutation_sample.py --coverage .coverage --durations mutants/durations.txt --out mutants
 
 lint: $(VENV)/dev-installed
 	$(BIN)/ruff check .
@@ -59,4 +67,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) demo demo-model build src/*.egg-info
+	rm -rf $(VENV) demo demo-model mutants build src/*.egg-info
