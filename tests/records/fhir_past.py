@@ -113,7 +113,7 @@ class _Past:
             period.pop("end", None)
             body.pop("status", None)
             part(body, "hospitalization").pop("dischargeDisposition", None)
-        return self._without(body, ["diagnosis", "length", "reasonCode", "serviceType", "type"], end)
+        return self._without(body, ["class", "diagnosis", "length", "reasonCode", "serviceType", "type"], end)
 
     def _is_listed(self, condition: Resource) -> bool:
         """Whether a diagnosis of an encounter may be named: its condition is there."""
@@ -179,8 +179,15 @@ class _Past:
         if not self._passed(known) or not self._passed(start or known):
             return None
         self._without(period, ["end"], end)
-        self._settle_or_drop(body, ["status"], end)
+        self._settle_or_drop(body, ["status"], end if at is None and start else self._settled_at(body, at or end))
         return self._without(body, ["outcome", "complication"], end)
+
+    def _settled_at(self, body: Resource, at: datetime | None) -> datetime | None:
+        """Return when the status of what took no time was settled: at the end of its stay, if no update says."""
+        if at is None or moment(part(body, "meta"), "lastUpdated"):
+            return at
+        over = self._end_of_encounter({"encounter": body.get("context") or body.get("encounter") or {}})
+        return over and max(at, over)
 
     def _settle_or_drop(self, body: Resource, names: list[str], end: datetime | None) -> None:
         """Leave out what has an end that has not come, or none."""
@@ -203,7 +210,8 @@ class _Past:
         end = at or moment(period, "end")
         if not self._passed(at or moment(period, "start") or end):
             return None
-        self._settle_or_drop(body, ["status"], end)
+        lasted = at is None and "start" in period
+        self._settle_or_drop(body, ["status"], end if lasted else self._settled_at(body, end))
         self._without(period, ["end"], end)
         return self._without(body, ["dosage"], end)
 
@@ -219,7 +227,7 @@ class _Past:
         self._without(body, ["whenPrepared"], prepared)
         self._without(body, ["whenHandedOver"], handed)
         if handed or prepared:
-            self._settle_or_drop(body, ["status"], handed)
+            self._settle_or_drop(body, ["status"], self._settled_at(body, handed))
         return body if known else None
 
     def _medicationstatement(self, body: Resource) -> Resource | None:

@@ -62,8 +62,9 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     (early,) = seen(store, "encounters", "2150-01-05T09:59:59")
     (late,) = seen(store, "encounters", "2150-01-05T10:00:00")
     told = {"end_time", "discharge_disposition", "length_hours", "status", "reason", "service_type", "type"}
+    told |= {"class", "class_code", "code_system"}
     assert {name for name in early if early[name] is None and late[name] is not None} == told
-    assert (early["class"], early["admit_source"]) == ("inpatient", "Home")
+    assert (late["class"], early["admit_source"]) == ("inpatient", "Home")
     assert (late["discharge_disposition"], late["length_hours"]) == ("Died", 96.0)
 
 
@@ -126,29 +127,70 @@ def test_a_class_that_will_change_looks_as_one_that_will_not(
     tmp_path: Path, history: list[Resource], changes: int
 ) -> None:
     """The history may or may not hold the present class. Before a change nothing tells that there will be one."""
-    start = "2150-01-01T08:00:00Z"
-    store, _ = made(tmp_path / "changes", [encounter("e1", start, classHistory=history)])
+    span = "2150-01-01T08:00:00Z", "2150-01-08T08:00:00Z"
+    store, _ = made(tmp_path / "changes", [encounter("e1", *span, classHistory=history)])
     fewer = [{"class": {"code": "EMER"}}, {"class": {"code": "OBSENC"}, "classHistory": [EMERGENCY, OBSERVED]}][changes]
-    other, _ = made(tmp_path / "fewer", [encounter("e1", start, **fewer)])
+    other, _ = made(tmp_path / "fewer", [encounter("e1", *span, **fewer)])
     as_of = datetime(2150, 1, 2 + changes, 7, 59, 59)
     shown, expected = (everything(each.chart(ANN_NUMBER, as_of)) for each in (store, other))
     assert {name: found for name, found in shown.items() if found} == expected
-    assert seen(store, "encounters", "2150-01-09T00:00:00")[0]["class"] == "emergency"
+    assert seen(store, "encounters", "2150-01-08T07:59:59")[0]["class"] is None
+    assert seen(store, "encounters", "2150-01-08T08:00:00")[0]["class"] == "emergency"
     for day, expected in (("02", ["observation"]), ("03", ["observation", "inpatient"])):
         later = seen(store, "encounter_classes", f"2150-01-{day}T08:00:00")
         assert [row["class"] for row in later] == expected
     assert later[1]["since"] == datetime(2150, 1, 3, 8)
 
 
+CONTACT = "2150-01-01T08:00:00Z", "2150-01-08T08:00:00Z"
+LATE_FIRST = _classed("EMER", "01", "03") | {"period": {"start": "2150-01-01T08:05:00Z", "end": "2150-01-03T08:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "admitted",
+    [
+        {"class": {"code": "IMP"}},
+        {"class": {"code": "IMP"}, "classHistory": [_classed("EMER", "01", "03")]},
+        {"class": {"code": "IMP"}, "classHistory": [_classed("EMER", "01", "03"), ADMITTED]},
+        {"class": {"code": "IMP"}, "classHistory": [LATE_FIRST, ADMITTED]},
+        {"class": {"code": "AMB"}},
+        {"class": {"code": "EMER"}, "classHistory": [_classed("EMER", "01")]},
+        {"class": {"code": "EMER"}, "classHistory": [LATE_FIRST]},
+    ],
+    ids=[
+        "overwritten",
+        "with the former",
+        "with both",
+        "dated late",
+        "elsewhere",
+        "unchanged",
+        "unchanged, dated late",
+    ],
+)
+def test_nothing_tells_of_a_class_before_it_changes(tmp_path: Path, admitted: Resource) -> None:
+    """Whether it will, was overwritten, or the server keeps a history: all look as a contact that just goes on."""
+    store, _ = made(tmp_path / "one", [patient(), encounter("e1", *CONTACT, **admitted)])
+    other, _ = made(tmp_path / "other", [patient(), encounter("e1", *CONTACT, **{"class": {"code": "EMER"}})])
+    for as_of in (datetime(2150, 1, 1, 8), datetime(2150, 1, 3, 7, 59, 59)):
+        shown, expected = (everything(each.chart(ANN_NUMBER, as_of)) for each in (store, other))
+        assert {name: found for name, found in shown.items() if found} == expected
+    (row,) = seen(store, "encounters", "2150-01-08T08:00:00")
+    assert (
+        row["class"] is not None or seen(store, "encounter_classes", "2150-01-08T08:00:00")[0]["class"] == "emergency"
+    )
+
+
 def test_a_class_before_the_history_begins_is_not_made_up(tmp_path: Path) -> None:
+    """The first entry, which may have been added with the second, waits for the end; the second is dated."""
     later = _classed("EMER", "02")
-    store, _ = made(tmp_path, [encounter("e1", "2150-01-01T08:00:00Z", classHistory=[later, ADMITTED])])
-    (row,) = seen(store, "encounters", "2150-01-04T00:00:00")
+    store, _ = made(tmp_path, [encounter("e1", *CONTACT, classHistory=[later, ADMITTED])])
+    (row,) = seen(store, "encounters", "2150-01-08T08:00:00")
     assert (row["class"], row["class_code"]) == (None, None)
-    assert [row["class"] for row in seen(store, "encounter_classes", "2150-01-04T00:00:00")] == [
-        "emergency",
-        "inpatient",
-    ]
+    shown = {
+        day: [row["class"] for row in seen(store, "encounter_classes", f"2150-01-{day}T08:00:00")]
+        for day in ("02", "03", "08")
+    }
+    assert shown == {"02": [], "03": ["inpatient"], "08": ["emergency", "inpatient"]}
 
 
 def test_what_kind_of_visit_it_was_may_have_been_coded_afterwards(tmp_path: Path) -> None:

@@ -185,6 +185,31 @@ def test_a_verdict_without_a_time_is_never_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "elements", "table"),
+    [
+        ("MedicationAdministration", {"effectiveDateTime": DAY, "context": IN_STAY["encounter"]},
+         "medication_administrations"),
+        ("Procedure", {"performedDateTime": DAY, **IN_STAY}, "procedures"),
+        ("MedicationDispense", {"whenHandedOver": DAY, "context": IN_STAY["encounter"]}, "medication_dispenses"),
+    ],
+)  # fmt: skip
+def test_that_an_act_was_a_mistake_is_not_known_at_the_act(
+    tmp_path: Path, kind: str, elements: Resource, table: str
+) -> None:
+    """Without a last update: once the stay is over, and never where there is none."""
+    stores = [
+        made(tmp_path / status, [patient(), STAY, resource(kind, "x1", status=status, **elements)])[0]
+        for status in ("completed", "entered-in-error")
+    ]
+    _same_until(stores[0], stores[1], datetime(2150, 1, 5, 10))
+    said = [seen(store, table, "2150-01-05T10:00:00")[0]["status"] for store in stores]
+    assert said == ["completed", "entered-in-error"]
+    alone = {name: value for name, value in elements.items() if name not in ("context", "encounter")}
+    store, _ = made(tmp_path / "alone", [patient(), resource(kind, "x1", status="entered-in-error", **alone)])
+    assert seen(store, table, "9000-01-01T00:00:00")[0]["status"] is None
+
+
+@pytest.mark.parametrize(
     ("kind", "elements", "trail"),
     [
         ("MedicationAdministration", INFUSION | {"status": "completed"}, ("effectivePeriod", "end")),

@@ -105,6 +105,7 @@ def procedure(reading: Reading) -> Rows:
             "start_time": start,
             "end_time": at or moment(period, "end"),
             "status": text(body, "status"),
+            "settled_from": "end" if lasting(start, at) else "encounter",
             "updated_time": reading.updated(body.get("performedDateTime"), period.get("end")),
             "category": label(body, "category"),
             "body_site": labels(body, "bodySite"),

@@ -71,6 +71,7 @@ def administration(reading: Reading) -> Rows:
             "end_time": end if lasted else end or start,
             "request_id": reading.id_of(part(body, "request")),
             "status": text(body, "status"),
+            "settled_from": "end" if lasted else "encounter",
             "updated_time": reading.updated(body.get("effectiveDateTime"), part(body, "effectivePeriod").get("end")),
             "category": label(body, "category"),
             "dose": number(dose, "value"),

@@ -127,7 +127,9 @@ def encounter(reading: Reading) -> Rows:
     )
     yield "encounters", row
     for place, (since, kind) in enumerate(classes.later):
-        yield "encounter_classes", about | {"encounter_id": reading.key, "place": place, "since": since} | _class(kind)
+        known_from = "change" if place or classes.first else "end"
+        here = {"encounter_id": reading.key, "place": place, "since": since, "known_from": known_from}
+        yield "encounter_classes", about | here | _class(kind)
     for place, item in enumerate(parts(body, "location")):
         if item.get("status") in ("planned", "reserved"):
             reading.flat.leave_out(f"location of an Encounter {item['status']}")
