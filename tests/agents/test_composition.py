@@ -95,6 +95,7 @@ def test_a_failed_summary_keeps_the_one_before_and_is_noted() -> None:
     assert play(model, agent=agent, recorder=recorder).finish == "finish"
     assert [text for text in texts(model.requests[8]) if text.startswith("Summary")] == ["Summary: seen 3 turns."]
     assert recorder.of("summary") == [{"turn": 6, "skipped": "too long"}]
+    assert {type(request.messages) for request in model.requests} == {tuple}, "a list could change afterwards"
 
 
 class Critic(Hooks):

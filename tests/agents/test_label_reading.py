@@ -104,6 +104,8 @@ def test_the_system_prompt_of_acting_agents_speaks_of_labels_where_there_are_lab
         ("readmission: no", None),
         ("readmission (no)", None),
         ("readmission: false", None),
+        ("readmission: 0 (1)", None),
+        ("readmission: false [1]", None),
         ("readmission (with no plan for care)", "1"),
         # a number that is no label
         ("1%", None),

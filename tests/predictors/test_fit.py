@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -306,3 +307,19 @@ def test_public_names_are_exact() -> None:
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
     assert public == set(wardround.predictors.__all__)
+
+
+def test_matrices_are_made_once_a_kind_and_held_for_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, str]] = []
+
+    def making(_: Any, problem: Any, kind: str) -> tuple[int, int, int]:
+        made.append((problem.task, kind))
+        return len(made), 0, 0
+
+    monkeypatch.setattr(fit_module._Bench, "_made", making)
+    bench = fit_module._Bench(counts=None, vectors=None, settings=QUICK)
+    problems: dict[str, Any] = {task: SimpleNamespace(task=task) for task in ("los", "death")}
+    wanted = [("los", "count-lr"), ("los", "own-lr"), ("los", "count-gbm"), ("death", "count-lr"), ("los", "own-lr")]
+    numbers = [bench._matrices(problems[task], predictor)[0] for task, predictor in wanted]
+    assert numbers == [1, 2, 1, 3, 4]
+    assert made == [("los", "count"), ("los", "own"), ("death", "count"), ("los", "own")]

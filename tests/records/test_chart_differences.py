@@ -25,7 +25,11 @@ def chart(**tables: list[str]) -> Any:
 
 @pytest.mark.parametrize(
     ("expected", "extra"),
-    [(None, {"labs": 2, "notes": 1}), (chart(labs=["l1"]), {"labs": 1, "notes": 1}), (chart(notes=["n1"]), {"labs": 2})],
+    [
+        (None, {"labs": 2, "notes": 1}),
+        (chart(labs=["l1"]), {"labs": 1, "notes": 1}),
+        (chart(notes=["n1"]), {"labs": 2}),
+    ],
 )
 def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(expected: Any, extra: dict[str, int]) -> None:
     found = Findings(policy="known_at")
