@@ -73,10 +73,30 @@ def test_a_midnight_that_may_be_a_bare_date_is_the_end_of_its_day(
     ],
 )
 def test_what_is_no_vital_sign_waits_for_the_assumed_lag(tmp_path: Path, row: dict[str, int], known: str) -> None:
-    when = {"measurement_date": "2150-01-03", "measurement_datetime": "2150-01-03 09:00:00"}
+    when = {"measurement_date": "2150-01-03", "measurement_datetime": "2150-01-03 09:00:00", "value_as_number": 4}
     store = omop_store(tmp_path, {"measurement": [{**when, **row}]}, result_lag=timedelta(hours=6))
     _known_from(store, "measurement", known)
     assert "result_lag" in store.manifest["assumptions"][0]
+
+
+@pytest.mark.parametrize(
+    ("row", "known"),
+    [
+        ({}, "2150-01-06 09:00:00"),
+        ({"value_as_concept_id": 9191}, "2150-01-06 09:00:00"),
+        ({"value_source_value": "ESCHERICHIA COLI"}, "2150-01-06 09:00:00"),
+        ({"value_as_number": 16, "value_source_value": "R"}, "2150-01-06 09:00:00"),
+        ({"value_as_number": 16, "value_as_concept_id": 9191}, "2150-01-06 09:00:00"),
+        ({"value_as_number": 16, "value_as_concept_id": 9191, "unit_concept_id": 8753}, "2150-01-03 15:00:00"),
+        ({"value_as_number": 0, "value_as_concept_id": 0}, "2150-01-03 15:00:00"),
+    ],
+)
+def test_what_may_be_a_culture_waits_until_one_is_read(tmp_path: Path, row: dict[str, Any], known: str) -> None:
+    when = {"measurement_date": "2150-01-03", "measurement_datetime": "2150-01-03 09:00:00"}
+    lags = {"result_lag": timedelta(hours=6), "culture_lag": timedelta(days=3)}
+    store = omop_store(tmp_path, {"measurement": [{**when, "measurement_concept_id": 3023103, **row}]}, **lags)
+    _known_from(store, "measurement", known)
+    assert "culture_lag" in store.manifest["assumptions"][1]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +107,8 @@ def test_what_is_no_vital_sign_waits_for_the_assumed_lag(tmp_path: Path, row: di
         ({"condition_type_concept_id": 32817, "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
         ({"condition_type_concept_id": 32821, "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
         ({"condition_type_concept_id": "", "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
-        ({"condition_type_concept_id": 32821, "visit_occurrence_id": ""}, "2150-01-03 23:59:59"),
-        ({"condition_type_concept_id": 32821, "visit_occurrence_id": 0}, "2150-01-03 23:59:59"),
+        ({"condition_type_concept_id": 32821, "visit_occurrence_id": ""}, "2150-01-05 23:59:59"),
+        ({"condition_type_concept_id": 32821, "visit_occurrence_id": 0}, "2150-01-05 23:59:59"),
         (
             {"condition_type_concept_id": 32821, "visit_occurrence_id": 10, "condition_start_date": "2150-01-09"},
             "2150-01-11 23:59:59",

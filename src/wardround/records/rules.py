@@ -14,7 +14,7 @@
                             the least or largest r of the rows of TABLE whose KEY cell is this row's primary key; null
                             if none has one. Theirs is the time that they have in the end, known by now or not
     when(COLUMN, 'A', .., r, s) r where the row's text or int COLUMN is one of the quoted values ('' is an empty cell,
-                            'A*' a text that begins with A), else s
+                            of a float too; 'A*' a text that begins with A), else s
     when(COLUMN, {LIST}, ..)  the quoted values of a named list of the spec's [source.lists]
     lag(r, SETTING)         r plus a timedelta of the ingest settings
     shift(r, MINUTES)       r plus a whole number of minutes, negative for earlier

@@ -186,7 +186,7 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
             case Choice(column, values, _, _) | Following(_, column, values):
                 _known_names(place, (column,), table.columns)
                 kind = table.columns[column]
-                if kind not in ("text", "int"):
+                if kind not in ("text", "int") and not (kind == "float" and set(values) == {""}):
                     raise UserError(f"{place}: when() needs a text or int column, {table.name}.{column} is not")
                 if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
                     raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
