@@ -10,7 +10,7 @@ import pytest
 from wardround.cli.main import main
 from wardround.cli.parser import Parser
 from wardround.cli.run_options import add_run_options
-from wardround.tools.suggestions import nearest, unknown
+from wardround.core.suggestions import nearest, unknown
 
 _PARSER = Parser(prog="wardround run")
 add_run_options(_PARSER, agents=("react",))

@@ -1,6 +1,6 @@
 """Core: the words every other room speaks (ids, time, messages, usage, errors, prompt files).
 
-Nothing here knows records, models or tools.
+Registries and plug-in files are here too. Nothing here knows records, models or tools.
 """
 
 from wardround.core.errors import (
@@ -18,13 +18,16 @@ from wardround.core.extras import how_to_install
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
+from wardround.core.plugins import Plugin, check_plugins, load_plugins, loaded_plugins
 from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
 from wardround.core.question import LabelKind, Question
+from wardround.core.registry import Entry, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.sqlite_files import must_be_complete
+from wardround.core.suggestions import nearest, unknown
 from wardround.core.terminal import PrintableStream, printable, printing
 from wardround.core.thinking import without_thinking
 from wardround.core.time import (
@@ -42,11 +45,13 @@ from wardround.core.usage import Price, Usage
 __all__ = [
     "END_OF_DAY",
     "SENSITIVITIES",
+    "Entry",
     "FormatError",
     "LabelKind",
     "LeakError",
     "LimitReached",
     "Message",
+    "Plugin",
     "Price",
     "PrintableStream",
     "Progress",
@@ -55,6 +60,7 @@ __all__ = [
     "ProviderError",
     "Question",
     "RecordError",
+    "Registry",
     "Reporter",
     "RowId",
     "Secret",
@@ -67,6 +73,7 @@ __all__ = [
     "WardroundError",
     "canonical_json",
     "chain_hash",
+    "check_plugins",
     "content_hash",
     "derive_seed",
     "end_of_day",
@@ -76,8 +83,11 @@ __all__ = [
     "how_to_install",
     "is_read_only",
     "keep_private",
+    "load_plugins",
     "load_prompt",
+    "loaded_plugins",
     "must_be_complete",
+    "nearest",
     "parse_time",
     "parse_time_bound",
     "printable",
@@ -90,6 +100,7 @@ __all__ = [
     "sync_folder",
     "sync_tree",
     "to_microseconds",
+    "unknown",
     "without_thinking",
     "write_atomically",
 ]

@@ -23,6 +23,7 @@ from typing import Any
 from wardround.agents import AgentSpec, check_question
 from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Progress, Reporter, UserError, derive_seed, printing, silent
+from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
@@ -39,7 +40,6 @@ from wardround.runs.sources import (
     source_facts,
 )
 from wardround.runs.worker import drain, open_agents, open_models
-from wardround.tools.suggestions import unknown
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0

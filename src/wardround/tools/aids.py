@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
 from wardround.core import UserError
-from wardround.tools.suggestions import unknown
+from wardround.core.suggestions import unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

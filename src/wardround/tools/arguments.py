@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wardround.core import ToolFailure
-from wardround.tools.suggestions import nearest, unknown
+from wardround.core.suggestions import nearest, unknown
 from wardround.tools.tool import Tool
 
 _BOUND_CATEGORIES = frozenset({"record", "table", "candidate"})

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure, ToolSchema
+from wardround.core.suggestions import unknown
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.aids import Aids
 from wardround.tools.arguments import clean_text, read_arguments
@@ -21,7 +22,6 @@ from wardround.tools.grounding import Citation, Grounding
 from wardround.tools.paging import Cursors
 from wardround.tools.render import text_page
 from wardround.tools.sql_gate import SqlGate
-from wardround.tools.suggestions import unknown
 from wardround.tools.table_view import TableView
 from wardround.tools.tool import Tool, ToolResult
 from wardround.tools.toolset import Toolset, default_toolset

@@ -25,11 +25,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure
+from wardround.core.suggestions import nearest, unknown
 from wardround.tools.sql_functions import ALLOWED_FUNCTIONS, LONGEST_VALUE, STRING_MAKERS, install
 from wardround.tools.sql_heap import heap_probe
 from wardround.tools.sql_tables import TableLoader, quoted
 from wardround.tools.sql_text import Token, common_tables, named, tokens, unfolded_tokens
-from wardround.tools.suggestions import nearest, unknown
 
 if TYPE_CHECKING:
     from wardround.records import Chart

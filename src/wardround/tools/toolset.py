@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wardround.core import ToolSchema, UserError
+from wardround.core.suggestions import unknown
 from wardround.tools.candidate_tools import CANDIDATE_TOOLS
 from wardround.tools.evidence_tool import EVIDENCE_TOOLS
 from wardround.tools.inner_tools import INNER_TOOLS
 from wardround.tools.record_tools import RECORD_TOOLS
-from wardround.tools.suggestions import unknown
 from wardround.tools.table_tools import TABLE_TOOLS
 from wardround.tools.tool import Tool
 

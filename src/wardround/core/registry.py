@@ -1,0 +1,121 @@
+"""Registries: what people add, by name. Our own things and those of plug-ins go in through the same door.
+
+A thing is registered where it is defined, or is an entry point of the group ``wardround.<kind>`` of any installed
+package. Entry points are looked up when a name is asked for that nobody registered, or when all are listed; a foreign
+package's code runs only when one of its names is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from wardround.core.errors import UserError
+from wardround.core.suggestions import unknown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Generic[T]):
+    """One name of a registry: what it is in one line, the place that registered it, and how to have it."""
+
+    name: str
+    title: str
+    place: str
+    load: Callable[[], T]
+
+
+class Registry(Generic[T]):
+    """The things of one kind by name, in the order in which they were registered.
+
+    ``kind`` is the plural that entry points name (``wardround.agents``), ``one`` what an error calls a single one,
+    ``of`` the class that everything here is of (None: not checked), ``title`` says in one line what a thing is.
+    """
+
+    def __init__(self, kind: str, *, one: str, of: type | None = None, title: Callable[[T], str] | None = None) -> None:
+        self.kind = kind
+        self.one = one
+        self._of = of
+        self._title = title or _first_line
+        self._entries: dict[str, Entry[T]] = {}
+
+    def add(self, name: str, thing: T) -> T:
+        """Register a thing under a name and return it; UserError names both places where the name is taken."""
+        place = _caller()
+        taken = self._entries.get(name)
+        if taken is not None:
+            raise UserError(f"{self.one} {name!r} is registered twice: in {taken.place} and in {place}; rename one")
+        self._check(name, thing, place)
+        self._entries[name] = Entry(name=name, title=self._title(thing), place=place, load=lambda: thing)
+        return thing
+
+    def named(self, name: str) -> Callable[[T], T]:
+        """Return the decorator that registers what it stands before: ``@CONTEXT_POLICIES.named("last-ten")``."""
+        return lambda thing: self.add(name, thing)
+
+    def get(self, name: str) -> T:
+        """Return the thing of a name; UserError names the nearest and all that exist."""
+        entry = self._entries.get(name) or self._installed().get(name)
+        if entry is None:
+            raise UserError(unknown(self.one, name, self.names))
+        thing = entry.load()
+        self._check(name, thing, entry.place)
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or name in self._installed()
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        """Every entry, ours and plug-ins' first, then those of installed packages, which are not loaded for it."""
+        return iter(self._all().values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name there is."""
+        return tuple(self._all())
+
+    @property
+    def registered(self) -> tuple[T, ...]:
+        """The things that were registered, without those of installed packages that nobody asked for."""
+        return tuple(entry.load() for entry in self._entries.values())
+
+    def _all(self) -> dict[str, Entry[T]]:
+        return self._entries | {name: entry for name, entry in self._installed().items() if name not in self._entries}
+
+    def _installed(self) -> dict[str, Entry[T]]:
+        """The entry points of this kind; UserError where one bears a name that is taken."""
+        found: dict[str, Entry[T]] = {}
+        for point in importlib.metadata.entry_points(group=f"wardround.{self.kind}"):
+            place = f"{point.dist.name if point.dist else 'an installed package'} ({point.value})"
+            taken = self._entries.get(point.name) or found.get(point.name)
+            if taken is not None:
+                raise UserError(
+                    f"{self.one} {point.name!r} is registered twice: in {taken.place} and in {place}; "
+                    "uninstall one of the packages"
+                )
+            found[point.name] = Entry(name=point.name, title=f"of the package {place}", place=place, load=point.load)
+        return found
+
+    def _check(self, name: str, thing: object, place: str) -> None:
+        if self._of is not None and not isinstance(thing, self._of):
+            raise UserError(
+                f"{self.one} {name!r} in {place} must be a {self._of.__name__}, not a {type(thing).__name__}"
+            )
+
+
+def _first_line(thing: object) -> str:
+    """What a thing says of itself: its ``title`` or ``description``, else the first line of its docstring."""
+    said = getattr(thing, "title", None) or getattr(thing, "description", None) or getattr(thing, "__doc__", None)
+    return str(said or "").strip().partition("\n")[0]
+
+
+def _caller() -> str:
+    """Return file and line of whoever called into this module."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
