@@ -107,8 +107,8 @@ def test_what_may_be_a_culture_waits_until_one_is_read(tmp_path: Path, row: dict
         ({"condition_type_concept_id": 32817, "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
         ({"condition_type_concept_id": 32821, "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
         ({"condition_type_concept_id": "", "visit_occurrence_id": 10}, "2150-01-08 11:00:00"),
-        ({"condition_type_concept_id": 32821, "visit_occurrence_id": ""}, "2150-01-05 23:59:59"),
-        ({"condition_type_concept_id": 32821, "visit_occurrence_id": 0}, "2150-01-05 23:59:59"),
+        ({"condition_type_concept_id": 32821, "visit_occurrence_id": ""}, "2150-01-08 11:00:00"),
+        ({"condition_type_concept_id": 32821, "visit_occurrence_id": 0}, "2150-01-08 11:00:00"),
         (
             {"condition_type_concept_id": 32821, "visit_occurrence_id": 10, "condition_start_date": "2150-01-09"},
             "2150-01-11 23:59:59",
@@ -219,9 +219,9 @@ def test_age_from_whatever_is_known_of_the_birth(tmp_path: Path, parts: dict[str
 
 
 def test_a_visit_is_named_only_once_it_has_begun(tmp_path: Path) -> None:
-    row = {"observation_concept_id": 0, "observation_date": "2150-01-01", "observation_source_value": "smoker"}
-    store = omop_store(tmp_path, {"observation": [{**row, "visit_occurrence_id": 10}]})
-    _known_from(store, "observation", "2150-01-02 08:00:00", "visit_occurrence_id")
+    row = {"measurement_concept_id": 3027018, "measurement_date": "2150-01-01", "value_as_number": 80}
+    store = omop_store(tmp_path, {"measurement": [{**row, "visit_occurrence_id": 10}]})
+    _known_from(store, "measurement", "2150-01-02 08:00:00", "visit_occurrence_id")
 
 
 def test_codes_have_their_vocabulary_and_unmapped_rows_the_words_of_the_source(tmp_path: Path) -> None:

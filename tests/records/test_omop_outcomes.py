@@ -275,3 +275,58 @@ def test_a_procedure_charted_in_a_visit_does_not_foretell_it(tmp_path: Path) -> 
     store = omop_store(tmp_path, {"procedure_occurrence": [row | {"visit_occurrence_id": 10}]})
     assert "procedure_occurrence" not in _chart(store, "2150-01-02 07:59:59")
     assert "procedure_occurrence" in _chart(store, "2150-01-02 08:00:00")
+
+
+_ON_A_DAY_OF_THE_STAY = {
+    "condition_occurrence": {"condition_start_date": "2150-01-03", "condition_type_concept_id": 32821},
+    "procedure_occurrence": {"procedure_date": "2150-01-03", "procedure_type_concept_id": 32855},
+    "device_exposure": {"device_exposure_start_date": "2150-01-03", "device_type_concept_id": 32855},
+    "observation": {"observation_date": "2150-01-03", "observation_type_concept_id": 32855},
+}
+
+
+@pytest.mark.parametrize("table", _ON_A_DAY_OF_THE_STAY)
+def test_a_bill_that_names_no_visit_waits_for_the_one_that_is_going_on(tmp_path: Path, table: str) -> None:
+    """Another row of the person's, on a day outside any visit, is known at the end of its day."""
+    row = _ON_A_DAY_OF_THE_STAY[table]
+    day = next(name for name in row if name.endswith("_date"))
+    rows = [row, {**row, day: "2149-12-24"}]
+    store = omop_store(tmp_path, {table: rows}, coding_lag=timedelta(days=2))
+    shown = {
+        moment: len(_chart(store, moment).get(table, ()))
+        for moment in ("2149-12-26 23:59:58", "2149-12-26 23:59:59", "2150-01-08 10:59:59", "2150-01-08 11:00:00")
+    }
+    assert list(shown.values()) == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("end", "known"), [("", None), ("2150-01-02", "2150-01-03 23:59:59")])
+def test_a_bill_waits_for_ever_in_a_visit_without_an_end_and_not_after_one(
+    tmp_path: Path, end: str, known: str | None
+) -> None:
+    visit = {**VISIT, "visit_end_date": end, "visit_end_datetime": ""}
+    store = omop_store(
+        tmp_path,
+        {
+            "visit_occurrence": [visit],
+            "condition_occurrence": [_ON_A_DAY_OF_THE_STAY["condition_occurrence"]],
+        },
+    )
+    late = _chart(store, known or "2190-01-01")
+    assert ("condition_occurrence" in late) == (known is not None)
+    assert "condition_occurrence" not in _chart(store, "2150-01-03 23:59:58")
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("device_exposure", {"device_exposure_start_date": "2149-03-03"}),
+        ("observation", {"observation_date": "2149-03-03"}),
+        ("condition_occurrence", {"condition_start_date": "2149-03-03", "condition_type_concept_id": 32840}),
+    ],
+)
+def test_what_a_visit_recorded_with_an_earlier_date_does_not_foretell_it(
+    tmp_path: Path, table: str, row: dict[str, Any]
+) -> None:
+    store = omop_store(tmp_path, {table: [row | {"visit_occurrence_id": 10}]})
+    assert table not in _chart(store, "2150-01-02 07:59:59")
+    assert table in _chart(store, "2150-01-02 08:00:00")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.records.rule_parser import parse_rule
-from wardround.records.rules import ALWAYS_TIME, NO_TIME, Among, Rule, Times, evaluate
+from wardround.records.rules import ALWAYS_TIME, NO_TIME, Among, Around, Rule, Times, evaluate
 
 
 @dataclass
@@ -25,6 +25,7 @@ class Rows:
     delay: int | None = None
     texts: dict[str, list[str]] = field(default_factory=dict)
     owners: list[int] = field(default_factory=list)
+    stays: tuple[list[int], list[int | None], list[int | None]] = ([], [], [])
 
     @property
     def num_rows(self) -> int:
@@ -53,6 +54,10 @@ class Rows:
 
     def subjects(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(self.owners, dtype=np.int64)
+
+    def spans(self, part: Around) -> tuple[np.ndarray[Any, Any], Times, Times]:
+        owners, starts, ends = self.stays
+        return np.array(owners, np.int64), _times(starts), _times(ends)
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         which = [
@@ -274,3 +279,23 @@ def test_following_agrees_with_a_search_row_by_row(drawn: list[tuple[int, int | 
         for owner, time, _ in drawn
     ]
     assert value("following(t, code, 'out')", rows) == expected
+
+
+AROUND = st.tuples(st.integers(1, 2), st.none() | st.integers(0, 9), st.none() | st.integers(0, 9))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.none() | st.integers(0, 9)), min_size=1), st.lists(AROUND))
+def test_around_agrees_with_a_search_row_by_row(
+    drawn: list[tuple[int, int | None]], stays: list[tuple[int, int | None, int | None]]
+) -> None:
+    rows = Rows(
+        columns={"t": [time for _, time in drawn]},
+        owners=[owner for owner, _ in drawn],
+        stays=([owner for owner, _, _ in stays], [start for _, start, _ in stays], [end for _, _, end in stays]),
+    )
+    expected = []
+    for owner, time in drawn:
+        begun = [end for who, start, end in stays if who == owner and start is not None and start <= (time or 0)]
+        open_or_no_time = time is None or None in begun
+        expected.append(None if open_or_no_time else max([time, *begun]))  # type: ignore[type-var, list-item]
+    assert value("around(stays, t, a, b)", rows) == expected

@@ -18,6 +18,7 @@ from wardround.records.arrow_types import integers, microseconds, valid
 from wardround.records.rules import (
     NO_TIME,
     Among,
+    Around,
     Choice,
     Closed,
     Column,
@@ -65,6 +66,7 @@ class ShardClocks:
     load: Load
     _parents: dict[str, _Parent | None] = field(default_factory=dict)
     _children: dict[Among, tuple[Any, Times]] = field(default_factory=dict)
+    _spans: dict[Around, tuple[npt.NDArray[np.int64], Times, Times]] = field(default_factory=dict)
 
     def evaluate(self, rule: Rule, table: TableSpec, batch: pa.RecordBatch) -> Times:
         """Return the rule's times for the rows of ``batch``."""
@@ -81,6 +83,21 @@ class ShardClocks:
         if part not in self._children:
             self._children[part] = self._extremes(part)
         return self._children[part]
+
+    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Return subject, start and end of the rows of another table."""
+        if part not in self._spans:
+            self._spans[part] = self._load_spans(part)
+        return self._spans[part]
+
+    def _load_spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        table = self.spec.tables[part.table]
+        needed = {*rule_columns(part.start), *rule_columns(part.end), *_subject_column(table), *table.key}
+        batch = self.load(part.table, tuple(needed))
+        if batch is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        frame = TableFrame(clocks=self, table=table, batch=batch)
+        return frame.subjects(), evaluate(part.start, frame), evaluate(part.end, frame)
 
     def _extremes(self, part: Among) -> tuple[Any, Times]:
         table = self.spec.tables[part.table]
@@ -110,8 +127,8 @@ class ShardClocks:
 
 def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     needed = {table.key[0], *rule_columns(table.available_at)}
-    if table.subject is not None and any(isinstance(part, Following | Closed) for part in walk(table.available_at)):
-        needed.add(table.subject)
+    if any(isinstance(part, Following | Closed | Around) for part in walk(table.available_at)):
+        needed.update(_subject_column(table))
     for other in spec.tables.values():
         for _, rule in other.rules():
             for part in walk_everywhere(rule):
@@ -122,6 +139,11 @@ def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
                     if isinstance(part, LateCell):
                         needed |= rule_columns(table.late[part.column])
     return needed
+
+
+def _subject_column(table: TableSpec) -> tuple[str, ...]:
+    """Return the column that says whose a row is; of a table without one ingest has written it beside."""
+    return (table.subject or "_subject",)
 
 
 def rule_columns(rule: Rule) -> set[str]:
@@ -224,6 +246,10 @@ class TableFrame:
         """Whose row each is."""
         subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject or "_subject"), null=0)
         return subjects
+
+    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Subject, start and end of the rows of another table."""
+        return self.clocks.spans(part)
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""

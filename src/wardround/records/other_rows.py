@@ -1,4 +1,4 @@
-"""Time rules that look at the subject's other rows of a table: what comes next, and when what was begun has ended."""
+"""Time rules that look at other rows of the subject: what comes next, what was going on, when what began has ended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy.typing as npt
 Times = npt.NDArray[np.int64]
 NO_TIME = int(np.iinfo(np.int64).min)
 """Null as an integer; the same bits as NumPy's NaT."""
+
+FOREVER = int(np.iinfo(np.int64).max)
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -67,6 +69,36 @@ def closed(times: Times, which: Integers, names: Integers, subjects: Integers) -
     closes = np.where(running == 0, moments, np.where(known, np.r_[moments, NO_TIME][nearest], NO_TIME))
     begins = which[rows] == 0
     result[rows[begins]] = closes[cell[begins]]
+    return result
+
+
+def over(times: Times, subjects: Integers, owners: Integers, starts: Times, ends: Times) -> Times:
+    """Per row the latest end of its subject's spans that have begun by then, or its own time where that is later.
+
+    Null where such a span has no end. Spans without a start are not counted.
+    """
+    rows = np.flatnonzero(starts != NO_TIME)
+    if not len(rows):
+        return times
+    rows = rows[np.lexsort((starts[rows], owners[rows]))]
+    # One number per (subject, time) finds the last span that has begun; ends as ranks, so that sums cannot overflow.
+    people, moments = np.unique(owners[rows]), np.unique(starts[rows])
+    numbers = np.searchsorted(people, owners[rows]) * len(moments) + np.searchsorted(moments, starts[rows])
+    owner = np.minimum(np.searchsorted(people, subjects), len(people) - 1)
+    asked = owner * len(moments) + np.searchsorted(moments, times, side="right") - 1
+    found = rows[np.maximum(np.searchsorted(numbers, asked, side="right") - 1, 0)]
+    begun = (times != NO_TIME) & (owners[found] == subjects) & (starts[found] <= times)
+    latest = np.full(len(owners), NO_TIME)
+    latest[rows] = _latest_so_far(np.where(ends[rows] == NO_TIME, FOREVER, ends[rows]), owners[rows])
+    known = np.where(begun, np.maximum(times, latest[found]), times)
+    return np.where(known == FOREVER, NO_TIME, known)
+
+
+def _latest_so_far(ends: Times, owners: Integers) -> Times:
+    """Return the running maximum of ``ends`` within each run of equal ``owners``."""
+    values, ranks = np.unique(ends, return_inverse=True)
+    apart = np.cumsum(np.r_[0, owners[1:] != owners[:-1]]) * len(values)
+    result: Times = values[np.maximum.accumulate(ranks + apart) - apart]
     return result
 
 

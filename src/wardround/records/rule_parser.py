@@ -8,6 +8,7 @@ from collections.abc import Callable
 from wardround.core import UserError
 from wardround.records.rules import (
     Among,
+    Around,
     Choice,
     Closed,
     Column,
@@ -182,6 +183,12 @@ def _closed(head: str, arguments: list[Rule], text: str) -> Rule:
     return Closed(arguments[0], column, *quoted)
 
 
+def _around(head: str, arguments: list[Rule], text: str) -> Rule:
+    if len(arguments) != 4 or not isinstance(arguments[0], Column):
+        raise UserError(f"time rule {text!r}: around takes a table and three rules, a time, a start and an end")
+    return Around(arguments[0].name, *arguments[1:])
+
+
 def _column_and_values(arguments: list[Rule]) -> tuple[str | None, list[str]]:
     """Read a rule's arguments after the first: a column and quoted values; no column if they are something else."""
     names = [part.name for part in arguments[1:] if isinstance(part, Column)]
@@ -211,4 +218,5 @@ _BUILDERS: dict[str, Callable[[str, list[Rule], str], Rule]] = {
     "median_delay": _median_delay,
     "following": _following,
     "closed": _closed,
+    "around": _around,
 }

@@ -27,6 +27,8 @@
                             '!A' comes first
     closed(r, COLUMN, 'A', 'B') for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A
                             and that name have one of B and that name; null if they never have, and for other rows
+    around(TABLE, r, START, END) the latest END of the subject's rows of TABLE whose START is not after r, where it is
+                            later than r, else r; null if such a row has no END: what it names may still go on
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
 columns and the other tables come from is the frame's business (`clocks.py`).
@@ -45,7 +47,7 @@ import numpy.typing as npt
 from wardround.core import to_microseconds
 from wardround.records.other_rows import NO_TIME as NO_TIME
 from wardround.records.other_rows import Times as Times
-from wardround.records.other_rows import closed, following
+from wardround.records.other_rows import closed, following, over
 
 ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
@@ -267,6 +269,19 @@ class Closed:
         return f"closed({self.part}, {self.column}, '{self.begin}', '{self.end}')"
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """When what was going on at ``part`` is over: rows of the subject in ``table``, each from ``start`` to ``end``."""
+
+    table: str
+    part: Rule
+    start: Rule
+    end: Rule
+
+    def __str__(self) -> str:
+        return f"around({self.table}, {self.part}, {self.start}, {self.end})"
+
+
 Rule = (
     Column
     | Constant
@@ -286,6 +301,7 @@ Rule = (
     | MedianDelay
     | Following
     | Closed
+    | Around
 )
 
 ALWAYS = Constant("always")
@@ -305,6 +321,9 @@ def walk_everywhere(rule: Rule) -> Iterator[Rule]:
         yield part
         if isinstance(part, There | Among):
             yield from walk_everywhere(part.rule)
+        if isinstance(part, Around):
+            yield from walk_everywhere(part.start)
+            yield from walk_everywhere(part.end)
 
 
 def _inside(rule: Rule) -> tuple[Rule, ...]:
@@ -319,7 +338,7 @@ def _inside(rule: Rule) -> tuple[Rule, ...]:
             return part, limit
         case Dated(part, day):
             return part, day
-        case Lag(part) | Shift(part) | EndOfDay(part) | Following(part) | Closed(part):
+        case Lag(part) | Shift(part) | EndOfDay(part) | Following(part) | Closed(part) | Around(_, part):
             return (part,)
         case _:
             return ()
@@ -363,6 +382,10 @@ class Frame(Protocol):
 
     def subjects(self) -> npt.NDArray[np.int64]:
         """Whose row each is."""
+        ...
+
+    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Subject, start and end of the rows of another table."""
         ...
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -426,6 +449,8 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
         case Closed(part, column, begin, end):
             which, names = frame.names_after(column, (begin, end))
             return closed(evaluate(part, frame), which, names, frame.subjects())
+        case Around(_, part):
+            return over(evaluate(part, frame), frame.subjects(), *frame.spans(rule))
 
 
 def _first(parts: list[Times]) -> Times:

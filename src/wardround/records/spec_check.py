@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from wardround.core import UserError
 from wardround.records.rules import (
     Among,
+    Around,
     Choice,
     Closed,
     Column,
@@ -44,7 +45,11 @@ def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
     """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
     needs = {
         name: sorted(
-            {rule.table for rule in walk_everywhere(table.available_at) if isinstance(rule, Known | LateCell | There)}
+            {
+                rule.table
+                for rule in walk_everywhere(table.available_at)
+                if isinstance(rule, Known | LateCell | There | Around)
+            }
         )
         for name, table in tables.items()
     }
@@ -192,6 +197,11 @@ def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, T
                     raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
             case Among():
                 _check_among(place, part, table, tables)
+            case Around(other, _, start, end):
+                if other not in tables:
+                    raise UserError(f"{place}: no table {other!r}")
+                _check_rule(place, start, tables[other], tables)
+                _check_rule(place, end, tables[other], tables)
             case Known(key, parent) | Reference(key, parent) | LateCell(key, parent) | There(key, parent):
                 _known_names(place, (key,), table.columns)
                 _check_parent(place, parent, tables)
@@ -217,7 +227,7 @@ def _check_among(place: str, part: Among, table: TableSpec, tables: Mapping[str,
     _check_parent(place, table.name, tables)
     _check_key_types(place, tables[part.table], part.key, table)
     _check_rule(place, part.rule, tables[part.table], tables)
-    other = Known | Reference | LateCell | There | Among | Following | Closed | MedianDelay
+    other = Known | Reference | LateCell | There | Among | Around | Following | Closed | MedianDelay
     if any(isinstance(inner, other) for inner in walk(part.rule)):
         raise UserError(f"{place}: {part.name}() takes a rule over cells of {part.table} alone, not {str(part.rule)!r}")
 
