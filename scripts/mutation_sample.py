@@ -32,7 +32,7 @@ from queue import Empty, Queue
 
 from mutation_sites import Mutation, mutations, sites
 
-ROOMS = ("scoring", "runs", "predictors", "records", "agents")
+ROOMS = ("scoring", "runs", "predictors", "records", "audits", "exports", "agents")
 _CARRIED = (
     "src",
     "tests",

@@ -14,7 +14,7 @@ from wardround.agents import AgentSpec
 from wardround.benchmarks import Benchmark, rules_prompt
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.records.layout import STORE_VERSION
+from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import RunSettings
 

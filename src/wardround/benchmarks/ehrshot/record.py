@@ -17,8 +17,8 @@ from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME, SECOND, Flags, Ints
 from wardround.benchmarks.label_events import EVENT, microseconds
 from wardround.core import Progress, Reporter, UserError
 from wardround.records import Store
-from wardround.records.layout import AVAILABLE, NEVER_TIME
-from wardround.records.rules import ALWAYS_TIME
+from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
 
 Mark = tuple[int, str, int]
 """A moment, the table it was found in and the place of its row there."""
