@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from test_mimiciv_clocks import ADMIT, DISCHARGE, TABLES
 
 from records.mimic_tables import SPEC, write_folder
+from records.sources.test_mimiciv_clocks import ADMIT, DISCHARGE, TABLES
 from wardround.audits import LeakReport, audit_leaks, delete_future
 from wardround.core import UserError, parse_time
 from wardround.records import Store, ingest, load_source_spec

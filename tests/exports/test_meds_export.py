@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_clock_properties import MODEST, MOMENTS
-from test_clock_properties import _store as generated_store
 
 from effort import often
+from records.test_clock_properties import MODEST, MOMENTS
+from records.test_clock_properties import _store as generated_store
 from wardround.core import UserError
 from wardround.exports.meds import ExportSettings, export_meds
 from wardround.records import Chart, Store, ingest
