@@ -11,6 +11,7 @@ from wardround.records.chart.event_columns import EventColumns
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.sections import admission_sections
 from wardround.records.ingest.settings import IngestReport, IngestSettings
+from wardround.records.specs.roles import MomentRole, Roles, RowRole, SpanRole, unplayed
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import list_sources, load_source_spec
 from wardround.records.store import Store
@@ -22,12 +23,17 @@ __all__ = [
     "EventColumns",
     "IngestReport",
     "IngestSettings",
+    "MomentRole",
     "Policy",
+    "Roles",
+    "RowRole",
     "SourceSpec",
+    "SpanRole",
     "Store",
     "TableSpec",
     "admission_sections",
     "ingest",
     "list_sources",
     "load_source_spec",
+    "unplayed",
 ]

@@ -20,7 +20,7 @@ from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import Places, load_places
+from wardround.benchmarks.ehrshot.places import Places, places_of
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
 from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
@@ -74,7 +74,7 @@ def build_ehrshot(
         raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
     if per_task < 0 or (per_subject is not None and per_subject < 1):
         raise UserError("per_task must be 0 (all) or more, per_subject at least 1")
-    places = load_places(store.spec.name)
+    places = places_of(store.spec)
     matchers = _matchers(store, places, [task.name for task in wanted])
     record = read_record(
         store,

@@ -12,6 +12,7 @@ from typing import Literal
 
 from wardround.core import Sensitivity
 from wardround.records.rules.language import Constant, Rule
+from wardround.records.specs.roles import Roles
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
 COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
@@ -245,6 +246,8 @@ class SourceSpec:
     """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
     person: tuple[str, str] | None = None
     """Table and text column that tell which subjects are one person, where a person may be several subjects."""
+    roles: Roles = field(default_factory=Roles)
+    """What its tables are for."""
 
 
 def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:

@@ -13,6 +13,8 @@ from typing import Any, cast
 from wardround.core import SENSITIVITIES, Sensitivity, UserError, content_hash, strictest
 from wardround.records.rules.language import Rule
 from wardround.records.rules.parser import parse_rule
+from wardround.records.specs.role_file import read_roles
+from wardround.records.specs.roles import Roles
 from wardround.records.specs.spec import (
     COLUMN_TYPES,
     GROUP_SYSTEMS,
@@ -87,7 +89,16 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         assumed={setting: text for module in modules for setting, text in module.assumed.items()},
         splits=next((module.splits for module in modules if module.splits is not None), None),
         person=_person(modules, tables),
+        roles=_roles(modules, tables),
     )
+
+
+def _roles(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> Roles:
+    """Return the roles of some files. A store made before there were any has those of its source as it is shipped."""
+    name = modules[0].name
+    if not any(module.roles for module in modules) and name in list_sources():
+        return load_source_spec(name).roles
+    return read_roles({module.file.name: module.roles for module in modules}, tables)
 
 
 def _spec_files(name_or_path: str | Path) -> list[Path]:
@@ -216,12 +227,14 @@ class _Module:
         self.assumed: Mapping[str, str] = _assumed(source)
         self.splits: str | None = source.take("splits", str)
         self.person: str | None = source.take("person", str)
-        lists = _as_arguments(source.take("lists", dict, {}), f"{file.name}: source.lists")
+        values = source.take("lists", dict, {})
+        lists = _as_arguments(values, f"{file.name}: source.lists")
         rules = _named_rules(source.take("rules", dict, {}), lists, f"{file.name}: source.rules")
         source.take("description", str)
         source.close()
         self._tables = _filled_in(root.take("tables", dict, {}), {**rules, **lists})
         self._dictionaries = root.take("dictionaries", dict, {})
+        self.roles: Mapping[str, Any] = _with_lists(root.take("roles", dict, {}), values)
         root.close()
 
     def dictionaries(self) -> Iterable[DictionarySpec]:
@@ -273,6 +286,19 @@ def _filled_in(body: Any, lists: Mapping[str, str]) -> Any:
         for name, values in lists.items():
             body = body.replace(name, values)
     return body
+
+
+def _with_lists(body: Any, lists: Mapping[str, Sequence[str]]) -> Any:
+    """Return a part of a spec in which a list of texts stands for ``"{name}"``, or ``"!{name}"``, within a list."""
+    if isinstance(body, dict):
+        return {key: _with_lists(value, lists) for key, value in body.items()}
+    if not isinstance(body, list):
+        return body
+    named = {
+        f"{sign}{{{name}}}": [f"{sign}{text}" for text in texts] for name, texts in lists.items() for sign in ("", "!")
+    }
+    parts = (named.get(part, [part]) if isinstance(part, str) else [_with_lists(part, lists)] for part in body)
+    return [each for part in parts for each in part]
 
 
 def _assumed(source: _Keys) -> dict[str, str]:
