@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, Queue
 
-from mutation_sites import Mutation, mutations, sites
+from mutation_sites import Equivalents, Mutation, mutations, sites
 
 ROOMS = ("scoring", "runs", "predictors", "records", "audits", "exports", "agents")
 _CARRIED = (
@@ -115,12 +115,15 @@ def _durations(text: str) -> dict[str, float]:
 def draw(root: Path, rooms: tuple[str, ...], count: int, seed: int) -> list[tuple[str, Mutation]]:
     """`count` mutants: a site at random, then one of its mutations."""
     files = sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
-    found = [(path, node) for path in files for node in sites(path.read_text())]
+    equivalents = Equivalents.read()
+    found = [(path, node) for path in files for node in sites(path.read_text(), path, equivalents)]
+    aside = sum(len(sites(path.read_text())) for path in files) - len(found)
+    print(f"{len(found):,} sites; {aside:,} are set aside by mutation_equivalents.toml", flush=True)
     generator = random.Random(seed)
     generator.shuffle(found)
     drawn: list[tuple[str, Mutation]] = []
     for path, node in found:
-        options = mutations(path.read_text(), node)
+        options = mutations(path.read_text(), node, equivalents)
         if options:
             drawn.append((str(path.relative_to(root)), generator.choice(options)))
         if len(drawn) == count:

@@ -53,7 +53,7 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
         for value, (_, scores) in zip(values, runs, strict=True):
             for who, group in _grouped(scores, contender).items():
                 mean = _mean_f1(group)
-                points.append(Point(contender=who, setting=name, value=float(value or 0), f1=mean))
+                points.append(Point(contender=who, setting=name, value=float(value), f1=mean))
     return points
 
 
@@ -206,7 +206,8 @@ def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
 
 def _mean_input(scores: Sequence[EpisodeScore]) -> float | None:
     usages = [score.use.usage for score in scores]
-    return None if None in usages else fmean(usage.input_tokens for usage in usages if usage is not None)
+    known = [usage.input_tokens for usage in usages if usage is not None]
+    return fmean(known) if len(known) == len(usages) else None
 
 
 def _mean_prefix(scores: Sequence[EpisodeScore]) -> float | None:
