@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from markupsafe import Markup
 
@@ -47,7 +48,7 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
     """Return every contender's mean F1 against each number in which these runs' settings differ."""
     points = []
     for name in _COMPARED:
-        values = [getattr(settings, name, None) for settings, _ in runs]
+        values: list[Any] = [getattr(settings, name, None) for settings, _ in runs]
         if len(set(values)) < 2 or None in values:
             continue
         for value, (_, scores) in zip(values, runs, strict=True):
