@@ -13,7 +13,7 @@ from questions import READMISSION
 
 from retrieval.histories import Row, day, history
 from wardround.agents import Limits, Outcome, Prompt, get_agent
-from wardround.core import Question
+from wardround.answers import Question
 from wardround.models import ModelSettings, Request, ScriptedModel, say
 from wardround.models.scripted import Line
 from wardround.retrieval import EvidenceIndex, RetrievalSettings, Vectors

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from wardround.core import Question
+from wardround.answers import AnswerKind, Candidates, OneClass, Question, SeveralClasses
 
 
-def question(values: tuple[str, ...], names: tuple[str, ...], **more: Any) -> Question:
+def question(answer: AnswerKind) -> Question:
     return Question(
         name="t",
         title="Readmission",
@@ -17,14 +16,12 @@ def question(values: tuple[str, ...], names: tuple[str, ...], **more: Any) -> Qu
         factual_query="events before a readmission",
         counterfactual_query="events of an easy recovery",
         prediction_time=datetime(2150, 1, 1),
-        label_values=values,
-        label_names=names,
-        **more,
+        answer=answer,
     )
 
 
-READMISSION = question(("0", "1"), ("no readmission", "readmission"))
-STAY = question(("0", "1"), ("<7 days", ">=7 days"))
-ANEMIA = question(("0", "1", "2", "3"), ("normal", "mild", "moderate", "severe"))
-FINDINGS = question(("0", "1", "2"), ("no finding", "edema", "pneumonia"), several=True)
-OPEN = question((), ())
+READMISSION = question(OneClass(classes=(("0", "no readmission"), ("1", "readmission"))))
+STAY = question(OneClass(classes=(("0", "<7 days"), ("1", ">=7 days"))))
+ANEMIA = question(OneClass(classes=(("0", "normal"), ("1", "mild"), ("2", "moderate"), ("3", "severe"))))
+FINDINGS = question(SeveralClasses(classes=(("0", "no finding"), ("1", "edema"), ("2", "pneumonia"))))
+OPEN = question(Candidates(tables=("diagnoses_candidates",)))

@@ -10,11 +10,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from mimic_tables import SPEC, write_folder
 
 from effort import often
-from records.mimic_tables import SPEC, write_folder
-from wardround.audits import audit_leaks
-from wardround.records import Chart, Store, TableSpec, ingest
+from wardround.records import Chart, Store, TableSpec, audit_leaks, ingest
 
 Row = dict[str, Any]
 MODEST = settings(

@@ -1,12 +1,10 @@
 """Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
-from wardround.agents.answers import parse_answer
 from wardround.agents.catalogue import get_agent, get_method, list_agents
 from wardround.agents.context import ContextPolicy, Decision, FullContext, Rendered
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Block, History, Observation
-from wardround.agents.labels import read_answer
 from wardround.agents.loop import run_episode
 from wardround.agents.method import Method, Paper
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
@@ -45,7 +43,5 @@ __all__ = [
     "get_agent",
     "get_method",
     "list_agents",
-    "parse_answer",
-    "read_answer",
     "run_episode",
 ]

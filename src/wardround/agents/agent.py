@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wardround.agents.context import ContextPolicy, FullContext
 from wardround.agents.tokens import TokenCounter
-from wardround.core import PromptFile, Question, UserError, load_prompt
+from wardround.answers import Question
+from wardround.core import PromptFile, UserError, load_prompt
 
 if TYPE_CHECKING:
     from wardround.agents.episode import Asked, Ending, Episode

@@ -17,7 +17,8 @@ from wardround.agents.beside import Beside, Written, prompt_text
 from wardround.agents.episode import Episode
 from wardround.agents.evidence import Evidence, Fitted, best_first, fit
 from wardround.agents.tokens import count_message
-from wardround.core import Message, Question, UserError, derive_seed
+from wardround.answers import Question
+from wardround.core import Message, UserError, derive_seed
 from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings
 
 _ARGUMENT_SHARE = 0.12

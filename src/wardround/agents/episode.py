@@ -75,6 +75,7 @@ class Episode:
         self.id = episode
         self.task = prompt.task
         self.question = prompt.question
+        self.answers, self.about = prompt.answers, prompt.about
         self.lessons: dict[Kind, tuple[Experience, ...]] = {}
         """What memory served for this episode, by kind; whoever writes a prompt of that kind shows it."""
         self.schemas: tuple[ToolSchema, ...] = () if agent.tools == "none" else environment.toolset.schemas
@@ -221,6 +222,6 @@ class Episode:
 
 
 def _prompt_messages(agent: AgentSpec, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
-    system = load_prompt(agent.package, agent.system).render(turns=limits.turns, question=prompt.question)
+    system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
     return Message(role="system", content=joined), Message(role="user", content=prompt.user)

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from wardround.agents.answers import parse_answer
 from wardround.agents.beside import prompt_text
 from wardround.agents.desk import Desk
 from wardround.agents.evidence import Evidence
+from wardround.answers import parse_answer
 
 
 async def numeric_evidence(desk: Desk) -> Evidence:

@@ -16,7 +16,6 @@ from wardround.agents.agent import AgentSpec, Hooks
 from wardround.agents.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Observation
-from wardround.agents.labels import read_answer, settle
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.tokens import EstimatedTokens, TokenCounter
 from wardround.agents.written_calls import with_written_calls
@@ -183,13 +182,13 @@ class _Loop:
         if not finished:
             return None
         given = finished[0].answer or ()
-        answer = self._read(settle(given, state.question), ", ".join(given))
+        answer = self._read(state.answers.settle(given, about=state.about), ", ".join(given))
         return Ending(finish="finish", answer=answer, evidence=finished[0].evidence)
 
     def _read(self, answer: tuple[str, ...] | None, given: str) -> tuple[str, ...] | None:
         """Note an answer that holds none of the labels there are."""
-        if answer is None and self.state.question is not None and self.state.question.label_values:
-            detail = {"turn": self.state.turn, "unreadable": given[-200:], "labels": self.state.question.label_values}
+        if answer is None and (labels := self.state.answers.label_values):
+            detail = {"turn": self.state.turn, "unreadable": given[-200:], "labels": labels}
             self.state.recorder.note("answer", detail)
         return answer
 
@@ -203,7 +202,8 @@ class _Loop:
         if self.reminded >= self.settings.reminders:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
             finish = _end_of_text(asked.reply)
-            answer = self._read(read_answer(text, state.question, whole=finish == "text"), text)
+            read = state.answers.read(text, about=state.about, whole=finish == "text")
+            answer = self._read(read, text)
             return Ending(finish=finish, answer=answer)
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)

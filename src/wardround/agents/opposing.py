@@ -13,7 +13,7 @@ from wardround.agents.beside import prompt_text
 from wardround.agents.desk import Desk
 from wardround.agents.evidence import Evidence
 from wardround.agents.reductions import cut_notice, cut_text
-from wardround.core import Question
+from wardround.answers import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from wardround.core import Question, Usage
+from wardround.answers import AnswerKind, Candidates, Question
+from wardround.core import Usage
 from wardround.tools.grounding import Citation
 
 Finish = Literal["finish", "text", "length", "content_filter", "turn_limit", "time_limit", "budget", "error"]
+
+
+_NAMES = Candidates(tables=("candidates",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,16 @@ class Prompt:
     system: str = ""
     task: str = ""
     question: Question | None = None
+
+    @property
+    def answers(self) -> AnswerKind:
+        """What is answered with: names from a candidate table where the question says nothing else."""
+        return _NAMES if self.question is None else self.question.answer
+
+    @property
+    def about(self) -> str:
+        """The question's own words, empty where it is not known in parts."""
+        return "" if self.question is None else self.question.about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.split import group_of, split_of
 from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
 from wardround.codes import LabelSet
 from wardround.core import (
@@ -29,9 +28,7 @@ from wardround.core import (
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
-SCHEMA = 2
-READABLE = (1, SCHEMA)
-"""The first had no counted rules of the answers: its runs are read, no new one is played on it."""
+SCHEMA = 1
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
 _PARTIAL = ".partial-"
@@ -45,6 +42,7 @@ class Benchmark:
     all_samples: tuple[Sample, ...]
     spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
+    _sizes: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -90,36 +88,34 @@ class Benchmark:
     def prompts(self) -> tuple[PromptFile, ...]:
         """The templates that its samples are asked with."""
         used = sorted({(sample.task, str(sample.facts.get("prompt") or "")) for sample in self.all_samples})
-        return tuple(get_task(task).prompt_named(name or None) for task, name in used)
+        asked = (get_task(task).prompt_named(name or None) for task, name in used)
+        explained = (task.answer.prompt for task in self.tasks)
+        return tuple({prompt.name: prompt for prompt in (*asked, *explained)}.values())
 
-    def labels(self, task: Task) -> LabelSet:
-        """Return the labels and spellings that answers to a task may have: its candidates', or its classes."""
-        return task.class_labels if task.classes else self.space(task).labels
+    def labels(self, task: Task) -> LabelSet | None:
+        """Return the labels and spellings that answers to a task may have, None where any text may be one."""
+        space = self.space(task)
+        return task.answer.labels(task.name, None if space is None else space.labels)
 
     def prompt(self, sample: Sample) -> str:
         """Return the question of a sample; ``ask`` adds the rules of its answers."""
         task = get_task(sample.task)
-        return render_prompt(task, sample, None if task.classes else self.space(task))
+        return render_prompt(task, sample, self.space(task))
 
-    def group_of(self, person: int) -> int | None:
-        """Return the group of a training person; None of anybody else, and where nothing was counted by group."""
-        fractions = self.manifest.get("fractions")
-        if not self.spaces or fractions is None:
+    def training_sizes(self, task: Task) -> list[int]:
+        """How many names the answers to a task's training questions have; counted once."""
+        if task.name not in self._sizes:
+            self._sizes[task.name] = [len(sample.target) for sample in self.samples(task.name, "train")]
+        return self._sizes[task.name]
+
+    def space(self, task: Task) -> CandidateSpace | None:
+        """Return the candidate space a task is asked with, None where its answers come from no table.
+
+        UserError: they do, and the benchmark has none for it.
+        """
+        if not task.answer.spaces:
             return None
-        seed = self.manifest["seed"]
-        return group_of(person, seed) if split_of(person, seed, tuple(fractions)) == "train" else None
-
-    def spaces_of(self, person: int) -> Mapping[str, CandidateSpace]:
-        """Return the candidate spaces that questions about a person are asked with: of a training person, those that
-        the other groups of training people make, so that nothing of its own record is in them."""
-        group = self.group_of(person)
-        if group is None or not any(space.without for space in self.spaces.values()):
-            return self.spaces
-        return {name: space.without[group] for name, space in self.spaces.items() if group in space.without}
-
-    def space(self, task: Task) -> CandidateSpace:
-        """Return the candidate space a task is asked with; UserError when the benchmark has none for it."""
-        for name in task.candidate_spaces:
+        for name in task.answer.spaces:
             if name in self.spaces:
                 return self.spaces[name]
         raise UserError(f"benchmark {self.name!r} has no candidate space for {task.name!r}; build it again")
@@ -161,7 +157,7 @@ class Benchmark:
             raise UserError(f"{folder} holds no benchmark ({error.filename} is missing); build one first") from error
         except json.JSONDecodeError as error:
             raise RecordError(f"{folder / _MANIFEST} is not JSON: {error}") from error
-        if manifest.get("schema") not in READABLE:
+        if manifest.get("schema") != SCHEMA:
             raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")

@@ -29,39 +29,39 @@ class Leak:
 def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
     """Return every leak of every sample: none, if the benchmark is sound.
 
-    A task with classes is checked for the rows and cells that its samples say hold the answer; the rest is for labels
-    that are tables' rows.
-    Checked on the chart that an agent would get: the label's rows are not there, nor are their twins in other tables,
-    and the question comes before the event (procedures of a day are asked at its start). Under ``known_at`` the label's
-    table also shows no row of the event's time or later; the published clocks make no such promise.
+    Checked on the chart that an agent would get: the rows and cells that a sample says hold the answer are not there,
+    and the question comes before the event (what has only a day is asked at its start). Where the label is made of a
+    table's rows, nor are their twins in other tables, and under ``known_at`` the table shows no row of the event's time
+    or later; the published clocks make no such promise.
     """
     return tuple(leak for sample in benchmark.all_samples for leak in _leaks(sample, store, benchmark.policy))
 
 
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
     chart = store.chart(sample.subject_id, sample.prediction_time, policy=policy)
-    if get_task(sample.task).classes:
-        yield from _class_leaks(sample, chart)
-        return
+    yield from _shown(sample, chart)
     table = get_task(sample.task).table
-    hidden = set(sample.facts["row_ids"])
-    if not hidden:
+    if table:
+        yield from _leaks_of_rows(sample, store, chart, table, policy)
+
+
+def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, table: str, policy: Policy) -> Iterator[Leak]:
+    """Of a label made of a table's rows: they are named, nothing tells them, and none of their time is there."""
+    if not sample.facts["row_ids"]:
         yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
-    for shown in sorted(hidden & _row_ids(chart, table)):
-        yield Leak(sample=sample.id, what=f"row {shown} of its label is on the chart")
     for shown in sorted(_twin_ids(sample, store, table) & _twin_rows(chart, table)):
         yield Leak(sample=sample.id, what=f"row {shown} tells its label")
     event_time = parse_time(sample.facts["event_time"])
     late = _rows_from(chart, table, event_time) if policy == "known_at" else 0
     if late and event_time > sample.prediction_time:
         yield Leak(sample=sample.id, what=f"{late} rows of {table} at or after the event are on the chart")
-    if event_time <= sample.prediction_time and sample.task != "procedures":
-        yield Leak(sample=sample.id, what="the question comes after the event")
 
 
-def _class_leaks(sample: Sample, chart: Chart) -> Iterator[Leak]:
+def _shown(sample: Sample, chart: Chart) -> Iterator[Leak]:
     """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
-    if sample.facts["event_time"] is not None and parse_time(sample.facts["event_time"]) <= sample.prediction_time:
+    event_time = sample.facts["event_time"]
+    dated = get_task(sample.task).has_only_days
+    if event_time is not None and parse_time(event_time) <= sample.prediction_time and not dated:
         yield Leak(sample=sample.id, what="the question comes after the event")
     for hidden in sample.facts["row_ids"]:
         if hidden in _row_ids(chart, hidden.partition(":")[0]):

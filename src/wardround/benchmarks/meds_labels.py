@@ -16,17 +16,18 @@ from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.task import Task
 from wardround.core import UserError
-from wardround.exports.meds import LabelColumn, write_labels
+from wardround.records.meds import LabelColumn, write_labels
 
 MEDS_SPLITS: Mapping[Split, str] = {"train": "train", "dev": "tuning", "test": "held_out"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryQuestion:
-    """A question with yes and no for an answer: its folder, and the label values that mean yes."""
+    """A question with yes and no for an answer: its folder, the label values that mean yes, its view's name."""
 
     folder: str
     positive: frozenset[str]
+    view: str
 
     def holds(self, values: Sequence[str]) -> bool:
         """Whether an answer or a target means yes."""
@@ -34,15 +35,17 @@ class BinaryQuestion:
 
 
 def binary_questions(task: Task) -> tuple[BinaryQuestion, ...]:
-    """Return the yes-or-no questions of a task with classes: its own, each of its labels, or "not the first class"."""
-    values = task.label_values
-    if task.several:
-        own = [(f"{task.name}/{folder_name(name)}", value) for value, name in task.classes[1:]]
-        return tuple(BinaryQuestion(folder=folder, positive=frozenset({value})) for folder, value in own)
-    if not values:
-        return ()
-    folder = task.name if len(values) == 2 else f"{task.name}/binary"
-    return (BinaryQuestion(folder=folder, positive=frozenset(values[1:])),)
+    """Return the yes-or-no questions of a task whose answers are classes: its own, each of its labels, or "not the
+    first class"."""
+    return tuple(
+        BinaryQuestion(
+            folder=f"{task.name}/{folder_name(view.short)}" if view.short else task.name,
+            positive=frozenset(view.classes[1:]) if view.positive is None else view.positive,
+            view=view.name,
+        )
+        for view in task.answer.views
+        if len(view.classes) == 2
+    )
 
 
 def folder_name(text: str) -> str:
@@ -75,19 +78,13 @@ def _files(
     task: Task, samples: Sequence[Sample]
 ) -> Iterator[tuple[str, Sequence[Sample], Mapping[LabelColumn, list[Any]]]]:
     """Yield (folder, sample of each row, label columns)."""
-    if task.several or len(task.classes) == 2:
-        for question in binary_questions(task):
-            yield question.folder, samples, {"boolean_value": [question.holds(one.target) for one in samples]}
-        return
-    if task.classes:
-        place = {value: number for number, value in enumerate(task.label_values)}
-        numbers = [place[one.target[0]] for one in samples]
-        names = [name for _, name in task.classes]
-        yield (
-            task.name,
-            samples,
-            {"integer_value": numbers, "categorical_value": [names[number] for number in numbers]},
-        )
-        return
-    rows = [(one, name) for one in samples for name in one.target]
-    yield task.name, [one for one, _ in rows], {"categorical_value": [name for _, name in rows]}
+    numbered = [view for view in task.answer.views if len(view.classes) > 2]
+    for view in numbered:
+        numbers = [view.classes.index(one.target[0]) for one in samples]
+        names = [view.class_names[number] for number in numbers]
+        yield task.name, samples, {"integer_value": numbers, "categorical_value": names}
+    for question in () if numbered else binary_questions(task):
+        yield question.folder, samples, {"boolean_value": [question.holds(one.target) for one in samples]}
+    if not task.answer.views:
+        rows = [(one, name) for one in samples for name in one.target]
+        yield task.name, [one for one, _ in rows], {"categorical_value": [name for _, name in rows]}

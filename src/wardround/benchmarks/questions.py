@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+from wardround.answers import Question
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task
-from wardround.core import Question, content_hash
+from wardround.core import content_hash
 
 
 def question_of(task: Task, sample: Sample) -> Question:
@@ -23,10 +24,8 @@ def question_of(task: Task, sample: Sample) -> Question:
         factual_query=body["factual_query"],
         counterfactual_query=body["counterfactual_query"],
         prediction_time=sample.prediction_time,
-        label_values=task.label_values,
-        label_names=tuple(name for _, name in task.classes),
+        answer=task.answer,
         instructions=body.get("instructions", ""),
-        several=task.several,
     )
 
 

@@ -1,4 +1,4 @@
-"""A sample's prompt: the task's template with the subject, the time and what may be answered filled in."""
+"""A sample's prompt: the task's template with the subject and the time, then what its kind of answers says of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from wardround.tools.candidates import CandidateSpace
 
 
 def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> str:
-    """Return the first user message of an episode. ``space`` is the table its answers come from, None with classes.
+    """Return the first user message of an episode. ``space`` is the table its answers come from, None where from none.
 
     Nothing of the target reaches it: only the subject, the prediction time and names that all samples share.
     """
-    prompt = task.prompt_named(sample.facts.get("prompt"))
-    when = format_time(sample.prediction_time)
-    if task.classes:
-        question = question_of(task, sample)
-        return prompt.render(subject_id=sample.subject_id, current_time=when, question=question, answers=task.classes)
-    if space is None:
-        raise ValueError(f"task {task.name!r} is asked with a candidate space")
-    return prompt.render(subject_id=sample.subject_id, current_time=when, candidate_table=space.name)
+    question = question_of(task, sample)
+    asked = task.prompt_named(sample.facts.get("prompt")).render(
+        subject_id=sample.subject_id, current_time=format_time(sample.prediction_time), question=question
+    )
+    table = "" if space is None else space.name
+    return f"{asked}\n\n{task.answer.explain(part='task', candidate_table=table, instructions=question.instructions)}"

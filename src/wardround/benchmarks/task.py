@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wardround.codes import LabelSet
+from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses
 from wardround.core import PromptFile, UserError, load_prompt
-
-AnswerClass = tuple[str, str]
-"""A label value and what it means."""
-
 
 PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000}
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's."""
@@ -18,27 +14,19 @@ PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_00
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One kind of question. Its answers come from a candidate space or are one of its classes, never both.
+    """One kind of question. ``answer`` says what may be answered, and owns how that is told, read and checked.
 
-    ``candidate_space`` names the table that answers must come from; ``table`` is the record table whose rows are the
-    label. ``fallback_space`` stands in where the first cannot be built (no ATC map). ``classes`` are the label values,
-    the negative one first, with their meanings; ``several`` of them may hold at once. ``template`` names the prompt
-    file where it is not the task's own.
+    ``table`` is the record table whose rows are the label, where it is made of rows; of some they say
+    the day and no time (``has_only_days``). ``template`` names the prompt file where it is not the task's own.
     """
 
     name: str
     title: str
+    answer: AnswerKind
     table: str = ""
-    candidate_space: str | None = None
-    fallback_space: str | None = None
-    classes: tuple[AnswerClass, ...] = ()
-    several: bool = False
+    has_only_days: bool = False
     template: str | None = None
     family: str = "agentehr"
-
-    def __post_init__(self) -> None:
-        if (self.candidate_space is None) == (not self.classes):
-            raise ValueError(f"task {self.name!r} needs a candidate space or classes, and not both")
 
     @property
     def prompt(self) -> PromptFile:
@@ -49,21 +37,6 @@ class Task:
         """Return a template that asks this task as another source's records allow, the task's own for None."""
         return load_prompt("wardround.benchmarks", name or self.template or self.name)
 
-    @property
-    def candidate_spaces(self) -> tuple[str, ...]:
-        """The space names this task can be asked with, best first; none where it has classes."""
-        return tuple(name for name in (self.candidate_space, self.fallback_space) if name)
-
-    @property
-    def label_values(self) -> tuple[str, ...]:
-        """The values of its classes."""
-        return tuple(value for value, _ in self.classes)
-
-    @property
-    def class_labels(self) -> LabelSet:
-        """Its classes as a label set: a value may also be answered by its meaning."""
-        return LabelSet(name=self.name, labels=self.label_values, aliases={name: value for value, name in self.classes})
-
 
 AGENTEHR_TASKS: dict[str, Task] = {
     task.name: task
@@ -72,38 +45,38 @@ AGENTEHR_TASKS: dict[str, Task] = {
             name="diagnoses",
             title="Diagnoses coded for the stay",
             table="diagnoses_icd",
-            candidate_space="diagnoses_ccs_candidates",
+            answer=Candidates(tables=("diagnoses_ccs_candidates",)),
         ),
         Task(
             name="labevents",
             title="Laboratory tests of the next draw",
             table="labevents",
-            candidate_space="labevents_candidates",
+            answer=Candidates(tables=("labevents_candidates",)),
         ),
         Task(
             name="microbiology",
             title="Cultures and other microbiology tests sent next",
             table="microbiologyevents",
-            candidate_space="microbiologyevents_candidates",
+            answer=Candidates(tables=("microbiologyevents_candidates",)),
         ),
         Task(
             name="prescriptions",
             title="Drugs of the next prescription",
             table="prescriptions",
-            candidate_space="prescriptions_atc_candidates",
-            fallback_space="prescriptions_drug_candidates",
+            answer=Candidates(tables=("prescriptions_atc_candidates", "prescriptions_drug_candidates")),
         ),
         Task(
             name="procedures",
             title="Procedures of the day",
             table="procedures_icd",
-            candidate_space="procedures_ccs_candidates",
+            has_only_days=True,
+            answer=Candidates(tables=("procedures_ccs_candidates",)),
         ),
         Task(
             name="transfers",
             title="Care unit of the next transfer",
             table="transfers",
-            candidate_space="transfers_candidates",
+            answer=Candidates(tables=("transfers_candidates",), exactly_one=True),
         ),
     )
 }
@@ -130,8 +103,8 @@ CHEXPERT_LABELS = (
 """The 14 labels of CheXpert, in its own order."""
 
 
-def _ehrshot(name: str, title: str, classes: tuple[AnswerClass, ...], *, several: bool = False) -> Task:
-    return Task(name=name, title=title, classes=classes, several=several, template="classification", family="ehrshot")
+def _ehrshot(name: str, title: str, classes: tuple[AnswerClass, ...], kind: type[Classes] = OneClass) -> Task:
+    return Task(name=name, title=title, answer=kind(classes=classes), template="classification", family="ehrshot")
 
 
 def _yes_no(no: str, yes: str) -> tuple[AnswerClass, ...]:
@@ -160,7 +133,7 @@ EHRSHOT_TASKS: dict[str, Task] = {
             "chexpert",
             "Findings of the next chest radiograph",
             (("0", "none of the others"), *((str(n), name) for n, name in enumerate(CHEXPERT_LABELS, start=1))),
-            several=True,
+            SeveralClasses,
         ),
     )
 }

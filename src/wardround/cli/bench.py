@@ -98,12 +98,12 @@ def _show(benchmark: Benchmark) -> None:
     assumptions = benchmark.manifest["source"].get("assumptions", ()) if benchmark.policy == "known_at" else ()
     for assumption in assumptions:
         print(assumption)
-    with_spaces = [task for task in benchmark.tasks if not task.classes]
-    with_classes = [task for task in benchmark.tasks if task.classes]
-    if with_spaces:
-        _show_spaces(benchmark, with_spaces)
-    if with_classes:
-        _show_classes(benchmark, with_classes)
+    by_class = [task for task in benchmark.tasks if task.answer.label_values]
+    others = [task for task in benchmark.tasks if not task.answer.label_values]
+    if others:
+        _show_names(benchmark, others)
+    if by_class:
+        _show_classes(benchmark, by_class)
     _show_missing(benchmark)
     for what, kinds in _kinds(benchmark).items():
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
@@ -141,18 +141,20 @@ def _show_classes(benchmark: Benchmark, tasks: list[Task]) -> None:
     for task in tasks:
         samples = benchmark.samples(task.name)
         counts = Counter(label for sample in samples for label in sample.target)
-        shown = [(value, name) for value, name in task.classes if counts[value] or not task.several]
+        classes = task.answer.class_names.items()
+        shown = [(value, name) for value, name in classes if counts[value] or not task.answer.several]
         by_class = ", ".join(f"{counts[value]} {name}" for value, name in shown)
         by_split = (str(len(benchmark.samples(task.name, split))) for split in SPLITS)
         rows.append((task.name, str(len(samples)), *by_split, by_class))
     print_rows(("task", "samples", *SPLITS, "classes"), rows)
 
 
-def _show_spaces(benchmark: Benchmark, tasks: list[Task]) -> None:
+def _show_names(benchmark: Benchmark, tasks: list[Task]) -> None:
     strata = [stratum for stratum in STRATA if stratum != "any"]
     rows = []
     for task in tasks:
         samples = benchmark.samples(task.name)
+        space = benchmark.space(task)
         wanted = sum(len(sample.target) for sample in samples)
         rows.append(
             (
@@ -160,7 +162,7 @@ def _show_spaces(benchmark: Benchmark, tasks: list[Task]) -> None:
                 str(len(samples)),
                 *(str(len(benchmark.samples(task.name, split))) for split in SPLITS),
                 *(str(len(benchmark.samples(task.name, None, stratum))) for stratum in strata),
-                str(len(benchmark.space(task).labels.labels)),
+                "" if space is None else str(len(space.labels.labels)),
                 f"{wanted / len(samples):.2f}",
                 f"{sum(len(sample.unwinnable) for sample in samples) / wanted:.1%}",
             )

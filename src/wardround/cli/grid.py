@@ -83,7 +83,7 @@ def _baseline(arguments: argparse.Namespace, folder: RunFolder) -> str | None:
 def _fit_predictors(folder: RunFolder, arguments: argparse.Namespace) -> None:
     """Fit them on the tasks with classes; a missing extra costs the predictors, not the run, and is said."""
     benchmark = open_benchmark(folder)
-    with_classes = [task.name for task in benchmark.tasks if task.classes]
+    with_classes = [task.name for task in benchmark.tasks if task.answer.views]
     names = tuple(name for name in with_classes if name in (folder.settings.tasks or with_classes))
     if not names:
         return

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 from wardround.agents import list_agents
-from wardround.benchmarks import Task, list_tasks
+from wardround.benchmarks import list_tasks
 from wardround.cli.table import print_rows
 from wardround.models import list_models
 from wardround.records import list_sources, load_source_spec
@@ -84,15 +84,9 @@ def _benchmarks(arguments: argparse.Namespace) -> Rows:
 
 def _tasks(arguments: argparse.Namespace) -> Rows:
     return [
-        {"task": task.name, "family": task.family, "answers from": _answers(task), "title": task.title}
+        {"task": task.name, "family": task.family, "answers from": task.answer.short, "title": task.title}
         for task in list_tasks()
     ]
-
-
-def _answers(task: Task) -> str:
-    if task.candidate_space:
-        return task.candidate_space
-    return f"{len(task.classes) - 1} labels" if task.several else "classes " + " ".join(task.label_values)
 
 
 def _models(arguments: argparse.Namespace) -> Rows:

@@ -22,7 +22,6 @@ from wardround.core.plugins import Plugin, check_plugins, load_plugins, loaded_p
 from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, load_prompt
-from wardround.core.question import LabelKind, Question
 from wardround.core.registry import Entry, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
@@ -47,7 +46,6 @@ __all__ = [
     "SENSITIVITIES",
     "Entry",
     "FormatError",
-    "LabelKind",
     "LeakError",
     "LimitReached",
     "Message",
@@ -58,7 +56,6 @@ __all__ = [
     "PromptFile",
     "PromptTooLong",
     "ProviderError",
-    "Question",
     "RecordError",
     "Registry",
     "Reporter",

@@ -7,18 +7,15 @@ EHRSHOT does with lab results). Of a task whose labels may hold at once, each la
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from wardround.benchmarks import Benchmark, Sample, Task
+from wardround.benchmarks import Benchmark, Sample
 from wardround.core import UserError
 
-View = str
-CLASSES: View = "classes"
-BINARY: View = "binary"
 Part = Literal["train", "dev", "test"]
 
 
@@ -27,7 +24,7 @@ class Problem:
     """One question to predictors. ``truth_*`` hold the place of each sample's class in ``classes``."""
 
     task: str
-    view: View
+    view: str
     classes: tuple[str, ...]
     class_names: tuple[str, ...]
     train: tuple[Sample, ...]
@@ -53,42 +50,21 @@ def problems(
     split: str = "test",
     samples: Collection[str] | None = None,
 ) -> Iterator[Problem]:
-    """Yield the questions of a benchmark's tasks that have classes; of test samples only those named, if any are."""
+    """Yield the questions of a benchmark's tasks whose answers are classes; of test samples only those named, if any
+    are."""
+    wanted = None if samples is None else set(samples)
     for task in benchmark.tasks:
-        if not task.classes or (tasks and task.name not in tasks):
+        if tasks and task.name not in tasks:
             continue
-        wanted = None if samples is None else set(samples)
         test = [one for one in benchmark.samples(task.name, split) if wanted is None or one.id in wanted]
-        whole = Problem(
-            task=task.name,
-            view=CLASSES,
-            classes=task.label_values,
-            class_names=tuple(name for _, name in task.classes),
-            train=benchmark.samples(task.name, "train"),
-            dev=benchmark.samples(task.name, "dev"),
-            test=tuple(test),
-        )
-        yield from _views(whole, task)
-
-
-def _views(whole: Problem, task: Task) -> Iterator[Problem]:
-    values, names = whole.classes, whole.class_names
-    if task.several:
-        for value, name in list(zip(values, names, strict=True))[1:]:  # the first says that none of them holds
-            yield replace(
-                whole,
-                view=f"label {name}",
-                classes=("0", "1"),
-                class_names=("absent", "present"),
-                positive=frozenset({value}),
+        for view in task.answer.views:
+            yield Problem(
+                task=task.name,
+                view=view.name,
+                classes=view.classes,
+                class_names=view.class_names,
+                train=benchmark.samples(task.name, "train"),
+                dev=benchmark.samples(task.name, "dev"),
+                test=tuple(test),
+                positive=view.positive,
             )
-        return
-    yield whole
-    if len(values) > 2:
-        yield replace(
-            whole,
-            view=BINARY,
-            classes=("0", "1"),
-            class_names=(names[0], f"not {names[0]}"),
-            positive=frozenset(values[1:]),
-        )

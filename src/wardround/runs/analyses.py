@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from markupsafe import Markup
 
@@ -48,13 +47,13 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
     """Return every contender's mean F1 against each number in which these runs' settings differ."""
     points = []
     for name in _COMPARED:
-        values: list[Any] = [getattr(settings, name, None) for settings, _ in runs]
+        values = [getattr(settings, name, None) for settings, _ in runs]
         if len(set(values)) < 2 or None in values:
             continue
         for value, (_, scores) in zip(values, runs, strict=True):
             for who, group in _grouped(scores, contender).items():
                 mean = _mean_f1(group)
-                points.append(Point(contender=who, setting=name, value=float(value), f1=mean))
+                points.append(Point(contender=who, setting=name, value=float(value or 0), f1=mean))
     return points
 
 
@@ -207,8 +206,7 @@ def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
 
 def _mean_input(scores: Sequence[EpisodeScore]) -> float | None:
     usages = [score.use.usage for score in scores]
-    known = [usage.input_tokens for usage in usages if usage is not None]
-    return fmean(known) if len(known) == len(usages) else None
+    return None if None in usages else fmean(usage.input_tokens for usage in usages if usage is not None)
 
 
 def _mean_prefix(scores: Sequence[EpisodeScore]) -> float | None:
@@ -231,7 +229,7 @@ def _frontier(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
 
 def _mean_f1(scores: Sequence[EpisodeScore]) -> float:
     """The mean of task means, as in the table's row over all tasks."""
-    return mean_of_task_means([score.score.f1 for score in scores], [score.task for score in scores])
+    return mean_of_task_means([score.value for score in scores], [score.task for score in scores])
 
 
 def _best_at(summary: RunSummary) -> Iterable[Section]:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wardround.benchmarks import get_task
 from wardround.scoring import (
     EpisodeScore,
     Hypothesis,
+    PairedAnswers,
     PairedTest,
+    Scorer,
     class_answer,
     linear_hypothesis,
-    macro_hypothesis,
-    paired_macro_f1,
     paired_test_by_key,
     patients_parts,
     per_sample,
+    scorer_of,
     step_down,
 )
 from wardround.scoring.tables import ALL
-
-MACRO_F1 = "macro-F1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Contender minus baseline on a task and stratum.
 
-    ``metric`` is the mean set F1; of tasks with classes the accuracy, and in a row of its own the macro-F1; over all
-    tasks the mean of task means. ``adjusted_p`` is corrected by step-down max-T for the family: all contenders on all
-    tasks in one metric and stratum; over all tasks, where each contender has one test, for the contenders.
+    ``metric`` names the figure: the one that the scorer of the task's answers calls its own, or in rows apart another
+    of that kind; over all tasks the mean of task means. ``adjusted_p`` is corrected by step-down max-T for the family:
+    all contenders on all tasks in one metric and stratum; over all tasks, where each contender has one test, for the
+    contenders.
     """
 
     contender: str
@@ -94,18 +94,26 @@ def _of_stratum(pair: Pair, stratum: str, seed: int) -> list[_Row]:
     subjects = {score.sample: score.subject_id for score in (*pair.first, *pair.second)}
     tasks = sorted({score.task for score in pair.first})
     means: list[_Row] = []
-    macros: list[_Row] = []
+    further: list[_Row] = []
     for task in tasks:
         one = _of_task(pair, task)
-        single = get_task(task).classes and not get_task(task).several
-        means.append(_mean_row(one, task, stratum, "accuracy" if single else "F1", subjects, seed))
-        if get_task(task).classes:
-            macros.append(_macro_row(one, task, stratum, seed))
+        means.append(_mean_row(one, task, stratum, _scorer(task).metric, subjects, seed))
+        further += _further_rows(one, task, stratum, subjects, seed)
     over_all: list[_Row] = []
     if len(tasks) > 1:
         task_of = {score.sample: score.task for score in pair.first}
-        over_all = [_mean_row(pair, ALL, stratum, "F1", subjects, seed, task_of)]
-    return [*means, *macros, *over_all]
+        over_all = [_mean_row(pair, ALL, stratum, _pooled(tasks), subjects, seed, tasks=task_of)]
+    return [*means, *further, *over_all]
+
+
+def _scorer(task: str) -> Scorer:
+    return scorer_of(get_task(task).answer)
+
+
+def _pooled(tasks: Iterable[str]) -> str:
+    """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
+    names = {_scorer(task).pooled for task in tasks}
+    return names.pop() if len(names) == 1 else "score"
 
 
 def _of_task(pair: Pair, task: str) -> Pair:
@@ -120,24 +128,36 @@ def _mean_row(
     metric: str,
     subjects: Mapping[str, Hashable],
     seed: int,
+    *,
     tasks: Mapping[str, str] | None = None,
+    value: Callable[[EpisodeScore], float] = lambda score: score.value,
 ) -> _Row:
-    first, second = per_sample(pair.first), per_sample(pair.second)
+    first, second = per_sample(pair.first, value), per_sample(pair.second, value)
     test = paired_test_by_key(first, second, subjects, seed=seed, tasks=tasks)
     hypothesis = linear_hypothesis(patients_parts(first, second, subjects, tasks=tasks))
     return _comparison(pair, task, stratum, metric, test), hypothesis
 
 
-def _macro_row(pair: Pair, task: str, stratum: str, seed: int) -> _Row:
-    """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
-    first, second = _answers(pair.first), _answers(pair.second)
+def _further_rows(pair: Pair, task: str, stratum: str, subjects: Mapping[str, Hashable], seed: int) -> Iterator[_Row]:
+    """The other figures of a kind: those of every answer, averaged, then those of all answers together."""
     both = {f"{score.sample} {score.epoch}": score for score in (*pair.first, *pair.second)}
-    truth = {key: score.target for key, score in both.items()}
-    subjects = {key: score.subject_id for key, score in both.items()}
-    classes, several = get_task(task).label_values, get_task(task).several
-    test = paired_macro_f1(first, second, truth, subjects, classes=classes, several=several, seed=seed)
-    hypothesis = macro_hypothesis(first, second, truth, subjects, classes=classes, several=several)
-    return _comparison(pair, task, stratum, MACRO_F1, test), hypothesis
+    scorer = _scorer(task)
+    for name in list(dict.fromkeys(name for score in both.values() for name in score.figures))[1:]:
+        yield _mean_row(pair, task, stratum, name, subjects, seed, value=_figure(name))
+    if not scorer.keeps_target:
+        return
+    answers = PairedAnswers(
+        first=_answers(pair.first),
+        second=_answers(pair.second),
+        truth={key: score.target for key, score in both.items()},
+        subjects={key: score.subject_id for key, score in both.items()},
+    )
+    for found in scorer.further_tests(get_task(task).answer, answers, seed=seed):
+        yield _comparison(pair, task, stratum, found.metric, found.test), found.hypothesis
+
+
+def _figure(name: str) -> Callable[[EpisodeScore], float]:
+    return lambda score: score.figures[name]
 
 
 def _answers(scores: Sequence[EpisodeScore]) -> dict[str, tuple[str, ...] | None]:

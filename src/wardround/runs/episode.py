@@ -30,15 +30,15 @@ def open_environment(
     ``encoder`` and ``retrieval`` are what evidence is found with; ``evidence_tool`` offers it as a tool too.
     ``aids`` are what the session does for a language model.
     """
-    task = get_task(sample.task)
+    space = benchmark.space(get_task(sample.task))
     return Environment(
         store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
         default_toolset(evidence=evidence_tool),
-        benchmark.spaces_of(sample.person),
+        benchmark.spaces,
         max_result_tokens=result_tokens,
         encoder=encoder,
         retrieval=retrieval,
-        answer_space=None if task.classes else benchmark.space(task).name,
+        answer_space=None if space is None else space.name,
         aids=aids,
     )
 

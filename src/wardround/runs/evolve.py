@@ -221,7 +221,7 @@ class _Reflecting:
             prediction=answer,
             target=sample.target,
             summary=_last_summary(trajectory),
-            score=score_answer(answer, sample, self.benchmark.labels(get_task(sample.task))).f1,
+            score=score_answer(answer, sample, self.benchmark.labels(get_task(sample.task))),
         )
 
     async def _reflect(self, work: _Work, material: Material, provenance: Provenance, sample: Sample) -> None:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
 from wardround.core import UserError
-from wardround.exports.meds import write_labels
 from wardround.predictors import FitRow, read_predictions
+from wardround.records.meds import write_labels
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import read_results
 from wardround.scoring import EpisodeScore
@@ -93,7 +93,7 @@ def _of_agents(
 ) -> Iterator[_Guesses]:
     groups: dict[tuple[str, str, str, int], list[EpisodeScore]] = defaultdict(list)
     for score in scores:
-        if get_task(score.task).classes:
+        if get_task(score.task).answer.views:
             groups[score.task, score.agent, score.model, score.epoch].append(score)
         else:
             report.left_out[f"{score.task}: its answer is a set of names, not yes or no"] += 1
@@ -111,9 +111,10 @@ def _of_agents(
 
 def _classes(answer: Sequence[str] | None, task: str) -> list[str] | None:
     """Return the classes that an answer names; None if it names none, or several where one is asked for."""
-    labels = get_task(task).class_labels
-    named = {label for text in answer or () if (label := labels.resolve(text)) is not None}
-    return sorted(named) if len(named) == 1 or (named and get_task(task).several) else None
+    kind = get_task(task).answer
+    labels = kind.labels(task, None)
+    named = {label for text in answer or () if labels is not None and (label := labels.resolve(text)) is not None}
+    return sorted(named) if len(named) == 1 or (named and kind.several) else None
 
 
 def _of_predictors(
@@ -139,10 +140,7 @@ def _of_predictors(
 def _question_of(row: FitRow) -> BinaryQuestion | None:
     """Return the yes-or-no question that a fit answers; None if it answers one of several classes."""
     questions = binary_questions(get_task(row.task))
-    if len(questions) == 1:
-        return questions[0] if len(row.classes) == 2 else None
-    wanted = f"{row.task}/{folder_name(row.view.removeprefix('label '))}"
-    return next((question for question in questions if question.folder == wanted), None)
+    return next((question for question in questions if question.view == row.view), None)
 
 
 def _sample(samples: Mapping[str, Sample], name: str) -> Sample:

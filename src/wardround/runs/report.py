@@ -6,7 +6,7 @@ It holds record text, so it is patient data like the run it comes from.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from wardround.benchmarks import get_task
+from wardround.codes import LabelSet
 from wardround.core import Progress, Reporter, content_hash, private_folder, silent, write_atomically
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
@@ -25,7 +26,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.sources import clocks_note, open_benchmark
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import RESAMPLES, EpisodeScore, SummaryRow
+from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
 from wardround.scoring.bootstrap import FEWEST_SUBJECTS
 
 
@@ -64,7 +65,7 @@ def write_report(
         contender=contender,
         matrix=_matrix(summary),
         linked=linked,
-        **_kinds_of_tasks(results),
+        **_metrics_of_tasks(results),
         **class_parts(folder.path, summary, predictions),
     )
     write_atomically(target / "index.html", page)
@@ -133,10 +134,15 @@ def _write_episodes(
                 trajectory=trajectory,
                 manifest=folder.manifest,
                 contender=contender(result),
-                official=labels[result.task].resolve,
+                official=_official(labels[result.task]),
             )
             write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
+
+
+def _official(labels: LabelSet | None) -> Callable[[str], str | None]:
+    """What turns a spelling into an official label: any text is one where none are declared."""
+    return str if labels is None else labels.resolve
 
 
 def _environment() -> jinja2.Environment:
@@ -161,11 +167,17 @@ def _matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
     return cells
 
 
-def _kinds_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, list[str]]:
-    """Return the tasks that ask for one class, where the set F1 of an answer is 1 or 0, and the others."""
-    tasks = sorted({result.task for result in results})
-    one_class = [name for name in tasks if get_task(name).classes and not get_task(name).several]
-    return {"one_class_tasks": one_class, "other_tasks": [name for name in tasks if name not in one_class]}
+def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:
+    """Return what the figure of each task is called where it is not the set's F1, and whether all of it stands under
+    the answers by class."""
+    scorers = {task: scorer_of(get_task(task).answer) for task in sorted({result.task for result in results})}
+    metrics: dict[str, list[str]] = {}
+    for task, scorer in scorers.items():
+        metrics.setdefault(scorer.metric, []).append(task)
+    return {
+        "other_metrics": {metric: tasks for metric, tasks in metrics.items() if metric != SET_F1},
+        "all_by_class": bool(scorers) and all(scorer.by_class for scorer in scorers.values()),
+    }
 
 
 def _totals(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:

@@ -104,5 +104,5 @@ def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:
 def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[float]]:
     found: dict[str, list[float]] = {}
     for score in scores:
-        found.setdefault(score.sample, []).append(score.score.f1)
+        found.setdefault(score.sample, []).append(score.value)
     return found

@@ -16,25 +16,32 @@ from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_me
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
+from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
 __all__ = [
+    "MACRO_F1",
     "RESAMPLES",
+    "SCORERS",
+    "SET_F1",
     "ClassMetrics",
     "ClassificationRow",
     "EpisodeScore",
     "EpisodeUse",
     "ErrorClass",
     "EvidenceCut",
+    "FurtherTest",
     "GroundingCounts",
     "Hypothesis",
     "Interval",
     "NoPrediction",
+    "PairedAnswers",
     "PairedTest",
     "PatientDraws",
     "ScoreMetrics",
+    "Scorer",
     "SetMetrics",
     "SetScore",
     "SummaryRow",
@@ -67,6 +74,7 @@ __all__ = [
     "score_answer",
     "score_episode",
     "score_metrics",
+    "scorer_of",
     "set_metrics",
     "set_scores",
     "step_down",

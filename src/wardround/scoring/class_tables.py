@@ -45,8 +45,8 @@ def class_answer(score: EpisodeScore) -> tuple[str, ...] | None:
     """Return an episode's answer as label values: a class may be answered by its value or by its meaning."""
     if score.answer is None:
         return None
-    labels = get_task(score.task).class_labels
-    return tuple(dict.fromkeys(labels.resolve(text) or text for text in score.answer))
+    labels = get_task(score.task).answer.labels(score.task, None)
+    return tuple(dict.fromkeys((labels and labels.resolve(text)) or text for text in score.answer))
 
 
 def classify(
@@ -55,7 +55,7 @@ def classify(
     """Return a row per task, agent and model of the episodes whose task has classes, in order of first appearance."""
     groups: dict[tuple[str, str, str], list[EpisodeScore]] = {}
     for score in scores:
-        if score.target and get_task(score.task).classes:
+        if score.target and get_task(score.task).answer.label_values:
             groups.setdefault((score.task, score.agent, score.model), []).append(score)
     order = {key: place for place, key in enumerate(groups)}
     keys = sorted(groups, key=lambda key: (key[0], order[key]))
@@ -90,14 +90,14 @@ def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resam
         [score.target for score in scores],
         [class_answer(score) for score in scores],
         draws,
-        classes=task.label_values,
-        several=task.several,
+        classes=task.answer.label_values,
+        several=task.answer.several,
     )
     return ClassificationRow(
         agent=agent,
         model=model,
         task=name,
-        class_names=dict(task.classes),
+        class_names=task.answer.class_names,
         episodes=len(scores),
         metrics=metrics,
         evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),

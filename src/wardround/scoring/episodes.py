@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wardround.answers import AnswerKind
 from wardround.benchmarks import Sample, get_task
 from wardround.codes import LabelSet
 from wardround.core import Usage
@@ -16,7 +17,8 @@ from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
 from wardround.scoring.evidence_cuts import events_left_out
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
-from wardround.scoring.sets import SetScore, class_score, set_scores
+from wardround.scoring.scorer import scorer_of
+from wardround.scoring.sets import SetScore
 from wardround.scoring.trials import trials_of
 
 SCHEMA = 1
@@ -63,8 +65,9 @@ class EpisodeUse:
 class EpisodeScore:
     """One scored episode: whose, on what, how well, at what cost, with which errors.
 
-    ``target`` holds the label values of a task with classes, and nothing of other tasks. ``subject_id`` is the person
-    whom the sample is about, whose samples no resampling parts.
+    ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
+    adds, the main one first. ``target`` is kept where figures over all samples need it, and empty elsewhere.
+    ``subject_id`` is the person whom the sample is about, whose samples no resampling parts.
     """
 
     episode: str
@@ -85,13 +88,20 @@ class EpisodeScore:
     no_prediction: NoPrediction | None
     use: EpisodeUse
     target: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        """The figure that tables show and tests compare."""
+        return main_figure(self.score, self.figures)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         usage = self.use.usage
+        plain = _shallow(self) | {"figures": dict(self.figures)}
         return (
             {"schema": SCHEMA}
-            | _shallow(self)
+            | {name: value for name, value in plain.items() if name != "figures" or self.figures}
             | {
                 "answer": None if self.answer is None else list(self.answer),
                 "target": list(self.target),
@@ -142,14 +152,15 @@ def score_episode(
 ) -> EpisodeScore:
     """Score one finished episode against its sample.
 
-    ``label_set`` are the labels and spellings of the task: its candidate space's, or its classes. The facts
-    given when the episode began name its agent, model and epoch. An episode without an answer, for whatever reason,
-    scores 0.
+    ``label_set`` are the labels and spellings that answers to the task may have, None where any text may be one. The
+    facts given when the episode began name its agent, model and epoch. An episode without an answer, for whatever
+    reason, scores 0.
     """
     outcome = trajectory.outcome or {}
     given = outcome.get("answer")
     answer = None if given is None else tuple(given)
-    score = score_answer(answer, sample, label_set)
+    kind = get_task(sample.task).answer
+    scorer, labels = scorer_of(kind), kind.labels(sample.task, label_set)
     winnable = len(sample.target) - len(sample.unwinnable)
     return EpisodeScore(
         episode=trajectory.episode,
@@ -163,28 +174,33 @@ def score_episode(
         stratum=sample.stratum,
         finish=str(outcome.get("finish", "open")),
         answer=answer,
-        score=score,
+        score=scorer.score(answer, sample.target, labels),
+        figures=scorer.figures(answer, sample.target, labels),
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
-        errors=classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(sample),
+        errors=classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(kind),
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
-        target=sample.target if get_task(sample.task).classes else (),
+        target=sample.target if scorer.keeps_target else (),
     )
 
 
-def score_answer(answer: Iterable[str] | None, sample: Sample, label_set: LabelSet | None) -> SetScore:
-    """Score an answer: as a set, or where one class is asked for as right or wrong."""
-    task = get_task(sample.task)
-    if not task.classes:
-        return set_scores(answer, sample.target, label_set)
-    labels = label_set or task.class_labels
-    return set_scores(answer, sample.target, labels) if task.several else class_score(answer, sample.target[0], labels)
+def score_answer(answer: Iterable[str] | None, sample: Sample, label_set: LabelSet | None) -> float:
+    """Return the main figure of an answer, by the scorer of its kind."""
+    kind = get_task(sample.task).answer
+    scorer, labels = scorer_of(kind), kind.labels(sample.task, label_set)
+    given = None if answer is None else tuple(answer)
+    return main_figure(scorer.score(given, sample.target, labels), scorer.figures(given, sample.target, labels))
 
 
-def _not_expected(sample: Sample) -> frozenset[ErrorClass]:
-    """Error classes that say nothing of a task: there are no candidates to look up where the answer is a class."""
-    return frozenset({ErrorClass.NO_CANDIDATE_TOOL}) if get_task(sample.task).classes else frozenset()
+def main_figure(score: SetScore, figures: Mapping[str, float]) -> float:
+    """The first of a kind's own figures; the F1 of the set where it has none."""
+    return next(iter(figures.values()), score.f1)
+
+
+def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:
+    """Error classes that say nothing of a task: where answers come from no table there are no candidates to look up."""
+    return frozenset() if kind.spaces else frozenset({ErrorClass.NO_CANDIDATE_TOOL})
 
 
 def episode_use(trajectory: Trajectory) -> EpisodeUse:

@@ -76,7 +76,7 @@ def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int =
 
 
 def per_sample(
-    scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.score.f1
+    scores: Iterable[EpisodeScore], value: Callable[[EpisodeScore], float] = lambda one: one.value
 ) -> dict[str, float]:
     """Return the mean of a value over the epochs of each sample, by sample id: what paired tests compare."""
     epochs: dict[str, list[float]] = {}

@@ -20,11 +20,10 @@ from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import Places, places_of
+from wardround.benchmarks.ehrshot.places import Places, load_places
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
 from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
-from wardround.benchmarks.ehrshot.thresholds import rules_of
 from wardround.benchmarks.facts import CLOCKS, source_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, person_id, split_of
@@ -74,7 +73,7 @@ def build_ehrshot(
         raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
     if per_task < 0 or (per_subject is not None and per_subject < 1):
         raise UserError("per_task must be 0 (all) or more, per_subject at least 1")
-    places = places_of(store.spec)
+    places = load_places(store.spec.name)
     matchers = _matchers(store, places, [task.name for task in wanted])
     record = read_record(
         store,
@@ -131,7 +130,6 @@ def build_ehrshot(
         "subjects": {"total": len(recipe.splits)} | {split: _count(recipe.splits, split) for split in SPLITS},
         "tasks": {name: said for name, (_, said) in built.items()},
         "stays": {kind: dict(counts) for kind, counts in sorted(record.kinds.items())},
-        "answer_rules": {task.name: rules_of(load_concepts().get(task.name)).to_json() for task in wanted},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items() if "drops" in said},
     }
     return Benchmark(manifest=manifest, all_samples=samples).save(folder)
@@ -227,7 +225,7 @@ def _build_task(
     said: dict[str, Any] = {
         "title": task.title,
         "prompt": {"name": task.prompt.name, "version": task.prompt.version, "sha256": task.prompt.sha256},
-        "classes": dict(task.classes),
+        "classes": task.answer.class_names,
         "questions": len(questions),
         "subjects": len(np.unique(questions.subjects)),
         "by_class": _by_class(task, questions.values),
@@ -296,11 +294,11 @@ def _answer_place(places: Places, row_id: str, is_of_stay: bool) -> dict[str, An
 
 def _answer(task: Task) -> Callable[[int], tuple[str, ...]]:
     """What turns a value into a target: itself, or with several labels the bits that are set."""
-    if not task.several:
+    if not task.answer.several:
         return lambda value: (str(value),)
-    positive = task.label_values[1:]
+    positive = task.answer.label_values[1:]
     return lambda value: (
-        tuple(sorted(label for bit, label in enumerate(positive) if value >> bit & 1)) or (task.label_values[0],)
+        tuple(sorted(label for bit, label in enumerate(positive) if value >> bit & 1)) or (task.answer.label_values[0],)
     )
 
 
@@ -309,7 +307,7 @@ def _by_class(task: Task, values: Ints) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for value, count in zip(*(column.tolist() for column in np.unique(values, return_counts=True)), strict=True):
         counts.update(dict.fromkeys(answer(value), count))
-    return {value: counts[value] for value in task.label_values}
+    return {value: counts[value] for value in task.answer.label_values}
 
 
 def _count(splits: Mapping[int, Split], split: Split) -> int:

@@ -1,0 +1,22 @@
+"""Answers: what a task asks for, how a prompt explains it, how a reply is read. No target and no score is here."""
+
+from wardround.answers.candidates import Candidates
+from wardround.answers.classes import AnswerClass, Classes, OneClass, SeveralClasses
+from wardround.answers.free_text import parse_answer
+from wardround.answers.kind import AnswerKind, View
+from wardround.answers.question import Question
+from wardround.answers.registry import ANSWER_KINDS, answer_kind
+
+__all__ = [
+    "ANSWER_KINDS",
+    "AnswerClass",
+    "AnswerKind",
+    "Candidates",
+    "Classes",
+    "OneClass",
+    "Question",
+    "SeveralClasses",
+    "View",
+    "answer_kind",
+    "parse_answer",
+]

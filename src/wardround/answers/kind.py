@@ -1,0 +1,120 @@
+"""What a kind of answers owns: how it is explained in a prompt, read out of a reply and written into a manifest.
+
+Scoring has a scorer for every kind, under the same name: agents must not see it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from wardround.codes import LabelSet
+from wardround.core import PromptFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One question that a statistical predictor can answer with a class.
+
+    ``name`` is ``classes`` for the task as it is, and ``short`` then empty; ``positive`` are the task's labels that
+    mean the second class, None where the classes are the task's own.
+    """
+
+    name: str
+    short: str
+    classes: tuple[str, ...]
+    class_names: tuple[str, ...]
+    positive: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerKind(ABC):
+    """What one task's answers are. A subclass is a kind; its fields are what a task declares of it.
+
+    An answer is a tuple of texts, None where a reply holds none.
+    """
+
+    name: ClassVar[str]
+    """Under which the kind is registered, and its scorer."""
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The candidate tables that answers come from, best first; none where they come from no table."""
+        return ()
+
+    @property
+    def label_values(self) -> tuple[str, ...]:
+        """The answers there are, the negative one first; none where they are not declared."""
+        return ()
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """What the label values mean."""
+        return ()
+
+    @property
+    def class_names(self) -> Mapping[str, str]:
+        """The meanings by value."""
+        return dict(zip(self.label_values, self.label_names, strict=True))
+
+    @property
+    def several(self) -> bool:
+        """Whether an answer may hold more than one text."""
+        return True
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What predictors can be asked; none where the answer is no class."""
+        return ()
+
+    @property
+    def short(self) -> str:
+        """What answers come from, in a few words of a listing."""
+        return self.name
+
+    @property
+    def loss_of_an_extra_name(self) -> bool:
+        """Whether a prompt says how many names are usual and that one too many counts against the answer."""
+        return False
+
+    def labels(self, name: str, space: LabelSet | None) -> LabelSet | None:
+        """Return the labels and spellings an answer may have. ``space``: those of the candidate table, if any."""
+        return space
+
+    def problem_of(self, target: Collection[str]) -> str | None:
+        """Say why a target cannot be one of this kind; None if it can."""
+        return None if target else "it is empty"
+
+    @property
+    @abstractmethod
+    def prompt(self) -> PromptFile:
+        """The template of this kind's parts of prompts."""
+
+    def explain(self, *, part: str, **values: Any) -> str:
+        """Return a part of a prompt that tells what an answer is.
+
+        ``part`` is ``task`` (the end of the question, which also has ``candidate_table`` and ``instructions``) or of an
+        agent's system prompt: ``reading`` (where answers come from), ``finish`` (how to call finish) or ``line`` (how
+        to write the last line without tools).
+        """
+        known = {"candidate_table": "", "instructions": ""} | values
+        return self.prompt.render(part=part, kind=self, **known)
+
+    @abstractmethod
+    def read(self, text: str | None, *, about: str = "", whole: bool = True) -> tuple[str, ...] | None:
+        """Return the answer in a reply's text. ``about``: the question's own words; not ``whole``: it was cut off."""
+
+    def settle(self, given: Sequence[str], *, about: str = "") -> tuple[str, ...] | None:
+        """Return what was given to the finish tool as an answer; None where it is none."""
+        return tuple(given)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest or a task's file says of it."""
+        return {"kind": self.name, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_json` wrote, without its ``kind``; TypeError or ValueError where it is something else."""
+        return cls(**body)

@@ -1,0 +1,47 @@
+"""A question in parts: what a method may know of a task besides its prompt. Never its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from wardround.answers.kind import AnswerKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One task as of one moment (EHR-RAG, table 5).
+
+    ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
+    be answered.
+    """
+
+    name: str
+    title: str
+    category: str
+    description: str
+    factual_query: str
+    counterfactual_query: str
+    prediction_time: datetime
+    answer: AnswerKind
+    instructions: str = ""
+
+    @property
+    def about(self) -> str:
+        """Its own words: a reply that repeats them says nothing more."""
+        return f"{self.title} {self.description}"
+
+    @property
+    def label_values(self) -> tuple[str, ...]:
+        """The answers there are, the negative one first; none where any text may be one."""
+        return self.answer.label_values
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """What the label values mean."""
+        return self.answer.label_names
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one label may hold."""
+        return self.answer.several

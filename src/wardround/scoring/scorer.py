@@ -1,0 +1,106 @@
+"""Scorers: what an answer of one kind is worth. One is registered for every answer kind, under the kind's name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wardround.answers import AnswerKind, Candidates, OneClass, SeveralClasses
+from wardround.codes import LabelSet
+from wardround.core import Registry
+from wardround.scoring.families import Hypothesis
+from wardround.scoring.paired import PairedTest
+from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
+from wardround.scoring.sets import SetScore, class_score, set_scores
+
+MACRO_F1 = "macro-F1"
+SET_F1 = "F1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherTest:
+    """A paired test in another figure than the one that is averaged, and the same as one of a family."""
+
+    metric: str
+    test: PairedTest
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedAnswers:
+    """Two contenders' answers to one task by sample and epoch, with the targets and whose the samples are."""
+
+    first: Mapping[str, Collection[str] | None]
+    second: Mapping[str, Collection[str] | None]
+    truth: Mapping[str, Collection[str]]
+    subjects: Mapping[str, Hashable]
+
+
+class Scorer:
+    """Scores answers as sets of names. A subclass scores another kind of answers.
+
+    ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called, so
+    that only figures of one name are averaged under that name. ``keeps_target``: a result holds the target too, for
+    figures that are no mean over samples. ``by_class``: the tables by class show all that its own figure shows.
+    """
+
+    metric: ClassVar[str] = SET_F1
+    pooled: ClassVar[str] = SET_F1
+    keeps_target: ClassVar[bool] = False
+    by_class: ClassVar[bool] = False
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        """Return how the names of an answer meet those of the target, whatever their order."""
+        return set_scores(answer, target, labels)
+
+    def figures(
+        self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None
+    ) -> Mapping[str, float]:
+        """Return figures of an answer by their names, the one that ``metric`` names first; none: it is the set's F1."""
+        return {}
+
+    def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
+        """Yield tests of figures that are no mean over samples. Called only where targets are kept."""
+        yield from ()
+
+
+class SeveralClassesScorer(Scorer):
+    """The set's F1 per answer; over all answers also the macro-F1 of the classes."""
+
+    keeps_target = True
+
+    def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
+        """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""
+        sides = (pair.first, pair.second, pair.truth, pair.subjects)
+        classes, several = kind.label_values, kind.several
+        yield FurtherTest(
+            metric=MACRO_F1,
+            test=paired_macro_f1(*sides, classes=classes, several=several, seed=seed),
+            hypothesis=macro_hypothesis(*sides, classes=classes, several=several),
+        )
+
+
+class OneClassScorer(SeveralClassesScorer):
+    """Right if the one class is named and no other; over all answers also the macro-F1 of the classes."""
+
+    metric = "accuracy"
+    by_class = True
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        (wanted,) = target
+        assert labels is not None  # classes are declared
+        return class_score(answer, wanted, labels)
+
+
+SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
+"""By the name of the answer kind."""
+
+SCORERS.add(Candidates.name, Scorer())
+SCORERS.add(OneClass.name, OneClassScorer())
+SCORERS.add(SeveralClasses.name, SeveralClassesScorer())
+
+
+def scorer_of(kind: AnswerKind) -> Scorer:
+    """Return the scorer of a kind; UserError where a plug-in registered the kind and no scorer."""
+    return SCORERS.get(kind.name)
