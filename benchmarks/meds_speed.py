@@ -18,8 +18,8 @@ import threading
 import time
 from pathlib import Path
 
+from wardround.exports.meds import ExportSettings, export_meds
 from wardround.records import IngestSettings, Store, ingest
-from wardround.records.meds import ExportSettings, export_meds
 from wardround.synth import synthesize
 
 _MEMORY = 256 << 20

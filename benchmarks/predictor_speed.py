@@ -66,7 +66,7 @@ def main() -> None:
     store, benchmark = Store.open(Path(sys.argv[1])), Benchmark.open(Path(sys.argv[2]))
     charts = int(sys.argv[3]) if len(sys.argv) > 3 else 300
     print(f"{len(store.subjects):,} subjects; counting: {counting_ms(store, benchmark, charts):.1f} ms CPU per chart")
-    task = next(task.name for task in benchmark.tasks if task.classes)
+    task = next(task.name for task in benchmark.tasks if task.answer.views)
     for (name, view, k), seconds in fit_seconds(store, benchmark, task).items():
         print(f"{task} {view}, {name}, k = {k}: {seconds:.2f} s CPU per fit")
     print(f"figures of 600 samples of 300 patients: {figures_ms(600, 300):.0f} ms CPU; 58,000 of 2,000: ", end="")

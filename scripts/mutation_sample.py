@@ -5,11 +5,12 @@
     python scripts/mutation_sample.py --coverage .coverage --durations durations.txt --mutants 400 --out mutants
 
 Each mutant is one site drawn at random from the rooms named (every site equally likely), in a copy of the tree. Tests
-whose coverage touches the changed line run, quickest first, then the rest of the room's tests, until one fails or the
-budget of test seconds is spent. A mutant that no test fails for has survived; one that takes all its CPU time counts
-as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on; survivors and the
-kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found nothing. Needs
-pytest-cov.
+whose coverage touches the changed line run, quickest first, until one fails or the budget of test seconds is spent;
+where shared fixtures touch it, the rest of their files and of the room, too. They run in a fork of a process that has
+loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails for has survived; one that takes
+all its time counts as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on;
+survivors and the kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found
+nothing. Needs pytest-cov.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import math
 import os
 import random
 import re
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -30,9 +30,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, Queue
 
-from mutation_sites import Mutation, mutations, sites
+from mutation_sites import Equivalents, Mutation, mutations, sites
 
-ROOMS = ("scoring", "runs", "predictors", "records", "agents")
+ROOMS = ("scoring", "runs", "predictors", "records", "audits", "exports", "agents")
 _CARRIED = (
     "src",
     "tests",
@@ -71,12 +71,14 @@ class Coverage:
         self._lock = threading.Lock()
 
     def tests(self, file: str, line: int) -> list[str]:
-        """Tests that touch the line, quickest first; then the others of their files and of the room."""
+        """Tests that touch the line, quickest first; then, where a fixture touches it, others that may have used that.
+
+        What a fixture touches stands under the first test that asked for it.
+        """
         direct, setup = self._contexts(file, line)
         files = {name.split("::")[0] for name in setup} | {f"tests/{Path(file).parts[2]}/"}
-        beside = {name for name in self._seconds if name.startswith(tuple(files))}
-        whole = beside if direct or setup else set()
-        return [*self._quickest(direct | setup), *self._quickest(whole - direct - setup)]
+        beside = {name for name in self._seconds if name.startswith(tuple(files))} if setup else set()
+        return [*self._quickest(direct | setup), *self._quickest(beside - direct - setup)]
 
     def seconds(self, test: str) -> float:
         """What the test's call took."""
@@ -113,12 +115,15 @@ def _durations(text: str) -> dict[str, float]:
 def draw(root: Path, rooms: tuple[str, ...], count: int, seed: int) -> list[tuple[str, Mutation]]:
     """`count` mutants: a site at random, then one of its mutations."""
     files = sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
-    found = [(path, node) for path in files for node in sites(path.read_text())]
+    equivalents = Equivalents.read()
+    found = [(path, node) for path in files for node in sites(path.read_text(), path, equivalents)]
+    aside = sum(len(sites(path.read_text())) for path in files) - len(found)
+    print(f"{len(found):,} sites; {aside:,} are set aside by mutation_equivalents.toml", flush=True)
     generator = random.Random(seed)
     generator.shuffle(found)
     drawn: list[tuple[str, Mutation]] = []
     for path, node in found:
-        options = mutations(path.read_text(), node)
+        options = mutations(path.read_text(), node, equivalents)
         if options:
             drawn.append((str(path.relative_to(root)), generator.choice(options)))
         if len(drawn) == count:
@@ -126,7 +131,53 @@ def draw(root: Path, rooms: tuple[str, ...], count: int, seed: int) -> list[tupl
     return drawn
 
 
-def judge(tree: Path, file: str, mutation: Mutation, coverage: Coverage, budget_seconds: float) -> Outcome:
+class Tree:
+    """A copy of the repository, and one process for each room that forks test runs in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._servers: dict[str, subprocess.Popen[str]] = {}
+        environment = os.environ | {"PYTHONPATH": str(path / "src"), "OMP_NUM_THREADS": "1"}
+        collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+        subprocess.run(collect, cwd=path, env=environment, capture_output=True, check=True)  # compiles the tests
+        self._environment = environment | {"PYTHONDONTWRITEBYTECODE": "1"}  # no mutant is ever kept compiled
+
+    def output(self) -> str:
+        """What the last test run printed."""
+        return (self.path / "last.txt").read_text(errors="replace")
+
+    def run(self, room: str, tests: list[str], *, cpu_seconds: int) -> int:
+        """Return pytest's exit status, or a negative signal of a run that was ended."""
+        request = {"tests": tests, "cpu_seconds": cpu_seconds, "wall_seconds": _WALL_SECONDS, "last": "last.txt"}
+        server = self._server(room)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        print(json.dumps(request), file=server.stdin, flush=True)
+        return int(server.stdout.readline())
+
+    def close(self) -> None:
+        """End the processes."""
+        for server in self._servers.values():
+            server.communicate()
+
+    def _server(self, room: str) -> subprocess.Popen[str]:
+        if room not in self._servers:
+            command = [sys.executable, "scripts/mutation_server.py", room]
+            self._servers[room] = subprocess.Popen(
+                command,
+                cwd=self.path,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            pipe = self._servers[room].stdout
+            if pipe is None or pipe.readline() != "ready\n":
+                raise SystemExit(f"the process for {room} did not start")
+        return self._servers[room]
+
+
+def judge(tree: Tree, file: str, mutation: Mutation, coverage: Coverage, budget_seconds: float) -> Outcome:
     """Put one mutation into a copy of the tree, run its tests, take it out again."""
     chosen = _within(coverage, coverage.tests(file, mutation.line), budget_seconds)
     verdict = _run(tree, file, mutation, chosen, budget_seconds) if chosen else "untested"
@@ -145,53 +196,34 @@ def _within(coverage: Coverage, tests: list[str], budget_seconds: float) -> list
     return chosen
 
 
-def _run(tree: Path, file: str, mutation: Mutation, tests: list[str], budget_seconds: float) -> str:
-    path = tree / file
-    original = path.read_text()
+def _run(tree: Tree, file: str, mutation: Mutation, tests: list[str], budget_seconds: float) -> str:
+    path = tree.path / file
+    original, times = path.read_text(), path.stat()
     path.write_text(mutation.source)
     try:
-        status = _pytest(tree, tests, cpu_seconds=int(budget_seconds * 3) + 60)
+        status = tree.run(Path(file).parts[2], tests, cpu_seconds=int(budget_seconds * 3) + 60)
     finally:
         path.write_text(original)
-    if status < 0 or status in {124, 137}:
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if status < 0:
         return "endless"
-    if status == 4 and "error:" in (tree / "last.txt").read_text(errors="replace"):
+    if status == 4 and "error:" in tree.output():
         return "untested"  # a test of the list is not there any more
     return "survived" if status == 0 else "killed"
 
 
-def _pytest(tree: Path, tests: list[str], *, cpu_seconds: int) -> int:
-    (tree / "chosen.txt").write_text("\n".join(tests))
-    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "@chosen.txt"]
-
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
-
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, preexec_fn=bounded, timeout=_WALL_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return 124
-    (tree / "last.txt").write_bytes(done.stdout + done.stderr)
-    return done.returncode
-
-
-def _first_failure(tree: Path) -> str:
+def _first_failure(tree: Tree) -> str:
     """The test that found the mutant; empty where the tests could not even be collected."""
-    found = re.search(
-        r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", (tree / "last.txt").read_text(errors="replace"), re.MULTILINE
-    )
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", tree.output(), re.MULTILINE)
     return found[1] if found and "::" in found[1] else ""
 
 
-def unsound(tree: Path, outcomes: list[Outcome]) -> set[str]:
+def unsound(tree: Tree, outcomes: list[Outcome]) -> set[str]:
     """Tests that found a mutant and fail on the code as it is, too: what they found is nothing."""
     killers = sorted({outcome.killer for outcome in outcomes if outcome.killer})
-    if not killers or _pytest(tree, killers, cpu_seconds=3600) == 0:
+    if not killers or tree.run("core", killers, cpu_seconds=3600) == 0:
         return set()
-    return {killer for killer in killers if _pytest(tree, [killer], cpu_seconds=600) != 0}
+    return {killer for killer in killers if tree.run("core", [killer], cpu_seconds=600) != 0}
 
 
 def wilson(killed: int, total: int, z: float = 1.959964) -> tuple[float, float]:
@@ -216,7 +248,7 @@ def _copies(root: Path, out: Path, count: int) -> list[Path]:
 
 
 def _work(
-    tree: Path, queue: Queue[tuple[str, Mutation]], coverage: Coverage, budget: float, out: Path, lock: threading.Lock
+    tree: Tree, queue: Queue[tuple[str, Mutation]], coverage: Coverage, budget: float, out: Path, lock: threading.Lock
 ) -> None:
     while True:
         try:
@@ -276,7 +308,7 @@ def main() -> None:
         if (file, mutation.line, mutation.before, mutation.after) not in judged:
             queue.put((file, mutation))
     lock = threading.Lock()
-    trees = _copies(root, out, settings.workers)
+    trees = [Tree(path) for path in _copies(root, out, settings.workers)]
     threads = [
         threading.Thread(target=_work, args=(tree, queue, coverage, settings.test_seconds, out, lock)) for tree in trees
     ]
@@ -285,6 +317,8 @@ def main() -> None:
     for thread in threads:
         thread.join()
     broken = unsound(trees[0], _done(out))
+    for tree in trees:
+        tree.close()
     if broken:
         print("fail without any mutation, so what they found does not count:", *sorted(broken), sep="\n  ")
     report([outcome for outcome in _done(out) if outcome.killer not in broken])

@@ -2,15 +2,18 @@
 
 A site is an expression or statement outside annotations, decorators, docstrings and f-strings; a mutation is its
 source with one thing other: a comparison's bound or sense, a connective, a sign, a number, a guard, a dropped call,
-argument or result. Texts are left alone: another wording of a message is no fault that a test should find.
+argument or result. Texts are left alone: another wording of a message is no fault that a test should find. So are the
+sites that mutation_equivalents.toml names, each with its reason.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -49,28 +52,63 @@ class Mutation:
     source: str
 
 
-def sites(source: str) -> list[ast.AST]:
-    """Every node of a module that has a mutation, in reading order."""
-    return [node for node in _walk(ast.parse(source)) if _changed(node)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalents:
+    """What is the same program however it is changed: constants by module, and arguments by their keyword."""
+
+    constants: dict[str, dict[str, str]]
+    keywords: dict[str, str]
+
+    @classmethod
+    def read(cls) -> Equivalents:
+        """Read the list beside this file."""
+        listed = tomllib.loads(Path(__file__).with_name("mutation_equivalents.toml").read_text())
+        return cls(constants=listed["constants"], keywords=listed["keywords"])
+
+    def names(self, path: Path) -> Collection[str]:
+        """The constants of one module."""
+        return self.constants.get(f"{path.parent.name}.{path.stem}", {})
 
 
-def mutations(source: str, node: ast.AST) -> list[Mutation]:
+NONE = Equivalents(constants={}, keywords={})
+
+
+def sites(source: str, path: Path = Path(), equivalents: Equivalents = NONE) -> list[ast.AST]:
+    """Every node of a module that has a mutation and is not set aside, in reading order."""
+    walk = _Walk(constants=equivalents.names(path), keywords=equivalents.keywords)
+    return [node for node in walk.below(ast.parse(source)) if _changed(node, equivalents.keywords)]
+
+
+def mutations(source: str, node: ast.AST, equivalents: Equivalents = NONE) -> list[Mutation]:
     """All mutations of one site whose source still parses."""
-    found = (_spliced(source, place, text) for place, text in _changed(node))
+    found = (_spliced(source, place, text) for place, text in _changed(node, equivalents.keywords))
     return [mutation for mutation in found if mutation is not None]
 
 
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    for name, value in ast.iter_fields(node):
-        if name in {"annotation", "returns", "decorator_list", "format_spec"}:
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
-                yield child
-                yield from _walk(child)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Goes through a module; what stands in a constant or under a keyword that is set aside is not gone into."""
+
+    constants: Collection[str]
+    keywords: Collection[str]
+
+    def below(self, node: ast.AST) -> Iterator[ast.AST]:
+        for name, value in ast.iter_fields(node):
+            if name in {"annotation", "returns", "decorator_list", "format_spec"}:
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr) and not self._is_aside(child):
+                    yield child
+                    yield from self.below(child)
+
+    def _is_aside(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.keyword):
+            return node.arg in self.keywords
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        return isinstance(target, ast.Name) and target.id in self.constants and isinstance(node, ast.stmt)
 
 
-def _changed(node: ast.AST) -> list[tuple[ast.AST, str]]:
+def _changed(node: ast.AST, aside: Collection[str]) -> list[tuple[ast.AST, str]]:
     match node:
         case ast.Compare():
             return [
@@ -99,7 +137,8 @@ def _changed(node: ast.AST) -> list[tuple[ast.AST, str]]:
         case ast.Return() if node.value is not None and not _is_none(node.value):
             return [(node.value, "None")]
         case ast.Call() if node.keywords:
-            return [(node, _without(node, n)) for n, keyword in enumerate(node.keywords) if keyword.arg]
+            named = [(n, keyword.arg) for n, keyword in enumerate(node.keywords) if keyword.arg]
+            return [(node, _without(node, n)) for n, name in named if name not in aside]
         case ast.Break():
             return [(node, "continue")]
         case ast.Continue():

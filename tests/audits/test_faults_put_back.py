@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from invented import Invented, altered
 
-from wardround.records import SourceSpec, Store, audit_plausibility, ingest, load_source_spec
-from wardround.records.chart_differences import Findings, compare_charts
-from wardround.records.eicu import flattening
-from wardround.records.outcome_swap import placement_of
-from wardround.records.swap import load_swap_table, write_swapped
+from wardround.audits import audit_plausibility
+from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.outcome_swap import placement_of
+from wardround.audits.swap import load_swap_table, write_swapped
+from wardround.records import SourceSpec, Store, ingest, load_source_spec
+from wardround.records.sources.eicu import flattening
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from invented import Invented
 
+from wardround.audits import audit_plausibility
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.records import audit_plausibility
 from wardround.synth import DIALECTS
 
 LISTED = {

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from wardround.audits import audit_swap
+from wardround.audits.outcome_swap import placement_of
+from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks.other_futures import differing_answers
-from wardround.records import Store, audit_swap, ingest
-from wardround.records.outcome_swap import placement_of
-from wardround.records.swap import load_swap_table, write_swapped
+from wardround.records import Store, ingest
 
 SAMPLES = {
     "mimiciv demo": ("mimiciv", ["mimic-iv-demo-2.2", "mimic-iv-ed-demo-2.2-rebuilt"], 3),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from invented import Invented
 
+from wardround.audits import audit_swap
+from wardround.audits.swap import swap_sources
 from wardround.benchmarks.other_futures import differing_answers, differing_questions
-from wardround.records import audit_swap
-from wardround.records.swap import swap_sources
 from wardround.synth import DIALECTS
 
 

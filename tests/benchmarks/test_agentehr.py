@@ -158,7 +158,7 @@ def test_strata_are_those_of_eq_11(built: Benchmark) -> None:
 
 def test_unwinnable_labels_are_exactly_those_outside_the_candidates(built: Benchmark) -> None:
     for sample in built.all_samples:
-        space = built.space(get_task(sample.task))
+        space = built.spaces_of(sample.person)[built.space(get_task(sample.task)).name]
         outside = tuple(label for label in sample.target if space.labels.resolve(label) is None)
         assert sample.unwinnable == outside
         inside = set(sample.target) - set(outside)

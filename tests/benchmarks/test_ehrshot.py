@@ -282,7 +282,7 @@ def test_one_class_is_right_or_wrong(bench: Benchmark) -> None:
 def test_tasks_of_another_family_and_unknown_sources_are_refused(mimic_store: Store, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'diagnoses' is no task of EHRSHOT"):
         build_ehrshot(mimic_store, tmp_path / "b", tasks=["diagnoses"])
-    with pytest.raises(UserError, match="no EHRSHOT tasks for source 'elsewhere'"):
+    with pytest.raises(UserError, match="no source 'elsewhere' comes with wardround"):
         load_places("elsewhere")
     assert {"mimiciii", "mimiciv", "meds", "omop", "fhir"} <= set(known_sources())
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wardround.core import Message, ToolCall
-from wardround.memory import POLARITIES, Bank, Experience, Key, Material, Provenance, Subject
+from wardround.memory import POLARITIES, Bank, Experience, Key, Material, PinnedBank, Provenance, Subject
 
 SOURCE = "mimiciv"
 
@@ -74,3 +74,9 @@ def episode(**changes: Any) -> Material:
         "score": 0.4,
     }
     return Material(**{**fields, **changes})
+
+
+def served_hash(bank: Bank) -> str:
+    """The hash of everything a bank would serve now."""
+    with PinnedBank.open(bank.path) as pinned:
+        return pinned.content_hash()

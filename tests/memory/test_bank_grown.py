@@ -6,11 +6,22 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from memory_doubles import key, lesson, origin, patient, titles
+from memory_doubles import key, lesson, origin, patient, served_hash, titles
 
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Entity, Evidence, Experience, RoleEdge, render_experiences
-from wardround.runs.banks import state_hash
+from wardround.memory import (
+    Bank,
+    Edge,
+    Entity,
+    Evidence,
+    Experience,
+    PinnedBank,
+    Question,
+    RoleEdge,
+    render_experiences,
+)
+from wardround.memory.database import GROWTH_2, SCHEMA_VERSION
+from wardround.memory.words import index_all
 
 OLD = Path(__file__).parent / "bank_schema_1.sql"
 """A dump of a bank that the code of schema 1 wrote: lessons of three subjects, one revised, one retired."""
@@ -37,7 +48,7 @@ def version(path: Path) -> int:
 def looked_at(bank: Bank) -> tuple[object, ...]:
     name = next(one.id for one in bank.experiences() if one.title == "ask narrowly")
     return (
-        state_hash(bank.at(revision=bank.revision)),
+        served_hash(bank),
         bank.revision,
         [step.content for step in bank.history(name)],
         [said.value for said in bank.feedback(name)],
@@ -68,7 +79,7 @@ def test_a_bank_of_schema_1_grows_in_place_and_keeps_everything(old: Path) -> No
         assert looked_at(bank) == expected
         assert bank.add([scoped(bank, "new", 7)], key=key(0, 1)) == 1
         assert bank.revision == 7
-    assert version(old) == 2
+    assert version(old) == SCHEMA_VERSION
     with Bank.open(old) as bank:
         assert len(bank) == 4
 
@@ -219,3 +230,71 @@ def test_a_taught_scope_is_kept_from_the_teacher_too(tmp_path: Path) -> None:
         for subject in (1, 2):
             assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(subject))) == []
         assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(3))) == ["do"]
+
+
+def test_a_bank_of_schema_2_grows_too_and_is_read_before_it_has_grown(old: Path) -> None:
+    connection = sqlite3.connect(old)
+    connection.executescript(GROWTH_2)
+    index_all(connection)
+    name = connection.execute("SELECT id FROM experience ORDER BY id").fetchone()[0]
+    connection.execute("INSERT INTO step VALUES (7, 'rated', '2026-11-21T00:00:00+00:00')")
+    connection.execute("INSERT INTO quality VALUES (?, 7, 0.25)", (name,))
+    connection.execute("UPDATE schema SET version = 2")
+    connection.commit()
+    connection.close()
+    with PinnedBank.open(old) as bank:
+        assert (bank.revision, bank.graph().quality(name)) == (7, 0.25)
+    assert version(old) == 2
+    with Bank.open(old) as bank:
+        assert (bank.revision, bank.graph().quality(name)) == (7, 0.25)
+        bank.set_graph(qualities={name: None}, reason="taken back")
+        assert bank.graph().quality(name) is None
+        assert bank.quality_history(name) == ((7, 0.25), (8, None))
+    assert version(old) == SCHEMA_VERSION
+
+
+def test_a_pinned_bank_reads_its_own_revision_whatever_is_written_since(tmp_path: Path) -> None:
+    path = tmp_path / "bank.sqlite"
+    asked = Question(text="lactate shock", entities=("shock",))
+    with Bank.open(path) as bank:
+        made = [scoped(bank, title, number) for number, title in enumerate(("lactate rising", "shock"), start=1)]
+        bank.add(made, key=key(0, 1))
+        first, second = (one.id for one in made)
+        bank.set_graph(qualities={first: 0.7}, edges=[Edge(source=first, target=second, weight=0.5)], reason="built")
+        with PinnedBank.open(path) as pinned:
+            before = pinned.content_hash()
+            recalled = pinned.seeds(asked, for_subject=patient(9))
+            bank.revise(first, content="nothing of the kind", reason="r")
+            bank.retire(second, reason="r")
+            bank.set_graph(qualities={first: 0.1}, edges=[Edge(source=second, target=first, weight=1)], reason="r")
+            bank.add_alias("shock", of="circulatory failure", reason="r")
+            assert pinned.content_hash() == before
+            assert pinned.seeds(asked, for_subject=patient(9)) == recalled
+            assert (pinned.graph().quality(first), pinned.graph().edges(second)) == (0.7, ())
+            assert pinned.graph().entity("shock") == "shock"
+            fetch = pinned.served_to(patient(9))
+            assert (fetch(first), fetch(second)) == (made[0], made[1])
+            assert pinned.served_to(patient(1))(first) is None, "its own subject"
+        with PinnedBank.open(path, revision=pinned.revision) as again:
+            assert again.content_hash() == before
+        with PinnedBank.open(path) as now:
+            assert now.content_hash() != before
+        with pytest.raises(UserError, match="older"):
+            PinnedBank.open(path, revision=bank.revision + 1)
+
+
+@pytest.mark.parametrize("what", ["quality", "weight", "alias"])
+def test_the_hash_of_a_bank_sees_qualities_weights_and_aliases(tmp_path: Path, what: str) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        made = [scoped(bank, title, number) for number, title in enumerate(("lactate rising", "shock"), start=1)]
+        bank.add(made)
+        first, second = (one.id for one in made)
+        bank.set_graph(qualities={first: 0.7}, edges=[Edge(source=first, target=second, weight=0.5)], reason="built")
+        before = served_hash(bank)
+        if what == "quality":
+            bank.set_graph(qualities={first: 0.70001}, reason="r")
+        elif what == "weight":
+            bank.set_graph(edges=[Edge(source=first, target=second, weight=0.50001)], reason="r")
+        else:
+            bank.add_alias("mi", of="myocardial infarction", reason="r")
+        assert served_hash(bank) != before

@@ -128,10 +128,10 @@ def test_the_index_kept_up_is_the_index_made_again(bank: Bank) -> None:
             put(bank, " ".join(source.choices(words, k=4)), number, (1, number), exclusions=(source.choice(words),))
     bank.revise(bank.experiences()[3].id, content="word1 again", reason="r")
     before = [asked(bank, word, settings=SeedSettings(k=60, pool=60)) for word in words]
-    counts = bank._rows("SELECT * FROM term ORDER BY term")
+    counts = bank._file.rows("SELECT * FROM term ORDER BY term")
     with bank.batch():
-        index_all(bank._connection)
-    assert bank._rows("SELECT * FROM term ORDER BY term") == counts
+        index_all(bank._file.connection)
+    assert bank._file.rows("SELECT * FROM term ORDER BY term") == counts
     assert [asked(bank, word, settings=SeedSettings(k=60, pool=60)) for word in words] == before
     assert any(recall.seeds for recall in before)
 
@@ -140,12 +140,12 @@ def test_only_the_rarest_words_are_looked_up(bank: Bank, monkeypatch: pytest.Mon
     with bank.batch():
         for number in range(20):
             put(bank, f"common {'rare' if number == 7 else 'frequent' if number % 2 else ''}", number, (1, 0))
-    assert rarest_terms(bank._connection, "common rare frequent absent") == ("rare", "frequent", "common")
+    assert rarest_terms(bank._file.connection, "common rare frequent absent") == ("rare", "frequent", "common")
     monkeypatch.setattr("wardround.memory.words.MOST_DOCUMENTS", 11)
-    assert rarest_terms(bank._connection, "common rare frequent") == ("rare", "frequent")
-    assert rarest_terms(bank._connection, "common") == ("common",), "never none"
+    assert rarest_terms(bank._file.connection, "common rare frequent") == ("rare", "frequent")
+    assert rarest_terms(bank._file.connection, "common") == ("common",), "never none"
     monkeypatch.setattr("wardround.memory.words.MOST_TERMS", 1)
-    assert rarest_terms(bank._connection, "common rare frequent") == ("rare",)
+    assert rarest_terms(bank._file.connection, "common rare frequent") == ("rare",)
 
 
 def test_words_meet_in_one_form() -> None:

@@ -1,7 +1,7 @@
 """What an export of the same hospital would have held at an earlier moment: the clocks of FHIR told over resources.
 
-Written from docs/design/clocks-fhir.md, not from the spec or the flattener, so that a fault in one shows against the
-other. Lags are the defaults: a day for results, a week for cultures, none for coding.
+Written from the page records/sources/fhir/clocks.md, not from the spec or the flattener, so that a fault in one shows
+against the other. Lags are the defaults: a day for results, a week for cultures, none for coding.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from wardround.records.fhir.values import codes_of, concept, moment, part, parts
+from wardround.records.sources.fhir.values import codes_of, concept, moment, part, parts
 
 Resource = dict[str, Any]
 RESULT, CULTURE, STOP = timedelta(days=1), timedelta(days=7), timedelta(hours=1)

@@ -10,10 +10,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from mimic_tables import SPEC, write_folder
 
 from effort import often
-from wardround.records import Chart, Store, TableSpec, audit_leaks, ingest
+from records.mimic_tables import SPEC, write_folder
+from wardround.audits import audit_leaks
+from wardround.records import Chart, Store, TableSpec, ingest
 
 Row = dict[str, Any]
 MODEST = settings(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_source import FILES, moment, small_spec, small_store, write_files
 
 import wardround.records
+from records.small_source import FILES, moment, small_spec, small_store, write_files
 from wardround.core import RecordError, UserError
 from wardround.records import Store, ingest
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from wardround.core import to_microseconds
 from wardround.records import EventColumns
-from wardround.records.rules import ALWAYS_TIME
+from wardround.records.rules.language import ALWAYS_TIME
 from wardround.retrieval import Vectors
 
 DAY_ZERO = datetime(2100, 1, 1)

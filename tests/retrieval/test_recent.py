@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wardround.core import estimate_tokens
 from wardround.records import Store, TableSpec
-from wardround.records.rules import ALWAYS
+from wardround.records.rules.language import ALWAYS
 from wardround.retrieval import describe_recent_events
 from wardround.retrieval.recent import share_out
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.records import EventColumns
-from wardround.records.event_columns import event_columns
-from wardround.records.rules import ALWAYS
-from wardround.records.spec import TableSpec
+from wardround.records.chart.event_columns import event_columns
+from wardround.records.rules.language import ALWAYS
+from wardround.records.specs.spec import TableSpec
 
 TYPES = {
     "int": pa.int64(),

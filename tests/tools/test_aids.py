@@ -11,7 +11,7 @@ from fake_chart import FakeChart, FakeTable
 from wardround.codes import LabelSet
 from wardround.core import ToolCall, UserError
 from wardround.models.offline.conversation import read_result
-from wardround.records.rules import Column, Combined, MedianDelay
+from wardround.records.rules.language import Column, Combined, MedianDelay
 from wardround.tools import Aids, Environment
 from wardround.tools.candidate_tools import worth_a_look
 from wardround.tools.candidates import CandidateSpace, Match

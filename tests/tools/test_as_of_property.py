@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wardround.audits import delete_future
 from wardround.core import ToolFailure, from_microseconds, to_microseconds
-from wardround.records import Chart, Store, delete_future, ingest
+from wardround.records import Chart, Store, ingest
 from wardround.tools import Environment, SqlGate
 
 Pair = tuple[Chart, Chart]

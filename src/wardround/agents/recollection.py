@@ -15,7 +15,7 @@ from wardround.agents.agent import Hooks
 from wardround.agents.episode import Episode
 from wardround.agents.served import served_text
 from wardround.core import UserError
-from wardround.memory import Experience, Key, Kind, Recall, Subject, chart_key
+from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject, chart_key
 from wardround.retrieval import Encoder
 
 _FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
@@ -24,7 +24,7 @@ _PINNED_SHARE = 0.15
 
 
 class ReadableBank(Protocol):
-    """The part of a bank that may be read; ``memory.Bank`` and ``memory.BankState`` are such."""
+    """The part of a bank that may be read; ``memory.Bank``, ``PinnedBank`` and ``BankState`` are such."""
 
     def search(self, key: Key, *, kind: Kind, for_subject: Subject, k: int = 1, task: str | None = None) -> Recall:
         """Return the experiences behind the nearest keys."""
@@ -43,6 +43,11 @@ class Memory:
 
     bank: ReadableBank
     encoder: Encoder
+
+    def close(self) -> None:
+        """Close the bank's file, where it holds one open."""
+        if isinstance(self.bank, BankReader):
+            self.bank.close()
 
 
 class Recollection(Hooks):

@@ -4,7 +4,7 @@ Nothing here runs an agent or scores an answer.
 """
 
 from wardround.benchmarks.agentehr import build_agentehr
-from wardround.benchmarks.answer_rules import ask, rules_prompt
+from wardround.benchmarks.answer_rules import ask, must_have_rules, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
@@ -31,6 +31,7 @@ __all__ = [
     "get_task",
     "leak_check",
     "list_tasks",
+    "must_have_rules",
     "question_of",
     "render_prompt",
     "rules_prompt",

@@ -4,7 +4,8 @@ Per task: every label event of every subject; one eligible event per subject, ch
 those candidates; common and rare pools; a weighted draw without replacement from each pool of each split. Subjects,
 not samples, are split. MIMIC-III is drawn from directly, without weights and pools (B.3). Count(y) of eq. 11 is taken
 over all candidates, as in the paper: it decides which questions are asked and never reaches an agent. What does reach
-one, the candidate spaces, comes from training subjects only.
+one, the candidate spaces and the usual number of answers, comes from training subjects only, and for a question about
+one of them from those of other groups (see ``split.group_of``).
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
+from wardround.benchmarks.answer_rules import AnswerRules
 from wardround.benchmarks.benchmark import Benchmark, must_be_new
-from wardround.benchmarks.drawing import Recipe, choose_events, draw, make_samples, read_encounters, weigh
+from wardround.benchmarks.drawing import (
+    Recipe,
+    asked_with,
+    choose_events,
+    draw,
+    make_samples,
+    read_encounters,
+    training_sizes,
+    weigh,
+)
 from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
 from wardround.benchmarks.label_events import EventFinder, LabelSource
 from wardround.benchmarks.label_sources import is_other_source, label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, group_of, split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
@@ -45,10 +56,10 @@ def build_agentehr(
     each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
     must_be_new(folder)
     wanted = [get_task(name) for name in sorted(set(tasks))]
-    recipe, training = _prepare(store, seed, policy, per_task, fractions, report)
+    recipe = _prepare(store, seed, policy, per_task, fractions, report)
     report(Progress(label="candidate spaces", done=0, total=1))
     names = {name for task in wanted for name in task.answer.spaces}
-    spaces = build_candidate_spaces(store, training, user_codes, names)
+    spaces = build_candidate_spaces(store, recipe.groups, user_codes, names)
     sources = label_sources(policy, user_codes, store.spec)
     built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
     samples = tuple(sample for made, _ in built.values() for sample in made)
@@ -68,15 +79,14 @@ def build_agentehr(
         "source": source_facts(store),
         "subjects": _count_splits(recipe),
         "tasks": {name: said for name, (_, said) in built.items()},
+        "answer_rules": {name: said.pop("answer_rules") for name, (_, said) in built.items()},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items()},
     }
     return Benchmark(manifest=manifest, all_samples=samples, spaces=dict(sorted(spaces.items()))).save(folder)
 
 
-def _prepare(
-    store: Store, seed: int, policy: Policy, per_task: int, fractions: Fractions, report: Reporter
-) -> tuple[Recipe, list[int]]:
-    """Check the settings, split the subjects, read the admissions; return the recipe and the training subjects."""
+def _prepare(store: Store, seed: int, policy: Policy, per_task: int, fractions: Fractions, report: Reporter) -> Recipe:
+    """Check the settings, split the subjects, put training people in groups, read the admissions."""
     check_fractions(fractions)
     if policy not in CLOCKS:
         raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
@@ -85,20 +95,22 @@ def _prepare(
     if "admissions" not in store.table_names:
         raise UserError("the store has no admissions table, which every AgentEHR task needs")
     splits = {subject: split_of(store.person_of(subject), seed, fractions) for subject in store.subjects.tolist()}
-    training = [subject for subject, split in splits.items() if split == "train"]
-    if not training:
+    groups = {
+        subject: group_of(store.person_of(subject), seed) for subject, split in splits.items() if split == "train"
+    }
+    if not groups:
         raise UserError(f"none of the {len(splits)} subjects falls into train, so there are no candidates; use more")
-    recipe = Recipe(
+    return Recipe(
         store=store,
         seed=seed,
         policy=policy,
         per_task=per_task,
         splits=splits,
+        groups=groups,
         encounters=read_encounters(store),
         report=report,
         direct=is_other_source(store.spec),
     )
-    return recipe, training
 
 
 def _build_task(
@@ -106,14 +118,16 @@ def _build_task(
 ) -> tuple[list[Sample], dict[str, Any]]:
     """Return the samples of one task and what the manifest says of it."""
     if source.table not in recipe.store.table_names:
-        return [], {"skipped": f"the store has no table {source.table!r}", "drops": {}}
+        return _skipped(f"the store has no table {source.table!r}")
     space = next((spaces[name] for name in task.answer.spaces if name in spaces), None)
     if space is None:
-        return [], {"skipped": f"no candidate space {' or '.join(task.answer.spaces)}", "drops": {}}
+        return _skipped(f"no candidate space {' or '.join(task.answer.spaces)}")
     finder = EventFinder(source=replace(source, label=_official(source.label, space.labels)), policy=recipe.policy)
-    candidates = weigh(recipe, task, choose_events(recipe, task, finder))
+    chosen = choose_events(recipe, task, finder)
+    candidates = weigh(recipe, task, [event for event in chosen if asked_with(recipe, space, event) is not None])
+    alone = len(chosen) - len(candidates)
     drawn = draw(recipe, candidates)
-    samples = make_samples(recipe, task, finder, space.labels, drawn)
+    samples = make_samples(recipe, task, finder, space, drawn)
     said = {
         **_without_codes(source, finder, len(samples)),
         "title": task.title,
@@ -122,10 +136,16 @@ def _build_task(
         "events": finder.found,
         "candidates": len(candidates),
         "pools": pool_facts(samples),
+        "answer_rules": AnswerRules.counted(task, training_sizes(recipe, candidates)).to_json(),
         "drops": dict(sorted(finder.dropped.items()))
-        | {"not_chosen": finder.found - len(candidates), "not_drawn": len(candidates) - len(drawn)},
+        | ({"others_have_no_candidates": alone} if alone else {})
+        | {"not_chosen": finder.found - len(chosen), "not_drawn": len(candidates) - len(drawn)},
     }
     return samples, said
+
+
+def _skipped(reason: str) -> tuple[list[Sample], dict[str, Any]]:
+    return [], {"skipped": reason, "answer_rules": {}, "drops": {}}
 
 
 def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:

@@ -1,25 +1,23 @@
 """What a prompt says of the answers themselves: what counts as one, how many are usual, where classes begin.
 
-How many are usual is counted over the training split, never over the sample's own split; thresholds are those that
-the labels were made with.
+They are counted when a benchmark is built and stand in its manifest. How many names are usual is counted over training
+questions, and for a question about a training person over those about others; thresholds are those of the labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
 from wardround.benchmarks.benchmark import Benchmark
-from wardround.benchmarks.ehrshot.concepts import SEVERITIES, Concept, load_concepts
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task, get_task
-from wardround.core import PromptFile, load_prompt
+from wardround.core import PromptFile, UserError, load_prompt
 
 FEWEST_QUESTIONS = 5
-_OTHER_UNIT = {"g/L": "g/dL", "mmol/L": "mg/dL"}
-_OPERATORS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,27 +45,70 @@ class Thresholds:
     title: str
     steps: tuple[str, ...]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRules:
+    """What is said of a task's answers, counted when a benchmark is built and kept in its manifest.
+
+    ``usual`` is counted over the training questions, ``usual_without`` over those of all groups of training people but
+    one, by group (see :func:`~wardround.benchmarks.split.group_of`).
+    """
+
+    thresholds: Thresholds | None = None
+    usual: UsualCount | None = None
+    usual_without: Mapping[int, UsualCount] = field(default_factory=dict)
+
     @classmethod
-    def of(cls, concept: Concept | None) -> Thresholds | None:
-        """None where the task is not about a result."""
-        if concept is None or not concept.steps:
-            return None
-        steps = (f"{SEVERITIES[step.value]} {_OPERATORS[step.operator]} {step.bound:g}" for step in concept.steps)
-        return cls(title=f"{concept.title} in {concept.unit}{_also(concept)}", steps=tuple(steps))
+    def counted(cls, task: Task, sizes: Sequence[tuple[int, int]]) -> AnswerRules:
+        """Count a task's rules; ``sizes`` are the group and the number of names of every training question."""
+        if not task.answer.loss_of_an_extra_name:  # its prompt says that the answer is one name
+            return cls()
+        without = {
+            group: UsualCount.of([size for other, size in sizes if other != group])
+            for group in sorted({group for group, _ in sizes})
+        }
+        return cls(
+            usual=UsualCount.of([size for _, size in sizes]),
+            usual_without={group: usual for group, usual in without.items() if usual is not None},
+        )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {
+            "thresholds": None if self.thresholds is None else asdict(self.thresholds),
+            "usual": None if self.usual is None else asdict(self.usual),
+            "usual_without": {str(group): asdict(usual) for group, usual in self.usual_without.items()},
+        }
 
-def _also(concept: Concept) -> str:
-    """The other unit that records commonly have, and how it is converted."""
-    other = _OTHER_UNIT.get(concept.unit, "")
-    factor = concept.factor(other)
-    if factor is None:
-        return ""
-    return f" ({other} {f'times {factor:g}' if factor > 1 else f'divided by {1 / factor:g}'})"
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> AnswerRules:
+        """Read what :meth:`to_json` wrote."""
+        thresholds, usual = body.get("thresholds"), body.get("usual")
+        return cls(
+            thresholds=None
+            if thresholds is None
+            else Thresholds(title=thresholds["title"], steps=tuple(thresholds["steps"])),
+            usual=None if usual is None else UsualCount(**usual),
+            usual_without={int(group): UsualCount(**one) for group, one in body.get("usual_without", {}).items()},
+        )
+
+    def usual_for(self, group: int | None) -> UsualCount | None:
+        """How many names are usual, for a question about a person of a training group (None: of no such group)."""
+        return self.usual if group is None else self.usual_without.get(group)
 
 
 def rules_prompt() -> PromptFile:
     """The template of the rules."""
     return load_prompt("wardround.benchmarks", "answer_rules")
+
+
+def must_have_rules(benchmark: Benchmark) -> None:
+    """Raise UserError for a benchmark of an older wardround, which counted no rules of the answers."""
+    if "answer_rules" not in benchmark.manifest:
+        raise UserError(
+            f"an older wardround built the benchmark {benchmark.name!r}, without the rules of its answers; build it "
+            "again into another folder, or leave the aid answer_rules out with --aids"
+        )
 
 
 def ask(benchmark: Benchmark, sample: Sample, *, rules: bool) -> str:
@@ -76,14 +117,14 @@ def ask(benchmark: Benchmark, sample: Sample, *, rules: bool) -> str:
     if not rules:
         return asked
     task = get_task(sample.task)
-    said = render_rules(task, str(sample.facts.get("prompt") or ""), benchmark.training_sizes(task))
+    counted = AnswerRules.from_json(benchmark.manifest.get("answer_rules", {}).get(task.name, {}))
+    usual = counted.usual_for(benchmark.group_of(sample.person))
+    said = render_rules(task, str(sample.facts.get("prompt") or ""), counted.thresholds, usual)
     return f"{asked}\n\n{said}" if said else asked
 
 
-def render_rules(task: Task, prompt_name: str, training_sizes: Sequence[int]) -> str:
+def render_rules(task: Task, prompt_name: str, thresholds: Thresholds | None, usual: UsualCount | None) -> str:
     """Return the rules of a task's answers; empty where there is nothing to say beyond the prompt."""
-    thresholds = Thresholds.of(load_concepts().get(task.name))
-    usual = UsualCount.of(training_sizes) if task.answer.loss_of_an_extra_name else None
     if thresholds is None and not task.answer.spaces:
         return ""
     name = prompt_name or task.template or task.name

@@ -13,6 +13,7 @@ from typing import Any
 
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.split import group_of, split_of
 from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
 from wardround.codes import LabelSet
 from wardround.core import (
@@ -28,7 +29,9 @@ from wardround.core import (
 from wardround.records import Policy
 from wardround.tools.candidates import CandidateSpace
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, SCHEMA)
+"""The first had no counted rules of the answers: its runs are read, no new one is played on it."""
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
 _PARTIAL = ".partial-"
@@ -42,7 +45,6 @@ class Benchmark:
     all_samples: tuple[Sample, ...]
     spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
-    _sizes: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -102,11 +104,21 @@ class Benchmark:
         task = get_task(sample.task)
         return render_prompt(task, sample, self.space(task))
 
-    def training_sizes(self, task: Task) -> list[int]:
-        """How many names the answers to a task's training questions have; counted once."""
-        if task.name not in self._sizes:
-            self._sizes[task.name] = [len(sample.target) for sample in self.samples(task.name, "train")]
-        return self._sizes[task.name]
+    def group_of(self, person: int) -> int | None:
+        """Return the group of a training person; None of anybody else, and where nothing was counted by group."""
+        fractions = self.manifest.get("fractions")
+        if not self.spaces or fractions is None:
+            return None
+        seed = self.manifest["seed"]
+        return group_of(person, seed) if split_of(person, seed, tuple(fractions)) == "train" else None
+
+    def spaces_of(self, person: int) -> Mapping[str, CandidateSpace]:
+        """Return the candidate spaces that questions about a person are asked with: of a training person, those that
+        the other groups of training people make, so that nothing of its own record is in them."""
+        group = self.group_of(person)
+        if group is None or not any(space.without for space in self.spaces.values()):
+            return self.spaces
+        return {name: space.without[group] for name, space in self.spaces.items() if group in space.without}
 
     def space(self, task: Task) -> CandidateSpace | None:
         """Return the candidate space a task is asked with, None where its answers come from no table.
@@ -157,7 +169,7 @@ class Benchmark:
             raise UserError(f"{folder} holds no benchmark ({error.filename} is missing); build one first") from error
         except json.JSONDecodeError as error:
             raise RecordError(f"{folder / _MANIFEST} is not JSON: {error}") from error
-        if manifest.get("schema") != SCHEMA:
+        if manifest.get("schema") not in READABLE:
             raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")

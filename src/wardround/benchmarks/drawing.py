@@ -13,20 +13,22 @@ from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import person_id
 from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
-from wardround.codes import LabelSet
 from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
 from wardround.records import Policy, Store
+from wardround.tools.candidates import CandidateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What all tasks of one build share. ``direct``: every candidate is as likely to be drawn, without strata."""
+    """What all tasks of one build share. ``groups``: of training subjects. ``direct``: every candidate is as likely to
+    be drawn, without strata."""
 
     store: Store
     seed: int
     policy: Policy
     per_task: int
     splits: Mapping[int, Split]
+    groups: Mapping[int, int]
     encounters: Mapping[int, Encounters]
     report: Reporter
     direct: bool = False
@@ -67,6 +69,19 @@ def choose_event(events: Sequence[LabelEvent], seed: int, task: str) -> LabelEve
     return min(events, key=lambda one: derive_seed(seed, task, one.subject_id, "event", one.event_us, one.encounter))
 
 
+def asked_with(recipe: Recipe, space: CandidateSpace, event: LabelEvent) -> CandidateSpace | None:
+    """Return the candidates that an event is asked with: of a training subject, those that the people of other groups
+    make; None where these have none."""
+    group = recipe.groups.get(event.subject_id)
+    return space if group is None else space.without.get(group)
+
+
+def training_sizes(recipe: Recipe, candidates: Sequence[Candidate]) -> list[tuple[int, int]]:
+    """Return the group and the number of names of every training question that could be drawn: which are drawn hangs
+    on everybody's answers."""
+    return [(recipe.groups[one.event.subject_id], len(one.event.target)) for one in candidates if one.split == "train"]
+
+
 def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Candidate]:
     """Give every event its weight, its pool and its key in the draw."""
     weights = [1.0] * len(events) if recipe.direct else sample_weights([event.target for event in events])
@@ -94,7 +109,7 @@ def draw(recipe: Recipe, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def make_samples(
-    recipe: Recipe, task: Task, finder: EventFinder, labels: LabelSet, drawn: Sequence[Candidate]
+    recipe: Recipe, task: Task, finder: EventFinder, space: CandidateSpace, drawn: Sequence[Candidate]
 ) -> list[Sample]:
     """Turn the drawn candidates into samples; their label's row ids are looked up now, for these few only."""
     return [
@@ -107,7 +122,7 @@ def make_samples(
             target=one.event.target,
             split=one.split,
             stratum=one.stratum,
-            unwinnable=tuple(label for label in one.event.target if labels.resolve(label) is None),
+            unwinnable=_unwinnable(asked_with(recipe, space, one.event) or space, one.event.target),
             facts={
                 "encounter": one.event.encounter,
                 "event_time": format_time(from_microseconds(one.event.event_us)),
@@ -119,6 +134,10 @@ def make_samples(
         )
         for one in drawn
     ]
+
+
+def _unwinnable(space: CandidateSpace, target: Sequence[str]) -> tuple[str, ...]:
+    return tuple(label for label in target if space.labels.resolve(label) is None)
 
 
 def _scan(recipe: Recipe, finder: EventFinder) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -16,7 +16,7 @@ from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.task import Task
 from wardround.core import UserError
-from wardround.records.meds import LabelColumn, write_labels
+from wardround.exports.meds import LabelColumn, write_labels
 
 MEDS_SPLITS: Mapping[Split, str] = {"train": "train", "dev": "tuning", "test": "held_out"}
 

@@ -10,6 +10,8 @@ Fractions = tuple[float, float, float]
 """Shares of subjects in train, dev and test."""
 
 DEFAULT_FRACTIONS: Fractions = (0.7, 0.1, 0.2)
+TRAINING_GROUPS = 10
+"""What is counted over training people is also counted without each of these groups of them."""
 _SEED_RANGE = 2**63
 
 
@@ -34,3 +36,8 @@ def split_of(person: int, seed: int, fractions: Fractions) -> Split:
     draw = unit_draw(seed, "split", person)
     train, dev, _ = fractions
     return SPLITS[0] if draw < train else SPLITS[1] if draw < train + dev else SPLITS[2]
+
+
+def group_of(person: int, seed: int) -> int:
+    """Return the group of a training person: questions about it are asked with what the other groups had."""
+    return derive_seed(seed, "group", person) % TRAINING_GROUPS

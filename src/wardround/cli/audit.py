@@ -7,21 +7,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
 from wardround.benchmarks import Benchmark, get_task
 from wardround.benchmarks.other_futures import differing_answers, differing_questions
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
-from wardround.records import (
-    IngestSettings,
-    LeakReport,
-    Store,
-    SwapReport,
-    audit_leaks,
-    audit_plausibility,
-    audit_swap,
-    check_store,
-)
+from wardround.records import IngestSettings, Store
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench

@@ -9,7 +9,7 @@ from wardround.cli.paths import user_codes_home
 from wardround.cli.table import print_rows
 from wardround.codes import add_user_codes, how_to_add, user_codes
 from wardround.codes.user_codes import KINDS
-from wardround.records.meds import describe_codes
+from wardround.records.sources.meds import describe_codes
 
 EXAMPLES = """
   wardround codes show

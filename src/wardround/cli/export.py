@@ -8,8 +8,8 @@ from pathlib import Path
 from wardround.benchmarks import Benchmark
 from wardround.benchmarks.meds_labels import meds_splits, write_meds_labels
 from wardround.cli.progress import TerminalProgress
+from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.records import Store
-from wardround.records.meds import ExportReport, ExportSettings, export_meds
 from wardround.runs.meds_predictions import write_meds_predictions
 
 EXAMPLES = """

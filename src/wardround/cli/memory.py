@@ -127,7 +127,7 @@ def _why(bank: Bank, name: str) -> None:
             f"revision {step.number}, {step.at}: {step.reason} (sample {step.sample}){'' if step.live else ', retired'}"
         )
     for number, value in bank.quality_history(name):
-        print(f"revision {number}: quality {value:.3f}")
+        print(f"revision {number}: quality {_figure(value) or 'taken back'}")
     for said in bank.feedback(name):
         print(f"feedback {said.kind} {_figure(said.value)} {said.episode or said.at}")
 
@@ -151,8 +151,6 @@ def _undo(bank: Bank, to: int, reason: str) -> None:
         f"as at revision {to} again: {done.reverted} experiences reverted, {done.retired} newer ones retired, "
         f"{done.qualities} qualities and {done.edges} edges set back; revision {bank.revision}"
     )
-    if done.kept:
-        print(f"{done.kept} qualities had none before and stay")
 
 
 def _last(bank: Bank, name: str) -> tuple[Experience, bool]:

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     toolset = default_toolset(evidence=arguments.evidence_tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
-    spaces = Benchmark.open(arguments.benchmark).spaces if arguments.benchmark else {}
+    benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
 
     def session(subject: int, moment: str, who: str) -> Session:
         try:
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         environment = Environment(
             chart,
             toolset,
-            spaces,
+            {} if benchmark is None else benchmark.spaces_of(store.person_of(subject)),
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
         )

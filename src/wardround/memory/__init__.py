@@ -3,7 +3,7 @@
 A bank never serves an experience to the subject it came from, nor one from outside the training split.
 """
 
-from wardround.memory.bank import Bank, Feedback, RevisionEntry
+from wardround.memory.bank import Bank
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
 from wardround.memory.entities import ROLES, TASK_TYPES, Entity, Evidence, RoleEdge
 from wardround.memory.experience import (
@@ -30,6 +30,9 @@ from wardround.memory.graph import Edge, GraphReader
 from wardround.memory.key import Key, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
+from wardround.memory.past import Feedback, RevisionEntry
+from wardround.memory.pinned import PinnedBank
+from wardround.memory.reading import BankReader
 from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.serve import ServedText, render_experiences
@@ -46,6 +49,7 @@ __all__ = [
     "Asker",
     "Bank",
     "BankAudit",
+    "BankReader",
     "BankState",
     "ContaminationReport",
     "Edge",
@@ -63,6 +67,7 @@ __all__ = [
     "ModelAsker",
     "ParsedItem",
     "Passed",
+    "PinnedBank",
     "Polarity",
     "Provenance",
     "Question",

@@ -19,7 +19,7 @@ from pathlib import Path
 from wardround.core import UserError, must_be_complete, private_file, private_folder
 from wardround.memory.words import index_all
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
@@ -80,6 +80,20 @@ CREATE TABLE term (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT RO
 CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
 CREATE TRIGGER edge_stays BEFORE UPDATE ON edge BEGIN SELECT RAISE(ABORT, 'edges are append-only'); END
 """
+GROWTH_3 = """
+CREATE TABLE moved (
+    experience TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL, value REAL,
+    PRIMARY KEY (experience, number)
+) WITHOUT ROWID;
+INSERT INTO moved SELECT experience, number, value FROM quality;
+DROP TABLE quality;
+ALTER TABLE moved RENAME TO quality;
+CREATE INDEX quality_since ON quality (number);
+CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
+CREATE TABLE tombstone (mark BLOB PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID
+"""
+"""A quality may be taken back (no value). A tombstone marks what was forgotten, by a keyed hash that says nothing."""
+_NO_TOMBSTONES = "CREATE TEMP TABLE tombstone (mark BLOB, reason TEXT, at TEXT)"
 _AS_IF_GROWN = """
 CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
 CREATE TEMP VIEW revision AS SELECT *, '' AS condition, '[]' AS exclusions FROM main.revision;
@@ -94,7 +108,7 @@ CREATE TEMP TABLE alias (name TEXT, number INTEGER, entity TEXT);
 CREATE TEMP TABLE mention (name TEXT, experience TEXT);
 CREATE TEMP TABLE term (term TEXT, documents INTEGER)
 """
-"""A bank of schema 1 that may only be read looks like one of schema 2 without anything new in it."""
+"""A bank of schema 1 that may only be read looks like one of a later schema without anything new in it."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -113,10 +127,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             _run(connection, TABLES_1)
             connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
-        if _check_version(connection, path) < SCHEMA_VERSION:
-            _run(connection, GROWTH_2)
-            index_all(connection)
-            connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
+        _grow(connection, _check_version(connection, path))
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         connection.close()
@@ -137,8 +148,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             must_be_complete(path)
         connection = _connect(f"{path.resolve().as_uri()}?{option}", uri=True)
         try:
-            if _check_version(connection, path) < SCHEMA_VERSION:
-                _run(connection, _AS_IF_GROWN)
+            _show_as_grown(connection, _check_version(connection, path))
             connection.execute(_MAPPED)
         except sqlite3.OperationalError as error:
             connection.close()
@@ -180,7 +190,7 @@ def damage(connection: sqlite3.Connection) -> dict[str, int]:
     said = [text for (text,) in connection.execute("PRAGMA integrity_check")]
     found = {"faults that SQLite sees": sum(text != "ok" for text in said)}
     found |= {name: connection.execute(query).fetchone()[0] for name, query in _DAMAGE.items()}
-    if connection.execute("SELECT version FROM schema").fetchone()[0] >= SCHEMA_VERSION:
+    if connection.execute("SELECT version FROM schema").fetchone()[0] >= 2:
         found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
     return found
 
@@ -199,6 +209,24 @@ def explained(error: sqlite3.Error, path: Path) -> UserError:
 
 def _connect(target: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(target, uri=uri, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+
+
+def _grow(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a file to the newest schema, inside the transaction that opens it."""
+    if version < 2:
+        _run(connection, GROWTH_2)
+        index_all(connection)
+    if version < 3:
+        _run(connection, GROWTH_3)
+        connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
+
+
+def _show_as_grown(connection: sqlite3.Connection, version: int) -> None:
+    """Let a file that may not be changed look like one of the newest schema."""
+    if version < 2:
+        _run(connection, _AS_IF_GROWN)
+    if version < 3:
+        connection.execute(_NO_TOMBSTONES)
 
 
 def _run(connection: sqlite3.Connection, statements: str) -> None:

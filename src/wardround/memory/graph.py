@@ -7,8 +7,8 @@ it is asked for (microseconds a node), so that opening a bank costs nothing for 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from wardround.memory.entities import normal_name
@@ -24,7 +24,13 @@ _QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER
 _HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
 _ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _ALIASES_OF = "SELECT DISTINCT name FROM alias WHERE entity = ? AND number <= ? ORDER BY name"
-_MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience LIMIT ?"
+_ALL_QUALITIES = "SELECT experience, value, max(number) FROM quality WHERE number <= ? GROUP BY experience ORDER BY 1"
+_ALL_EDGES = """
+SELECT source, target, live, relation, weight, entity, structure, synergy, task, max(number) FROM edge
+WHERE number <= ? GROUP BY source, target ORDER BY source, target
+"""
+_ALL_ALIASES = "SELECT name, entity, max(number) FROM alias WHERE number <= ? GROUP BY name ORDER BY name"
+_MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +71,30 @@ class GraphReader:
     def quality(self, experience: str) -> float | None:
         """The quality of an experience; None while nothing is known of it."""
         row = self.connection.execute(_QUALITY, (experience, self.revision)).fetchone()
-        return None if row is None else float(row[0])
+        return None if row is None or row[0] is None else float(row[0])
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
         """The live edges that lead from an experience, by their targets' ids."""
         rows = self.connection.execute(_EDGES, (experience, self.revision)).fetchall()
         return tuple(_edge(row) for row in rows if row[2])
+
+    def qualities(self) -> dict[str, float]:
+        """Every quality there is, by experience."""
+        rows = self.connection.execute(_ALL_QUALITIES, (self.revision,))
+        return {name: float(value) for name, value, _ in rows if value is not None}
+
+    def every_edge(self) -> Iterator[Edge]:
+        """All live edges, by their ends' ids."""
+        rows = self.connection.execute(_ALL_EDGES, (self.revision,))
+        return (_edge(row) for row in rows if row[2])
+
+    def facts(self) -> dict[str, Any]:
+        """Everything the graph says, as plain values: qualities, live edges, aliases."""
+        return {
+            "qualities": self.qualities(),
+            "edges": [asdict(edge) for edge in self.every_edge()],
+            "aliases": {name: entity for name, entity, _ in self.connection.execute(_ALL_ALIASES, (self.revision,))},
+        }
 
     def entity(self, name: str) -> str:
         """The one name of everything that is called so."""
@@ -82,21 +106,30 @@ class GraphReader:
         rows = self.connection.execute(_ALIASES_OF, (entity, self.revision)).fetchall()
         return (entity, *(name for (name,) in rows if name != entity and self.entity(name) == entity))
 
-    def mentions(self, entity: str, *, most: int | None = None) -> tuple[str, ...] | None:
-        """The experiences that speak of an entity under any of its names, retired and later ones too; None where they
-        are more than asked for."""
+    def mentions(
+        self, entity: str, *, known: Callable[[str], bool] = lambda name: True, most: int | None = None
+    ) -> tuple[str, ...] | None:
+        """The experiences that speak of an entity under any of its names, retired and later ones too where ``known``
+        lets them; None where they are more than asked for."""
         found: dict[str, None] = {}
-        limit = -1 if most is None else most + 1
         for name in self.names(entity):
-            found |= {experience: None for (experience,) in self.connection.execute(_MENTIONS, (name, limit))}
-            if most is not None and len(found) > most:
-                return None
+            for (experience,) in self.connection.execute(_MENTIONS, (name,)):
+                if known(experience):
+                    found[experience] = None
+                if most is not None and len(found) > most:
+                    return None
         return tuple(found)
 
 
-def quality_history(connection: sqlite3.Connection, experience: str) -> tuple[tuple[int, float], ...]:
-    """Every quality an experience had, with the revision from which it had it."""
-    return tuple((int(number), float(value)) for number, value in connection.execute(_HISTORY, (experience,)))
+def quality_history(connection: sqlite3.Connection, experience: str) -> tuple[tuple[int, float | None], ...]:
+    """Every quality an experience had, with the revision from which it had it; None from where it was taken back."""
+    return tuple((int(number), value) for number, value in connection.execute(_HISTORY, (experience,)))
+
+
+def write_qualities(connection: sqlite3.Connection, number: int, qualities: Mapping[str, float | None]) -> None:
+    """Write qualities as of a revision."""
+    rows = [(name, number, value) for name, value in qualities.items()]
+    connection.executemany("INSERT INTO quality VALUES (?, ?, ?)", rows)
 
 
 def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edge]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
 
@@ -144,6 +144,25 @@ def recall_seeds(
     return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
 
 
+def eligible(
+    state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject
+) -> Callable[[str], Experience | None]:
+    """How to fetch an experience that may be served to a subject, by its id: what is walked to, as what is recalled,
+    has to pass the guards."""
+    choices: Mapping[str, Choice] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
+    subject = for_subject.hashed(state.subject_key)
+    own = {entry.name for choice in choices.values() for entry in choice.of_subject(subject)}
+
+    def fetch(name: str) -> Experience | None:
+        entry = state.known(name)
+        choice = None if entry is None else choices.get(entry.row.kind)
+        if entry is None or choice is None or name in own or name not in choice.entries:
+            return None
+        return entry.experience
+
+    return fetch
+
+
 class _Asked:
     """One question's view of a bank: what may be served of the asked kinds to the one it is for."""
 
@@ -207,18 +226,23 @@ class _Asked:
         entity of very many experiences tells nothing."""
         graph = GraphReader(self.connection, self.state.revision)
         asked = self._names_in(question.text) if question.entities is None else list(question.entities)
-        named = tuple(dict.fromkeys(graph.entity(name) for name in asked))
+        named: list[str] = []
         found: dict[Entry, float] = {}
-        for name in named:
-            mentions = graph.mentions(name, most=_MOST_MENTIONS)
-            if mentions is None:
+        for name in dict.fromkeys(graph.entity(name) for name in asked):
+            mentions = graph.mentions(name, known=self._is_known, most=_MOST_MENTIONS)
+            if mentions != () or question.entities is not None:
+                named.append(name)
+            if not mentions:
                 continue
+            tells = inverse_document_frequency(self.state.size, len(mentions))
             entries = [entry for entry in map(self.state.known, mentions) if entry is not None]
-            tells = inverse_document_frequency(self.state.size, len(entries))
             for entry in filter(self.serves, entries):
                 found[entry] = found.get(entry, 0.0) + tells
         best = heapq.nsmallest(pool, found, key=lambda entry: (-round(found[entry], 9), entry.order))
-        return named, {entry: found[entry] for entry in best}
+        return tuple(named), {entry: found[entry] for entry in best}
+
+    def _is_known(self, name: str) -> bool:
+        return self.state.known(name) is not None
 
     def _names_in(self, text: str) -> list[str]:
         words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]

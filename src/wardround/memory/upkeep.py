@@ -17,14 +17,12 @@ from wardround.memory.state import SERVABLE_SPLITS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
     """What going back changed: experiences given their earlier text, experiences no longer served (they are newer),
-    qualities and edges set back. ``kept`` are qualities that were not there before; they stay, as a quality has no
-    way not to be."""
+    qualities and edges set back."""
 
     reverted: int
     retired: int
     qualities: int
     edges: int
-    kept: int
 
 
 def undo(bank: Bank, *, to: int, reason: str) -> Undone:
@@ -46,12 +44,9 @@ def undo(bank: Bank, *, to: int, reason: str) -> Undone:
         today = {(one.source, one.target): one for name in sources for one in now.edges(name)}
         taken = {pair: replace(edge, live=False) for pair, edge in today.items()}
         back = [one for pair in edges if (one := there.get(pair) or taken.get(pair)) is not None]
-        known = {name: value for name, value in values.items() if value is not None}
-        if known or back:
-            bank.set_graph(qualities=known, edges=back, reason=reason)
-    return Undone(
-        reverted=len(old), retired=len(new), qualities=len(known), edges=len(back), kept=len(values) - len(known)
-    )
+        if values or back:
+            bank.set_graph(qualities=values, edges=back, reason=reason)
+    return Undone(reverted=len(old), retired=len(new), qualities=len(values), edges=len(back))
 
 
 def withdraw(bank: Bank, source: str, *, reason: str) -> tuple[str, ...]:

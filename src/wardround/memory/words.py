@@ -1,8 +1,8 @@
 """The lexical index of a bank: SQLite's FTS5 over normal forms of words, kept in the transaction that adds a text.
 
-A document is a live revision; a superseded one stays, so that a past state finds its own words. What is rare is
-counted by the index's present, also for a past state. Only the rarest words of a question are looked up: a common one
-costs much and tells little.
+A document is a live revision; a superseded one stays, so that a past state finds its own words. How rare a word is
+belongs to a moment too: who reads a past revision makes an index as of it (``index_as_of``). Only the rarest words of
+a question are looked up: a common one costs much and tells little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _MATCHES = (
 the questions of a public set, where it finds as much as a maintained library does."""
 _COUNT = "INSERT INTO term VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
 _ALL = """
-SELECT revision.number, title, description, content, condition, exclusions FROM revision WHERE live ORDER BY number
+SELECT number, title, description, content, condition, exclusions FROM revision
+WHERE live AND number <= ? ORDER BY number
 """
 
 
@@ -45,8 +46,20 @@ def index_all(connection: sqlite3.Connection) -> None:
     """Make the index again, from the revisions."""
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     connection.execute("DELETE FROM term")
+    _fill(connection, 2**62)
+
+
+def index_as_of(connection: sqlite3.Connection, revision: int) -> None:
+    """Give a connection an index of its own as of a revision: its words are as rare as they were then, and a file that
+    may only be read is not changed. From here on the connection sees this index instead of the file's."""
+    connection.execute("CREATE VIRTUAL TABLE temp.words USING fts5 (tokens, content='', tokenize='ascii')")
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS term (term TEXT PRIMARY KEY, documents INTEGER)")
+    _fill(connection, revision)
+
+
+def _fill(connection: sqlite3.Connection, upto: int) -> None:
     documents: Counter[str] = Counter()
-    for number, *texts, exclusions in connection.execute(_ALL).fetchall():
+    for number, *texts, exclusions in connection.execute(_ALL, (upto,)).fetchall():
         terms = terms_of("\n".join([*texts, *json.loads(exclusions)]))
         connection.execute("INSERT INTO words (rowid, tokens) VALUES (?, ?)", (number, " ".join(terms)))
         documents.update(set(terms))

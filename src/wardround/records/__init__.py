@@ -1,22 +1,20 @@
-"""Records: source specs, ingest, the store and point-in-time charts.
+"""Records: the way of a row from a source's files to a point-in-time chart.
 
+The folders are the way: ``sources`` (a folder each: spec, clocks page, reader), in the language of ``specs`` and
+``rules``; ``reading`` (files to typed rows), ``ingest`` (rows to shards), ``shards`` (a store's files), ``store.py``,
+``chart``.
 An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.
 """
 
-from wardround.records.audit import LeakReport, audit_leaks
-from wardround.records.chart import Chart, ChartTable, Event, Policy
-from wardround.records.chart_differences import TableLeaks
-from wardround.records.deletion import delete_future
-from wardround.records.event_columns import EventColumns
-from wardround.records.ingest import ingest
-from wardround.records.outcome_swap import SwapReport, audit_swap
-from wardround.records.plausibility import PlausibilityReport, audit_plausibility
-from wardround.records.sections import admission_sections
-from wardround.records.settings import IngestReport, IngestSettings
-from wardround.records.spec import SourceSpec, TableSpec
-from wardround.records.spec_file import list_sources, load_source_spec
+from wardround.records.chart.chart import Chart, ChartTable, Event, Policy
+from wardround.records.chart.event_columns import EventColumns
+from wardround.records.ingest.ingest import ingest
+from wardround.records.ingest.sections import admission_sections
+from wardround.records.ingest.settings import IngestReport, IngestSettings
+from wardround.records.specs.roles import MomentRole, Roles, RowRole, SpanRole, unplayed
+from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.spec_file import list_sources, load_source_spec
 from wardround.records.store import Store
-from wardround.records.store_check import StoreCheck, check_store
 
 __all__ = [
     "Chart",
@@ -25,22 +23,17 @@ __all__ = [
     "EventColumns",
     "IngestReport",
     "IngestSettings",
-    "LeakReport",
-    "PlausibilityReport",
+    "MomentRole",
     "Policy",
+    "Roles",
+    "RowRole",
     "SourceSpec",
+    "SpanRole",
     "Store",
-    "StoreCheck",
-    "SwapReport",
-    "TableLeaks",
     "TableSpec",
     "admission_sections",
-    "audit_leaks",
-    "audit_plausibility",
-    "audit_swap",
-    "check_store",
-    "delete_future",
     "ingest",
     "list_sources",
     "load_source_spec",
+    "unplayed",
 ]

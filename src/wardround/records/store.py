@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import RecordError, UserError
-from wardround.records.arrow_types import ARROW_TYPES
-from wardround.records.buckets import bucket_numbers
-from wardround.records.chart import Chart, Policy
-from wardround.records.checksums import damaged, map_checked
-from wardround.records.ingest import read_dictionary
-from wardround.records.layout import (
+from wardround.records.chart.chart import Chart, Policy
+from wardround.records.reading.subject_keys import subject_number
+from wardround.records.shards.buckets import bucket_numbers
+from wardround.records.shards.checksums import damaged, map_checked
+from wardround.records.shards.layout import (
     AVAILABLE,
     EVENT,
     LATE,
@@ -33,12 +32,12 @@ from wardround.records.layout import (
     dictionary_file,
     shard_folder,
 )
-from wardround.records.manifest import read_manifest
-from wardround.records.shard_reader import Shard
-from wardround.records.spec import SourceSpec
-from wardround.records.spec_file import load_source_spec
-from wardround.records.subject_keys import subject_number
-from wardround.records.table_layout import TableLayout, table_layout
+from wardround.records.shards.manifest import read_manifest
+from wardround.records.shards.shard_reader import Shard, read_dictionary
+from wardround.records.shards.table_layout import TableLayout, table_layout
+from wardround.records.specs.arrow_types import ARROW_TYPES
+from wardround.records.specs.spec import SourceSpec
+from wardround.records.specs.spec_file import load_source_spec
 
 _CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING)
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from markupsafe import Markup
 
@@ -47,13 +48,13 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
     """Return every contender's mean F1 against each number in which these runs' settings differ."""
     points = []
     for name in _COMPARED:
-        values = [getattr(settings, name, None) for settings, _ in runs]
+        values: list[Any] = [getattr(settings, name, None) for settings, _ in runs]
         if len(set(values)) < 2 or None in values:
             continue
         for value, (_, scores) in zip(values, runs, strict=True):
             for who, group in _grouped(scores, contender).items():
                 mean = _mean_f1(group)
-                points.append(Point(contender=who, setting=name, value=float(value or 0), f1=mean))
+                points.append(Point(contender=who, setting=name, value=float(value), f1=mean))
     return points
 
 
@@ -206,7 +207,8 @@ def _spending(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]
 
 def _mean_input(scores: Sequence[EpisodeScore]) -> float | None:
     usages = [score.use.usage for score in scores]
-    return None if None in usages else fmean(usage.input_tokens for usage in usages if usage is not None)
+    known = [usage.input_tokens for usage in usages if usage is not None]
+    return fmean(known) if len(known) == len(usages) else None
 
 
 def _mean_prefix(scores: Sequence[EpisodeScore]) -> float | None:

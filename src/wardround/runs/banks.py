@@ -13,8 +13,8 @@ from typing import Any
 
 from wardround.agents import Memory
 from wardround.benchmarks import Benchmark
-from wardround.core import UserError, content_hash
-from wardround.memory import Bank, BankState, Subject
+from wardround.core import UserError
+from wardround.memory import PinnedBank, Subject
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.runs.guard import data_use_guard
@@ -32,45 +32,37 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
     """
     if settings.bank is None:
         return None
-    with Bank.open(Path(settings.bank), writable=False) as bank:
-        state = bank.at(revision=bank.revision)
-    if not len(state) and settings.split != TRAINING_SPLIT:
-        raise UserError(f"the bank {settings.bank!r} holds no experience; fill it with `wardround evolve`")
-    return {
-        "revision": state.revision,
-        "sha256": state_hash(state),
-        "experiences": len(state),
-        "kinds": dict(sorted(Counter(one.kind for one in state.experiences).items())),
-        "withheld_evaluated": _withhold_evaluated(state, settings),
-        "encoder": state.encoder,
-    }
-
-
-def state_hash(state: BankState) -> str:
-    """Hash everything a bank would serve."""
-    return content_hash(sorted((one.to_json() for one in state.experiences), key=lambda body: str(body["id"])))
+    with PinnedBank.open(Path(settings.bank)) as bank:
+        if not len(bank) and settings.split != TRAINING_SPLIT:
+            raise UserError(f"the bank {settings.bank!r} holds no experience; fill it with `wardround evolve`")
+        return {
+            "revision": bank.revision,
+            "sha256": bank.content_hash(),
+            "experiences": len(bank),
+            "kinds": dict(sorted(Counter(one.kind for one in bank.experiences()).items())),
+            "withheld_evaluated": _withhold_evaluated(bank, settings),
+            "encoder": bank.encoder,
+        }
 
 
 def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: Store) -> Memory | None:
     """Open the bank as the manifest describes it; UserError where the file holds something else by now."""
     if settings.bank is None or facts is None:
         return None
-    with Bank.open(Path(settings.bank), writable=False) as bank:
-        if bank.revision < facts["revision"]:
-            raise UserError(f"the bank {settings.bank!r} is older than the one this run was made with")
-        state = bank.at(revision=facts["revision"])
-    if state_hash(state) != facts["sha256"]:
+    bank = PinnedBank.open(Path(settings.bank), revision=facts["revision"])
+    if bank.content_hash() != facts["sha256"]:
+        bank.close()
         raise UserError(f"the bank {settings.bank!r} is not the one this run was made with")
-    _withhold_evaluated(state, settings)
-    return Memory(bank=state, encoder=open_run_encoder(settings, store, state.encoder))
+    _withhold_evaluated(bank, settings)
+    return Memory(bank=bank, encoder=open_run_encoder(settings, store, bank.encoder))
 
 
-def _withhold_evaluated(state: BankState, settings: RunSettings) -> int:
+def _withhold_evaluated(bank: PinnedBank, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
     benchmark = Benchmark.open(Path(settings.benchmark))
     source = Store.open(Path(settings.store)).spec.name
     evaluated = {sample.person for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
-    return state.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
+    return bank.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 
 
 def open_vectors(settings: RunSettings) -> VectorCache | None:

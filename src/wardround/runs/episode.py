@@ -34,7 +34,7 @@ def open_environment(
     return Environment(
         store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
         default_toolset(evidence=evidence_tool),
-        benchmark.spaces,
+        benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
         encoder=encoder,
         retrieval=retrieval,

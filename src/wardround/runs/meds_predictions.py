@@ -17,8 +17,8 @@ import pyarrow as pa
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
 from wardround.core import UserError
+from wardround.exports.meds import write_labels
 from wardround.predictors import FitRow, read_predictions
-from wardround.records.meds import write_labels
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import read_results
 from wardround.scoring import EpisodeScore

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
-from wardround.benchmarks import Benchmark, rules_prompt
+from wardround.benchmarks import Benchmark, must_have_rules, rules_prompt
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.records.layout import STORE_VERSION
+from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import RunSettings
 
@@ -50,10 +50,15 @@ def open_benchmark(folder: RunFolder) -> Benchmark:
 
 
 def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: RunSettings) -> dict[str, str]:
-    """Return the hash of every template that a run puts before a model, by its name."""
+    """Return the hash of every template that a run puts before a model, by its name.
+
+    UserError: the prompts are to hold the rules of the answers, and the benchmark has none.
+    """
     files = [file for agent in agents for file in agent.prompt_files()]
     files += benchmark.prompts
-    files += [rules_prompt()] if settings.aids.answer_rules else []
+    if settings.aids.answer_rules:
+        must_have_rules(benchmark)
+        files.append(rules_prompt())
     return {file.name: file.sha256 for file in sorted(files, key=lambda file: file.name)}
 
 

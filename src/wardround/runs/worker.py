@@ -45,6 +45,7 @@ class Worker:
     encoder: Encoder | None
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
+    memory: Memory | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def work(self) -> None:
@@ -129,6 +130,8 @@ async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = Non
         worker.queue.close()
         if worker.vectors is not None:
             worker.vectors.close()
+        if worker.memory is not None:
+            worker.memory.close()
         for model in worker.models.values():
             await model.close()
 
@@ -163,6 +166,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         encoder=open_run_encoder(settings, store, cache=vectors) if searching else None,
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
+        memory=memory,
     )
 
 

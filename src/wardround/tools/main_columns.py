@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wardround.records.rules import Column as ColumnRule
-from wardround.records.rules import Combined, MedianDelay, Rule
+from wardround.records.rules.language import Column as ColumnRule
+from wardround.records.rules.language import Combined, MedianDelay, Rule
 from wardround.tools.table_view import Column, IntArray, TableView, plain_number
 
 if TYPE_CHECKING:
-    from wardround.records.spec import TableSpec
+    from wardround.records.specs.spec import TableSpec
 
 
 def filing_column(spec: TableSpec) -> str | None:

@@ -20,10 +20,11 @@ from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import Places, load_places
+from wardround.benchmarks.ehrshot.places import Places, places_of
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
 from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
+from wardround.benchmarks.ehrshot.thresholds import rules_of
 from wardround.benchmarks.facts import CLOCKS, source_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, person_id, split_of
@@ -73,7 +74,7 @@ def build_ehrshot(
         raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
     if per_task < 0 or (per_subject is not None and per_subject < 1):
         raise UserError("per_task must be 0 (all) or more, per_subject at least 1")
-    places = load_places(store.spec.name)
+    places = places_of(store.spec)
     matchers = _matchers(store, places, [task.name for task in wanted])
     record = read_record(
         store,
@@ -130,6 +131,7 @@ def build_ehrshot(
         "subjects": {"total": len(recipe.splits)} | {split: _count(recipe.splits, split) for split in SPLITS},
         "tasks": {name: said for name, (_, said) in built.items()},
         "stays": {kind: dict(counts) for kind, counts in sorted(record.kinds.items())},
+        "answer_rules": {task.name: rules_of(load_concepts().get(task.name)).to_json() for task in wanted},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items() if "drops" in said},
     }
     return Benchmark(manifest=manifest, all_samples=samples).save(folder)

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from wardround.benchmarks.ehrshot.labelling import Questions
-from wardround.benchmarks.ehrshot.places import ReportPlace
 from wardround.benchmarks.ehrshot.record import FirstEvents, event_times
 from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME
 from wardround.benchmarks.label_events import texts
 from wardround.benchmarks.task import CHEXPERT_LABELS
 from wardround.core import UserError
-from wardround.records import Store
+from wardround.records import RowRole, Store
 
 _ID_COLUMNS = ("report_id", "note_id", "study_id", "id")
 
@@ -53,7 +52,7 @@ def read_labels(path: Path) -> ReportLabels:
     return ReportLabels(bits=bits, uncertain=uncertain)
 
 
-def report_questions(store: Store, place: ReportPlace, labels: ReportLabels, begins: FirstEvents) -> Questions:
+def report_questions(store: Store, place: RowRole, labels: ReportLabels, begins: FirstEvents) -> Questions:
     """Ask 24 hours before every report that has labels, unless the record begins later."""
     dropped: Counter[str] = Counter({"uncertain_cells_taken_as_no": labels.uncertain})
     found: list[tuple[int, int, int, int, int]] = []

@@ -50,7 +50,7 @@ class CodedRows:
         return places, keys
 
     def fits(self, name: str, patterns: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Say which rows have a text that fits one of the patterns; case does not matter."""
+        """Say which rows have a text that fits one of the patterns and none of those after ``!``, whatever its case."""
         index, texts = self.encoded(name)
         return np.fromiter((_fits(text, patterns) for text in texts), bool, len(texts))[index]
 
@@ -58,4 +58,7 @@ class CodedRows:
 @cache
 def _fits(text: str, patterns: tuple[str, ...]) -> bool:
     folded = text.casefold()
-    return any(fnmatchcase(folded, pattern.casefold()) for pattern in patterns)
+    wanted = [pattern.casefold() for pattern in patterns if not pattern.startswith("!")]
+    refused = [pattern[1:].casefold() for pattern in patterns if pattern.startswith("!")]
+    fits = not wanted or any(fnmatchcase(folded, pattern) for pattern in wanted)
+    return fits and not any(fnmatchcase(folded, pattern) for pattern in refused)

@@ -20,7 +20,7 @@ _CODE = re.compile(r"[^\s\[\]'\",]+/[^\s\[\]'\",]+")
 
 def descendants(store: Store, places: Places, concept: Concept) -> frozenset[str]:
     """Return the codes below a concept's roots as the store writes them, empty where it keeps no hierarchy."""
-    kind = places.hierarchy.get("kind")
+    kind = places.hierarchy
     if not concept.roots or kind is None:
         return frozenset()
     return _omop(store, concept) if kind == "concept_ancestor" else _meds(store, concept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from wardround.benchmarks.ehrshot.coded import CodedRows, Codes
 from wardround.benchmarks.ehrshot.concepts import Concept
-from wardround.benchmarks.ehrshot.places import CodePlace
 from wardround.core import RecordError
-from wardround.records import Store
+from wardround.records import RowRole, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class CodeMatcher:
     """Finds the rows of some concepts in one place. ``rows`` counts the rows of every matching code, by concept;
     ``listed`` are the matching codes of the source's dictionary, which need not occur in any row."""
 
-    place: CodePlace
+    place: RowRole
     concepts: Sequence[Concept]
     descendants: Mapping[str, frozenset[str]] = field(default_factory=dict)
     rows: dict[str, Counter[str]] = field(default_factory=dict)
@@ -41,7 +40,7 @@ class CodeMatcher:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that say what a row's code is."""
-        return (self.place.code, *((self.place.system_column,) if self.place.system_column else ()))
+        return tuple(filter(None, (self.place.code, self.place.system_column)))
 
     def match(self, rows: CodedRows) -> tuple[npt.NDArray[np.int64], list[Meaning]]:
         """Return, for every row, the place of its meaning in a list, and the list."""
@@ -85,26 +84,11 @@ class CodeMatcher:
         for number, concept in enumerate(self.concepts):
             if key[0] in self.descendants.get(concept.task, ()):
                 return Meaning(concept=number, unit=None)
-        for system, code, unit in self._readings(key):
+        for system, code, unit in self.place.readings(*key):
             for number, concept in enumerate(self.concepts):
                 if concept.matches(system, code):
                     return Meaning(concept=number, unit=unit)
         return Meaning(concept=-1, unit=None)
-
-    def _readings(self, key: Codes) -> Iterator[tuple[str, str, str | None]]:
-        """Every (system, code, unit) that a code can be read as; the first form that fits is the only one."""
-        code = key[0]
-        if self.place.system is not None:
-            for each in code.split(self.place.separator) if self.place.separator else (code,):
-                yield self.place.system, each, None
-        elif self.place.system_column is not None:
-            if key[1] in self.place.systems:
-                yield self.place.systems[key[1]], code, None
-        else:
-            form = next((form for form in self.place.forms if code.startswith(form.start)), None)
-            if form is not None:
-                inner, _, rest = code.removeprefix(form.start).partition("//")
-                yield form.system, inner, rest.rpartition("//")[2] or None if form.unit_follows else None
 
 
 def _text(cell: object) -> str:

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from wardround.benchmarks.ehrshot.coded import CodedRows
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
-from wardround.benchmarks.ehrshot.places import MomentPlace, Places, SpanPlace
+from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.ehrshot.results import Results, read_results
 from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME, SECOND, Flags, Ints, Spans
 from wardround.benchmarks.label_events import EVENT, microseconds
 from wardround.core import Progress, Reporter, UserError
-from wardround.records import Store
-from wardround.records.layout import AVAILABLE, NEVER_TIME
-from wardround.records.rules import ALWAYS_TIME
+from wardround.records import MomentRole, SpanRole, Store
+from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
 
 Mark = tuple[int, str, int]
 """A moment, the table it was found in and the place of its row there."""
@@ -168,7 +168,7 @@ def counts_as_event(places: Places, rows: CodedRows) -> Flags:
     return ~rows.fits("code", places.not_the_record)
 
 
-def read_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
+def read_spans(place: SpanRole, times: Ints, rows: CodedRows) -> Spans:
     """Read a subject's intervals, one row each or as pairs of events."""
     return _row_spans(place, times, rows) if place.start is not None else _paired_spans(place, times, rows)
 
@@ -203,7 +203,7 @@ class FirstEvents:
                 yield int(times.min())
 
 
-def _row_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
+def _row_spans(place: SpanRole, times: Ints, rows: CodedRows) -> Spans:
     starts = times if place.start == EVENT else cell_times(rows.batch.column(place.start))
     ends = _ends(place, rows.batch)
     if place.start == AVAILABLE:  # a stay never known has no start, one known afterwards begins a second before its end
@@ -215,7 +215,7 @@ def _row_spans(place: SpanPlace, times: Ints, rows: CodedRows) -> Spans:
     return Spans(starts=starts[found], ends=ends[found], rows=found, stops=found)
 
 
-def _count_kinds(place: SpanPlace, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
+def _count_kinds(place: SpanRole, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
     """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
     if place.kind is None or not rows.has([place.kind]):
         return
@@ -226,7 +226,7 @@ def _count_kinds(place: SpanPlace, rows: CodedRows, kinds: dict[str, Counter[str
         kinds.setdefault(texts[kind], Counter())[what] += 1
 
 
-def _paired_spans(place: SpanPlace, times: Ints, coded: CodedRows) -> Spans:
+def _paired_spans(place: SpanRole, times: Ints, coded: CodedRows) -> Spans:
     """Pair each start with the first stop from it on, if that is not after the next start; a start that tells its own
     end needs none."""
     assert place.code is not None
@@ -246,7 +246,7 @@ def _paired_spans(place: SpanPlace, times: Ints, coded: CodedRows) -> Spans:
     return Spans(starts=starts, ends=ends, rows=opening, stops=rows)
 
 
-def _moments(place: MomentPlace, times: Ints, rows: CodedRows) -> Ints:
+def _moments(place: MomentRole, times: Ints, rows: CodedRows) -> Ints:
     found: Ints
     if place.time == EVENT:
         found = times
@@ -259,7 +259,7 @@ def _moments(place: MomentPlace, times: Ints, rows: CodedRows) -> Ints:
     return np.extract(found != NO_TIME, found)
 
 
-def _ends(place: SpanPlace, batch: pa.RecordBatch) -> Ints:
+def _ends(place: SpanRole, batch: pa.RecordBatch) -> Ints:
     """Return the latest of a place's ends for every row."""
     ends = np.full(batch.num_rows, NO_TIME, np.int64)
     for named in place.ends:

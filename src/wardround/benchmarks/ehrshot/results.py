@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.benchmarks.ehrshot.concepts import Concept
-from wardround.benchmarks.ehrshot.places import CodePlace
 from wardround.benchmarks.ehrshot.rules import MINUTE, NO_TIME, Asked, Ints
 from wardround.benchmarks.label_events import texts
+from wardround.records import RowRole
 
 _NORMAL_WORDS = frozenset({"normal", "adequate"})
 _BOUNDS = {"<": -0.001, ">": 0.001}
@@ -36,7 +36,7 @@ class Results:
 
 def read_results(
     concept: Concept,
-    place: CodePlace,
+    place: RowRole,
     batch: pa.RecordBatch,
     times: Ints,
     rows: Ints,
@@ -86,7 +86,7 @@ def ask_before_results(results: Results, first_event: int, dropped: Counter[str]
     )
 
 
-def _numbers(batch: pa.RecordBatch, place: CodePlace) -> npt.NDArray[np.float64]:
+def _numbers(batch: pa.RecordBatch, place: RowRole) -> npt.NDArray[np.float64]:
     if place.value is None or place.value not in batch.schema.names:
         return np.full(batch.num_rows, np.nan)
     column = batch.column(place.value).cast(pa.float64())

@@ -1,7 +1,8 @@
 """The synthetic hospital in the OMOP CDM 5.3, converted as MIMIC-IV was.
 
 Its traps: visits begin at the registration in the emergency department and name the admission that comes of it, every
-bed carries the destination of the whole stay, drug ends are planned, a specimen's source names a number that runs on.
+bed carries the destination of the whole stay, drug ends are planned, a specimen's source names a number that runs on;
+more in `omop_traps.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from wardround.synth.dialects.omop_traps import omop_traps
 from wardround.synth.dialects.source import HospitalTables, Row, write_csv
 
 _FIRST_CONCEPT = 2_000_100_000
@@ -30,6 +32,12 @@ _KNOWN = """concept_id,concept_name,domain_id,vocabulary_id,concept_class_id,sta
 2000001807,OBSERVATION ADMIT,Visit,mimiciv_vis_admission_type,Visit,,OBSERVATION ADMIT
 2000001805,EW EMER.,Visit,mimiciv_vis_admission_type,Visit,,EW EMER.
 2000001802,URGENT,Visit,mimiciv_vis_admission_type,Visit,,URGENT"""
+_ROW_NUMBERS = {
+    "condition_occurrence": "condition_occurrence_id",
+    "procedure_occurrence": "procedure_occurrence_id",
+    "device_exposure": "device_exposure_id",
+    "observation": "observation_id",
+}
 _KINDS = {"OBSERVATION ADMIT": 2000001807, "EW EMER.": 2000001805}
 
 
@@ -82,6 +90,8 @@ def write_omop(hospital: Path, folder: Path) -> None:
         "specimen": list(_specimens(source, concepts, numbers)),
         "death": list(_deaths(source)),
     }
+    for name, rows in omop_traps(source).items():
+        tables.setdefault(name, []).extend({_ROW_NUMBERS[name]: numbers.next(), **row} for row in rows)
     tables["concept"] = list(concepts.rows())
     for name, rows in tables.items():
         write_csv(folder / f"{name}.csv", rows)

@@ -4,12 +4,12 @@ Where MIMIC-III has another column (ICD-9 codes without a version, specimens wit
 only) it stands in; its drugs go by name, because its NDC codes are incomplete (appendix B.1).
 
 What is counted or collected from records comes from training subjects only; a label that only test subjects have is
-outside the space, and the benchmark flags samples that need it as unwinnable.
+outside the space, and the benchmark flags samples that need it as unwinnable. Training subjects come in groups, and a
+space holds itself as it is without each of them: for questions about that group's own people.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -27,22 +27,29 @@ from wardround.core import RecordError
 from wardround.records import SourceSpec, Store
 from wardround.tools.candidates.laboratory import LABORATORY
 from wardround.tools.candidates.space import CandidateSpace
+from wardround.tools.candidates.training import Described, Seen, SeenByGroup
 
 NO_UNIT = frozenset({"", "unknown"})
 MOVES = frozenset({"admit", "transfer"})
-Described = dict[str, set[str]]
+Groups = Mapping[int, int]
+"""The group of each training subject."""
+NO_GROUP = -1
 Cells = tuple[str | None, ...]
 
 
 def build_candidate_spaces(
-    store: Store, subjects: Iterable[int], user_codes: Path | None, wanted: Collection[str] | None = None
+    store: Store,
+    subjects: Iterable[int] | Groups,
+    user_codes: Path | None,
+    wanted: Collection[str] | None = None,
 ) -> dict[str, CandidateSpace]:
     """The spaces by name, all or those ``wanted``; one whose table or dictionary the store lacks is left out.
 
-    ``subjects`` are the training subjects. ``user_codes`` is the folder of added code tables: with an ATC map in it the
-    drugs are `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
+    ``subjects`` are the training subjects, or the group of each: then a space holds itself without each group.
+    ``user_codes`` is the folder of added code tables: with an ATC map in it the drugs are
+    `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
     """
-    training = frozenset(int(subject) for subject in subjects)
+    training = subjects if isinstance(subjects, Mapping) else dict.fromkeys(map(int, subjects), NO_GROUP)
     drugs = drug_grouper(store.spec, user_codes)
     drugs_name = f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates"
     makers: dict[str, Callable[[], CandidateSpace | None]] = {
@@ -65,7 +72,7 @@ def drug_grouper(spec: SourceSpec, user_codes: Path | None) -> DrugGrouper:
 
 
 def _ccs_space(
-    store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None, training: frozenset[int]
+    store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None, training: Groups
 ) -> CandidateSpace:
     """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
     grouper = load_ccs(kind, user_codes)
@@ -76,75 +83,95 @@ def _ccs_space(
         category = grouper.category(code, version) if code and version in ("9", "10") else None
         if category and title:
             described.setdefault(category.label, set()).add(title)
-    seen: dict[Cells, str | None] = {}
-    uses: Counter[str] = Counter()
-    for rows_of_one in _training_subjects(store, f"{kind}_icd", ("icd_code", "icd_version", "icd9_code"), training):
-        for cells in rows_of_one - seen.keys():
+    seen = SeenByGroup()
+    known: dict[Cells, str | None] = {}
+    coded = ("icd_code", "icd_version", "icd9_code")
+    for group, rows_of_one in _training_subjects(store, f"{kind}_icd", coded, training):
+        for cells in rows_of_one - known.keys():
             code, version = (cells[2], "9") if cells[2] else cells[:2]
             category = grouper.category(code, version) if code and version in ("9", "10") else None
-            seen[cells] = category.label if category else None
-        uses.update({label for cells in rows_of_one if (label := seen[cells]) is not None})
-    return CandidateSpace(name=f"{kind}_ccs_candidates", labels=grouper.label_set(), descriptions=described, uses=uses)
+            known[cells] = category.label if category else None
+        seen.add(group, {label: () for cells in rows_of_one if (label := known[cells]) is not None})
+    name, labels = f"{kind}_ccs_candidates", grouper.label_set()
+    whole = CandidateSpace(name=name, labels=labels, descriptions=described, uses=seen.all().uses)
+    return whole.beside({group: whole.with_uses(seen.all(but=group).uses) for group in _groups(training)})
 
 
 def _drug_space(
-    store: Store, training: frozenset[int], name: str, label: Callable[[str | None, str | None], str | None]
+    store: Store, training: Groups, name: str, label: Callable[[str | None, str | None], str | None]
 ) -> CandidateSpace | None:
     """The labels of training prescriptions, described by the drug names they were ordered under."""
-    described: Described = {}
-    seen: dict[Cells, str | None] = {}
-    uses: Counter[str] = Counter()
-    for rows_of_one in _training_subjects(store, "prescriptions", ("drug", "ndc"), training):
-        for drug, ndc in rows_of_one - seen.keys():
-            found = seen[drug, ndc] = label(drug, ndc)
-            if found and drug:
-                described.setdefault(found, set()).add(drug)
-        uses.update({found for cells in rows_of_one if (found := seen[cells])})
-    return _space(name, described, uses)
+    seen = SeenByGroup()
+    known: dict[Cells, str | None] = {}
+    for group, rows_of_one in _training_subjects(store, "prescriptions", ("drug", "ndc"), training):
+        for drug, ndc in rows_of_one - known.keys():
+            known[drug, ndc] = label(drug, ndc)
+        ordered: Described = {}
+        for cells in rows_of_one:
+            found = known[cells]
+            if found:
+                ordered.setdefault(found, set()).update({cells[0]} if cells[0] else ())
+        seen.add(group, ordered)
+    return _seen_space(name, seen, training)
 
 
-def _lab_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+def _lab_space(store: Store, training: Groups) -> CandidateSpace | None:
     """The labels of the laboratory's dictionary, described by fluid and category; without one, those of training."""
     described: Described = {}
     for label, fluid, category in _dictionary(store, "d_labitems", ("label", "fluid", "category")):
         described.setdefault(label or "", set()).add(f"{label} {fluid or ''} {category or ''}")
-    uses = _uses(_training_subjects(store, "labevents", ("label",), training))
-    return _space("labevents_candidates", described or {label: set() for label in uses}, uses, LABORATORY)
+    seen = SeenByGroup()
+    for group, rows_of_one in _training_subjects(store, "labevents", ("label",), training):
+        seen.add(group, {label: () for (label,) in rows_of_one if label})
+    return _seen_space("labevents_candidates", seen, training, described, LABORATORY)
 
 
-def _microbiology_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+def _microbiology_space(store: Store, training: Groups) -> CandidateSpace | None:
     """The test names of training subjects, described by their specimens; the specimens where there are no tests."""
     table = store.spec.tables.get("microbiologyevents")
     has_tests = table is not None and "test_name" in table.columns
-    described: Described = {}
-    uses: Counter[str] = Counter()
-    for rows_of_one in _training_subjects(store, "microbiologyevents", ("test_name", "spec_type_desc"), training):
+    seen = SeenByGroup()
+    columns = ("test_name", "spec_type_desc")
+    for group, rows_of_one in _training_subjects(store, "microbiologyevents", columns, training):
+        sent: Described = {}
         for test, specimen in rows_of_one:
             name = (test if has_tests else specimen) or ""
-            described.setdefault(name, set()).update({f"{test} {specimen or ''}"} if has_tests else ())
-        uses.update({(test if has_tests else specimen) or "" for test, specimen in rows_of_one})
-    return _space("microbiologyevents_candidates", described, uses)
+            sent.setdefault(name, set()).update({f"{test} {specimen or ''}"} if has_tests else ())
+        seen.add(group, sent)
+    return _seen_space("microbiologyevents_candidates", seen, training)
 
 
-def _transfer_space(store: Store, training: frozenset[int]) -> CandidateSpace | None:
+def _transfer_space(store: Store, training: Groups) -> CandidateSpace | None:
     """The care units that training subjects were admitted or moved to."""
-    uses: Counter[str] = Counter()
-    for rows_of_one in _training_subjects(store, "transfers", ("careunit", "curr_careunit", "eventtype"), training):
+    seen = SeenByGroup()
+    columns = ("careunit", "curr_careunit", "eventtype")
+    for group, rows_of_one in _training_subjects(store, "transfers", columns, training):
         units = {unit or icu for unit, icu, kind in rows_of_one if (kind or "").casefold() in MOVES}
-        uses.update({unit for unit in units if unit and unit.strip().casefold() not in NO_UNIT})
-    return _space("transfers_candidates", {unit: set() for unit in uses}, uses)
+        seen.add(group, {unit: () for unit in units if unit and unit.strip().casefold() not in NO_UNIT})
+    return _seen_space("transfers_candidates", seen, training)
 
 
-def _uses(subjects: Iterable[set[Cells]]) -> Counter[str]:
-    """How many subjects have each value of a column."""
-    found: Counter[str] = Counter()
-    for rows_of_one in subjects:
-        found.update({value for (value,) in rows_of_one if value})
-    return found
+def _seen_space(
+    name: str, seen: SeenByGroup, training: Groups, listed: Described | None = None, vocabulary: str = ""
+) -> CandidateSpace | None:
+    """The labels that a dictionary lists, else those that were seen; and what is left without each group."""
+    whole = _space(name, listed, seen.all(), vocabulary)
+    if whole is None:
+        return None
+    parts = {group: seen.all(but=group) for group in _groups(training)}
+    if listed:
+        return whole.beside({group: whole.with_uses(_counted(whole.labels, part)) for group, part in parts.items()})
+    made = {group: _space(name, None, part, vocabulary) for group, part in parts.items()}
+    return whole.beside({group: space for group, space in made.items() if space is not None})
 
 
-def _space(name: str, described: Described, uses: Counter[str], vocabulary: str = "") -> CandidateSpace | None:
+def _groups(training: Groups) -> set[int]:
+    return set(training.values()) - {NO_GROUP}
+
+
+def _space(name: str, listed: Described | None, seen: Seen, vocabulary: str) -> CandidateSpace | None:
     """One label per spelling that compares equal, with the descriptions and the uses of all of them."""
+    described = listed or seen.described
     labels = LabelSet(name=name, labels=distinct_labels(described))
     if not labels.labels:
         return None
@@ -155,12 +182,18 @@ def _space(name: str, described: Described, uses: Counter[str], vocabulary: str 
             merged.setdefault(label, set()).update(
                 row for row in rows if normalise_label(row) != normalise_label(label)
             )
-    counted: Counter[str] = Counter()
-    for spelling, count in uses.items():
+    uses = _counted(labels, seen)
+    return CandidateSpace(name=name, labels=labels, descriptions=merged, uses=uses, vocabulary=vocabulary)
+
+
+def _counted(labels: LabelSet, seen: Seen) -> dict[str, int]:
+    """How many subjects have a label; of several spellings the one most in use counts."""
+    counted: dict[str, int] = {}
+    for spelling, count in seen.uses.items():
         label = labels.resolve(spelling)
         if label is not None:
-            counted[label] = max(counted[label], count)
-    return CandidateSpace(name=name, labels=labels, descriptions=merged, uses=counted, vocabulary=vocabulary)
+            counted[label] = max(counted.get(label, 0), count)
+    return counted
 
 
 def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[Cells]:
@@ -173,15 +206,15 @@ def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[C
 
 
 def _training_subjects(
-    store: Store, table: str, columns: tuple[str, ...], training: frozenset[int]
-) -> Iterator[set[Cells]]:
-    """The distinct rows of each training subject as text; nothing if the store lacks the table."""
+    store: Store, table: str, columns: tuple[str, ...], training: Groups
+) -> Iterator[tuple[int, set[Cells]]]:
+    """The group and the distinct rows, as text, of each training subject; nothing if the store lacks the table."""
     if table not in store.table_names:
         return
     for subject, batch in store.scan(table):
         if subject in training:
             held = [column for column in columns if column in batch.schema.names]
-            yield set(_rows(batch.select(held).to_pydict(), columns))
+            yield training[subject], set(_rows(batch.select(held).to_pydict(), columns))
 
 
 def _rows(data: Mapping[str, list[object]], columns: tuple[str, ...]) -> Iterator[Cells]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from wardround.tools.candidates.laboratory import LABORATORY, lab_phrases, panel
 from wardround.tools.candidates.match import Match, Ranking, fuse
 from wardround.tools.candidates.words import tokens
 
-SCHEMA = 2
+SCHEMA = 3
+READABLE = (2, SCHEMA)
 RESCORED = 50
 DEPTH = 30
 EXACT_WEIGHT = 3.0
@@ -52,7 +53,8 @@ class CandidateSpace:
 
     ``descriptions`` say what the codes of a label are called. ``index`` is for ``load``. A query is a text or a list of
     texts; ``limit`` holds for each of them, and a label comes once. ``uses``: how many training subjects have a label;
-    ``vocabulary`` names the words of a trade that its queries are written in ("laboratory").
+    ``vocabulary`` names the words of a trade that its queries are written in ("laboratory"). ``without``: the space as
+    it is without a group of training subjects, by group.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class CandidateSpace:
         encoder: Encoder | None = None,
         uses: Mapping[str, int] | NDArray[np.int32] | None = None,
         vocabulary: str = "",
+        without: Mapping[int, CandidateSpace] = MappingProxyType({}),
     ) -> None:
         self.name = name
+        self.without = without
         self.labels = labels
         self.vocabulary = vocabulary
         self.uses = _as_counts(uses, labels)
@@ -88,6 +92,24 @@ class CandidateSpace:
             encoder=encoder,
             uses=self.uses,
             vocabulary=self.vocabulary,
+            without={group: space.with_encoder(encoder) for group, space in self.without.items()},
+        )
+
+    def with_uses(self, uses: Mapping[str, int]) -> CandidateSpace:
+        """The same labels, in use by others."""
+        return CandidateSpace(
+            name=self.name, labels=self.labels, index=self.index, uses=uses, vocabulary=self.vocabulary
+        )
+
+    def beside(self, without: Mapping[int, CandidateSpace]) -> CandidateSpace:
+        """The same space, with what it is without each group of training subjects."""
+        return CandidateSpace(
+            name=self.name,
+            labels=self.labels,
+            index=self.index,
+            uses=self.uses,
+            vocabulary=self.vocabulary,
+            without=dict(sorted(without.items())),
         )
 
     def by_keyword(self, keyword: Query, limit: int | None = None) -> list[Match]:
@@ -189,24 +211,50 @@ class CandidateSpace:
         return Match(label=self.labels.labels[label], similarity=round(min(similarity, 1.0), 4), why=why)
 
     def save(self, path: Path) -> None:
-        """Write everything but the encoder to one file."""
-        head = {"schema": SCHEMA, "name": self.name, "labels": self.labels.to_json(), "vocabulary": self.vocabulary}
-        uses = {} if self.uses is None else {"uses": self.uses}
-        write_blocks(path, head, {**self.index.arrays(), **uses})
+        """Write everything but the encoder to one file. A space without a group that has the same labels and index is
+        kept as its uses alone."""
+        parts = {f"{group}/": space for group, space in self.without.items()}
+        own = {prefix: space for prefix, space in parts.items() if space.index is not self.index}
+        head = {
+            "schema": SCHEMA,
+            "name": self.name,
+            "labels": self.labels.to_json(),
+            "vocabulary": self.vocabulary,
+            "without": {prefix: own[prefix].labels.to_json() if prefix in own else None for prefix in parts},
+        }
+        arrays = {**self.index.arrays(), **self._use_arrays()}
+        for prefix, space in parts.items():
+            kept = {**(space.index.arrays() if prefix in own else {}), **space._use_arrays()}
+            arrays |= {f"{prefix}{name}": array for name, array in kept.items()}
+        write_blocks(path, head, arrays)
+
+    def _use_arrays(self) -> dict[str, NDArray[np.int32]]:
+        return {} if self.uses is None else {"uses": self.uses}
 
     @classmethod
     def load(cls, path: Path) -> CandidateSpace:
         """Read what ``save`` wrote; UserError if the file is another thing or another version."""
         head, arrays = read_blocks(path)
-        if head.get("schema") != SCHEMA:
+        if head.get("schema") not in READABLE:
             raise UserError(f"{path} has schema {head.get('schema')!r}, not {SCHEMA}; build it again")
         labels = LabelSet.from_json(head["labels"])
-        return cls(
+        whole = cls(
             name=head["name"],
             labels=labels,
             index=SpaceIndex.from_arrays(arrays, len(labels)),
             uses=arrays.get("uses"),
             vocabulary=head.get("vocabulary", ""),
+        )
+        without = head.get("without", {})
+        return whole.beside({int(part[:-1]): whole._part(arrays, part, own) for part, own in without.items()})
+
+    def _part(self, arrays: Mapping[str, NDArray[Any]], prefix: str, labels: Any) -> CandidateSpace:
+        """What a file holds of this space without one group: its uses, or labels and an index of its own too."""
+        kept = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        own = self.labels if labels is None else LabelSet.from_json(labels)
+        index = self.index if labels is None else SpaceIndex.from_arrays(kept, len(own))
+        return CandidateSpace(
+            name=self.name, labels=own, index=index, uses=kept.get("uses"), vocabulary=self.vocabulary
         )
 
 

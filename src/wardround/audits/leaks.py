@@ -1,0 +1,203 @@
+"""The leak audit: does a chart show anything that was not known yet?
+
+Time audit: visible rows whose available time lies after the as-of time, and cells that read as a later time (planned
+columns apart). Deletion audit: the chart again, from a copy of the raw files without anything not yet available; any
+difference is something the chart knew of what was deleted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.deletion import write_deleted
+from wardround.audits.raw_subjects import RawSubjects
+from wardround.core import Progress, Reporter, parse_time, silent
+from wardround.records.chart.chart import Chart, ChartTable, Policy
+from wardround.records.ingest.ingest import ingest
+from wardround.records.ingest.settings import IngestSettings
+from wardround.records.shards.layout import AVAILABLE, EVENT, PENDING
+from wardround.records.specs.spec import TableSpec
+from wardround.records.store import Store
+
+Sample = tuple[int, datetime]
+
+
+@dataclass(slots=True, kw_only=True)
+class LeakReport(Findings):
+    """What an audit found. ``deletion_samples`` is 0 when no raw files were given."""
+
+    deletion_samples: int = 0
+    unmatched_rows: int = 0
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows from the future, over all samples."""
+        return sum(leaks.rows for leaks in self.tables.values())
+
+    @property
+    def cells(self) -> int:
+        """Cells that read as a time in the future, over all samples, planned columns apart."""
+        return sum(leaks.cells for leaks in self.tables.values())
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        planned = sum(leaks.planned for leaks in self.tables.values())
+        lines = [
+            f"leak audit, policy {self.policy}: {self.samples} samples",
+            f"time audit: {self.rows} rows and {self.cells} cells from the future ({planned} planned cells apart)",
+        ]
+        if self.deletion_samples:
+            lines.append(f"deletion audit: {self.differences} differences in {self.deletion_samples} samples")
+            if self.unmatched_rows:
+                lines.append(f"{self.unmatched_rows} raw rows are not in the store (quarantined at ingest)")
+        else:
+            lines.append("deletion audit: not run, it needs the raw files")
+        lines += self.table_lines()
+        lines += self.assumptions
+        lines.append("clean" if self.clean else "LEAKS")
+        return "\n".join(lines)
+
+
+def audit_leaks(
+    store: Store,
+    samples: Iterable[Sample],
+    *,
+    raw_folder: Path | Sequence[Path] | None = None,
+    policy: Policy = "known_at",
+    user_codes: Path | None = None,
+    report: Reporter = silent,
+) -> LeakReport:
+    """Audit charts at some (subject, as-of time); both audits if ``raw_folder``, the store's own source, is given.
+
+    ``user_codes`` must be those of the store's ingest, or labels that come from them count as differences.
+    """
+    wanted = sorted(set(samples))
+    found = LeakReport(policy=policy, samples=len(wanted), assumptions=tuple(store.manifest.get("assumptions", ())))
+    for done, (subject_id, as_of) in enumerate(wanted):
+        report(Progress(label="time audit", done=done, total=len(wanted), unit="samples"))
+        _audit_time(found, store, store.chart(subject_id, as_of, policy=policy))
+    if raw_folder is not None and wanted:
+        raw = RawSubjects.read(store, raw_folder, {subject for subject, _ in wanted})
+        rounds = list(rounds_of(wanted))
+        for done, moments in enumerate(rounds):
+            report(Progress(label="deletion audit", done=done, total=len(rounds), unit="copies"))
+            _audit_deletion(found, store, raw, moments, user_codes)
+    return found
+
+
+def rounds_of(samples: Sequence[Sample]) -> Iterator[dict[int, datetime]]:
+    """Deal samples into rounds with each subject at most once: one copy serves many subjects."""
+    left = list(samples)
+    while left:
+        moments: dict[int, datetime] = {}
+        later = []
+        for subject, as_of in left:
+            if moments.setdefault(subject, as_of) != as_of:
+                later.append((subject, as_of))
+        yield moments
+        left = later
+
+
+def _audit_time(found: LeakReport, store: Store, chart: Chart) -> None:
+    for name in chart.table_names:
+        table = chart.table(name)
+        leaks = found.of(name)
+        late = _late_rows(store, chart, table)
+        leaks.rows += len(late)
+        if late:
+            found.example(f"{chart.subject_id} as of {chart.as_of}: {late[0]} was not available yet")
+        for column in table.columns:
+            future = _future_cells(table.batch.column(column), chart.as_of)
+            if column in table.spec.planned:
+                leaks.planned += len(future)
+            elif future:
+                leaks.cells += len(future)
+                found.example(f"{chart.subject_id} as of {chart.as_of}: {name}.{column} reads {future[0]!r}")
+
+
+def _late_rows(store: Store, chart: Chart, table: ChartTable) -> list[str]:
+    """Return the ids of visible rows that the store's clocks say were not there yet."""
+    if table.num_rows == 0:
+        return []
+    stored = store.rows(chart.subject_id, table.name)
+    places = pc.index_in(table.batch.column("row_id"), stored.column("row_id"))
+    times = [stored.column(name).take(places) for name in (AVAILABLE, EVENT)]
+    known = [pc.less_equal(part, pa.scalar(chart.as_of, pa.timestamp("us"))) for part in times]
+    on_time = pc.fill_null(pc.and_(*known), False)
+    suspects = table.batch.filter(pc.invert(on_time)).to_pylist()
+    return [row["row_id"] for row in suspects if not _is_order(row, table.spec, stored, chart.as_of)]
+
+
+def _is_order(row: Mapping[str, Any], spec: TableSpec, stored: pa.RecordBatch, as_of: datetime) -> bool:
+    """Say whether a visible row is a collapsed group: an order known by now, and nothing more."""
+    pending = spec.pending
+    if pending is None or any(row[name] is not None for name in row if name not in ("row_id", *pending.columns)):
+        return False
+    shown = [name for name in pending.columns if name in row and name not in spec.late]
+    orders = stored.select([*shown, PENDING]).to_pylist()
+    return any(other[PENDING] <= as_of and all(other[name] == row[name] for name in shown) for other in orders)
+
+
+def _future_cells(column: pa.Array, as_of: datetime) -> list[object]:
+    """Return the cells that read as a time after ``as_of``. A day is in the future when it is a later day."""
+    cells: list[object] = []
+    if pa.types.is_date(column.type):
+        cells = column.filter(pc.greater(column, pa.scalar(as_of.date(), pa.date32()))).to_pylist()
+    elif pa.types.is_timestamp(column.type):
+        cells = column.filter(pc.greater(column, pa.scalar(as_of, pa.timestamp("us")))).to_pylist()
+    elif pa.types.is_string(column.type):
+        cells = [cell for cell in column.to_pylist() if cell is not None and _reads_later(cell, as_of)]
+    return cells
+
+
+def _reads_later(text: str, as_of: datetime) -> bool:
+    text = text.strip()
+    if not (10 <= len(text) <= 26 and text[4] == "-" and text[7] == "-"):
+        return False
+    try:
+        if len(text) == 10:
+            return date.fromisoformat(text) > as_of.date()
+        return parse_time(text) > as_of
+    except ValueError:
+        return False
+
+
+def _audit_deletion(
+    found: LeakReport, store: Store, raw: RawSubjects, moments: Mapping[int, datetime], user_codes: Path | None
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="wardround-audit-") as folder:
+        copy = Path(folder) / "raw"
+        counts = write_deleted(raw, copy, store, moments)
+        found.unmatched_rows += counts.unmatched
+        flat = replace(store.spec, flatten=None)
+        ingest(flat, copy, Path(folder) / "store", settings=same_settings(store, user_codes))
+        deleted = Store.open(Path(folder) / "store")
+        for subject_id, as_of in moments.items():
+            found.deletion_samples += 1
+            shown = store.chart(subject_id, as_of, policy=found.policy)
+            there = subject_id in deleted.subjects  # a source without a table of people forgets who has no row left
+            expected = deleted.chart(subject_id, as_of, policy=found.policy) if there else None
+            compare_charts(found, shown, expected, "after deletion")
+
+
+def same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
+    """Return the settings of the store's ingest, its medians fixed."""
+    facts = store.manifest["settings"]
+    medians = store.manifest["median_delay_seconds"]
+    return IngestSettings(
+        coding_lag=timedelta(seconds=facts["coding_lag_seconds"]),
+        result_lag=timedelta(seconds=facts["result_lag_seconds"]),
+        culture_lag=timedelta(seconds=facts["culture_lag_seconds"]),
+        median_delays={name: timedelta(seconds=seconds) for name, seconds in medians.items()},
+        user_codes=user_codes,
+    )

@@ -1,0 +1,144 @@
+"""The outcome swap: is a chart the same when everything after it, deaths included, was otherwise?
+
+In a copy of the raw files every cell and row that could not be known at a subject's own moment is changed, by the swap
+table of the source; the copy is ingested with the store's settings and medians. Every chart up to that moment must be
+equal, and so must whatever is made of charts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.leaks import Sample, rounds_of, same_settings
+from wardround.audits.swap import load_swap_table, write_swapped
+from wardround.audits.swap.write import NOWHERE, Placement
+from wardround.core import Progress, Reporter, silent
+from wardround.records.chart.chart import Chart, Policy
+from wardround.records.ingest.ingest import ingest
+from wardround.records.store import Store
+
+CompareCharts = Callable[[Chart, Chart], Iterator[str]]
+"""What else must be equal of two charts: yields every difference in words."""
+CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Iterator[str]]
+"""What must be equal of two stores up to each subject's moment."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SwapReport(Findings):
+    """What an outcome swap found. ``changed_rows``: raw rows that were otherwise; ``uncovered`` files have no entry in
+    the swap table and stayed as they were, ``unruled`` rows fit no rule of their file."""
+
+    rounds: int = 0
+    raw_rows: int = 0
+    changed_rows: int = 0
+    answers: int = 0
+    questions: int = 0
+    uncovered: set[str] = field(default_factory=set)
+    unruled: dict[str, int] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether charts, answers and questions are the same in both futures."""
+        return not (self.differences or self.answers or self.questions)
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        lines = [
+            f"outcome swap, policy {self.policy}: {self.samples} samples, {self.rounds} rounds",
+            f"{self.changed_rows:,} of {self.raw_rows:,} raw rows were changed or left out",
+            f"{self.differences} differences in charts, {self.answers} in tool answers, {self.questions} in questions",
+        ]
+        if self.uncovered:
+            lines.append(f"not in the swap table, copied as they are: {', '.join(sorted(self.uncovered))}")
+        lines += [
+            f"{count:,} rows of {name} fit no rule and were copied as they are" for name, count in self.unruled.items()
+        ]
+        lines += self.table_lines()
+        lines += self.assumptions
+        lines.append("clean" if self.clean else "LEAKS")
+        return "\n".join(lines)
+
+
+def audit_swap(
+    store: Store,
+    samples: Iterable[Sample],
+    raw_folder: Path | Sequence[Path],
+    *,
+    policy: Policy = "known_at",
+    user_codes: Path | None = None,
+    others: bool = True,
+    charts: Sequence[CompareCharts] = (),
+    stores: Sequence[CompareStores] = (),
+    report: Reporter = silent,
+) -> SwapReport:
+    """Audit charts at some (subject, as-of time) against another future of the same past.
+
+    ``raw_folder`` is what the store was made from. ``others``: whether subjects without a sample are copied too, as
+    they are. ``charts`` and ``stores`` say what else must be equal. UserError: the source has no swap table.
+    """
+    table = load_swap_table(store.spec.name)
+    folders = [raw_folder] if isinstance(raw_folder, Path) else list(raw_folder)
+    wanted = sorted(set(samples))
+    rounds = list(rounds_of(wanted))
+    found = SwapReport(
+        policy=policy,
+        samples=len(wanted),
+        rounds=len(rounds),
+        assumptions=tuple(store.manifest.get("assumptions", ())),
+    )
+    placement = placement_of(store)
+    for done, moments in enumerate(rounds):
+        report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
+        with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:
+            copies, counts = write_swapped(
+                table, folders, Path(name) / "raw", moments, placement=placement, others=others
+            )
+            ingest(store.spec, copies, Path(name) / "store", settings=same_settings(store, user_codes))
+            other = Store.open(Path(name) / "store")
+            found.raw_rows += counts.rows
+            found.changed_rows += counts.changed
+            found.uncovered |= counts.uncovered
+            for kind, rows in counts.unruled.items():
+                found.unruled[kind] = found.unruled.get(kind, 0) + rows
+            _compare(found, store, other, moments, charts, stores)
+    return found
+
+
+def _compare(
+    found: SwapReport,
+    store: Store,
+    other: Store,
+    moments: Mapping[int, datetime],
+    charts: Sequence[CompareCharts],
+    stores: Sequence[CompareStores],
+) -> None:
+    for subject, as_of in moments.items():
+        shown = store.chart(subject, as_of, policy=found.policy)
+        expected = other.chart(subject, as_of, policy=found.policy) if subject in other.subjects else None
+        compare_charts(found, shown, expected, "in the other future")
+        for compare in charts if expected is not None else ():
+            for difference in compare(shown, expected):  # type: ignore[arg-type]
+                found.answers += 1
+                found.example(f"{subject} as of {as_of}: {difference}")
+    for compare_stores in stores:
+        for difference in compare_stores(store, other, moments):
+            found.questions += 1
+            found.example(difference)
+
+
+def placement_of(store: Store) -> Placement:
+    """Return where a source without dates put its unit stays: what an as-of time means for their minutes."""
+    if load_swap_table(store.spec.name).subject_by is None:
+        return NOWHERE
+    zeros: dict[str, datetime] = {}
+    subjects: dict[str, int] = {}
+    for subject, batch in store.scan("patient", ["patientunitstayid", "unitadmittime"]):
+        for unit, admitted in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            zeros[str(unit)], subjects[str(unit)] = admitted, subject
+    return Placement(zeros=zeros, subjects=subjects)

@@ -1,0 +1,275 @@
+"""The plausibility audit: does a store show something before what it must have waited for?
+
+It knows nothing of why a clock is what it is. It takes the moment at which each row and cell is first shown, and asks
+whether care still comes after a shown death or outcome of the stay, whether a key is shown before what it names, and
+whether another store of the same people shows the same thing later. What is compared: ``plausibility.toml``, by hand.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from wardround.audits.shown_times import ShownTable
+from wardround.core import Progress, Reporter, UserError, from_microseconds, silent
+from wardround.records.rules.language import Times
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.store import Store
+
+_MAX_EXAMPLES = 20
+_SECOND, _MINUTE, _DAY = 1_000_000, 60_000_000, 86_400_000_000
+Fact = tuple[str, ...]
+"""Its kind, and what it is recognised by."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlausibilityReport:
+    """What was found, in words and counts: ``what -> (cases, times looked)``; ``skipped`` could not be looked at."""
+
+    source: str
+    against: str | None = None
+    subjects: int = 0
+    looked: dict[str, int] = field(default_factory=dict)
+    found: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return not any(self.found.values())
+
+    def note(self, what: str, looked: int, found: int, example: str = "") -> None:
+        """Count findings."""
+        self.looked[what] = self.looked.get(what, 0) + looked
+        self.found[what] = self.found.get(what, 0) + found
+        if found and example and len(self.examples) < _MAX_EXAMPLES:
+            self.examples.append(example)
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        against = f" against {self.against!r}" if self.against else ""
+        lines = [f"plausibility audit of {self.source!r}{against}: {self.subjects:,} subjects"]
+        lines += [f"{found:>8,} of {self.looked[what]:>10,}  {what}" for what, found in sorted(self.found.items())]
+        lines += [f"    not looked at: {what} ({why})" for what, why in sorted(self.skipped.items())]
+        lines += self.examples
+        lines.append("clean" if self.clean else "IMPLAUSIBLE")
+        return "\n".join(lines)
+
+
+class _Record:
+    """One subject's tables, each read once."""
+
+    def __init__(self, store: Store, subject: int) -> None:
+        self.store, self.subject = store, subject
+        self._tables: dict[str, ShownTable] = {}
+
+    def table(self, name: str) -> ShownTable | None:
+        """Return a table of the subject; None where the store has none of that name or the subject no row in it."""
+        if name not in self.store.table_names:
+            return None
+        if name not in self._tables:
+            self._tables[name] = ShownTable.of(self.store.spec.tables[name], self.store.rows(self.subject, name))
+        found = self._tables[name]
+        return found if found.rows.num_rows else None
+
+
+def audit_plausibility(
+    store: Store, against: Store | None = None, *, subjects: Collection[int] = (), report: Reporter = silent
+) -> PlausibilityReport:
+    """Look at the whole records of subjects (default: all). ``against``: a store of the same people from another
+    source; then only what this one shows earlier is looked for. UserError: the source is not known to the audit."""
+    known = _known(store)
+    wanted = [int(subject) for subject in store.subjects if not subjects or int(subject) in subjects]
+    found = PlausibilityReport(
+        source=store.spec.name, against=None if against is None else against.spec.name, subjects=len(wanted)
+    )
+    others = None if against is None else _by_name(against, _known(against))
+    for done, subject in enumerate(wanted):
+        report(Progress(label="plausibility", done=done, total=len(wanted), unit="subjects"))
+        record = _Record(store, subject)
+        if against is None or others is None:
+            _after_deaths(found, record, known)
+            _after_outcomes(found, record, known)
+            _early_keys(found, record, known)
+        else:
+            name = _name_of(record, known)
+            if name in others:
+                _compare(found, record, _Record(against, others[name]), known, _known(against))
+            else:
+                found.skipped[f"subject {name}"] = f"not in {against.spec.name!r}"
+    return found
+
+
+def _known(store: Store) -> Mapping[str, Any]:
+    content = _content()
+    if store.spec.name not in content:
+        raise UserError(
+            f"the plausibility audit does not know source {store.spec.name!r}; it knows {', '.join(content)}"
+        )
+    part: Mapping[str, Any] = content[store.spec.name]
+    return part
+
+
+@cache
+def _content() -> Mapping[str, Any]:
+    text = resources.files("wardround.audits").joinpath("plausibility.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _after_deaths(found: PlausibilityReport, record: _Record, known: Mapping[str, Any]) -> None:
+    """Count care that happens after a death is shown."""
+    for name, column, word in known["deaths"]:
+        table = record.table(name)
+        shown = NEVER_TIME if table is None else int(_cells(table, column, word).min(initial=NEVER_TIME))
+        if shown == NEVER_TIME:
+            continue
+        what = f"care after a death shown by {name}{'.' + column if column else ''}"
+        for care in known["care"]:
+            rows = record.table(care)
+            if rows is not None:
+                later = np.flatnonzero(_is_care(rows, known) & (_happened(rows) > shown))
+                text = f"{record.subject}: {name} shows the death at {_time(shown)}, {len(later)} rows of {care} follow"
+                found.note(what, rows.rows.num_rows, len(later), text)
+
+
+def _happened(rows: ShownTable) -> Times:
+    """Return when rows happened; one dated to a day (its last second) at the day's start."""
+    return np.where(rows.event % _DAY == _DAY - _SECOND, rows.event - rows.event % _DAY, rows.event)
+
+
+def _is_care(rows: ShownTable, known: Mapping[str, Any]) -> Any:
+    codes = known.get("care_codes")
+    if codes is None:
+        return np.ones(rows.rows.num_rows, bool)
+    return np.array([any(fnmatchcase(text, code) for code in codes) for text in rows.texts("code")], bool)
+
+
+def _cells(table: ShownTable, column: str, words: str | Sequence[str]) -> Any:
+    """Return from when on cells that read a word (any, if it is empty) are shown."""
+    if not column:
+        return table.row
+    shown = table.cell(column)
+    patterns = [words] if isinstance(words, str) else list(words)
+    if patterns == [""]:
+        return shown
+    fits = [any(fnmatchcase(text, pattern) for pattern in patterns) for text in table.texts(column)]
+    return np.where(fits, shown, NEVER_TIME)
+
+
+def _after_outcomes(found: PlausibilityReport, record: _Record, known: Mapping[str, Any]) -> None:
+    """Count care of a stay that happens after how it ended is shown."""
+    for name, column, key, *word in known["outcomes"]:
+        table = record.table(name)
+        if table is None:
+            continue
+        ends: dict[str, int] = {}
+        for stay, shown in zip(table.texts(key), _cells(table, column, word or "").tolist(), strict=True):
+            if stay:
+                ends[stay] = min(shown, ends.get(stay, NEVER_TIME))
+        what = f"care after {name}.{column} tells how the stay ended"
+        for care, care_key in known["care"].items():
+            rows = record.table(care)
+            if rows is None or care_key != key:
+                continue
+            last = np.array([ends.get(stay, NEVER_TIME) for stay in rows.texts(key)], np.int64)
+            late = np.flatnonzero(_happened(rows) > last)
+            text = f"{record.subject}: {len(late)} rows of {care} after {name}.{column} is shown"
+            found.note(what, rows.rows.num_rows, len(late), text)
+
+
+def _early_keys(found: PlausibilityReport, record: _Record, known: Mapping[str, Any]) -> None:
+    """Count keys that are shown before what they name."""
+    for column, named in known["keys"].items():
+        places = [named] if isinstance(named[0], str) else named
+        shown: dict[str, int] = {}
+        for name, key in places:
+            target = record.table(name)
+            if target is not None:
+                for text, at in zip(target.texts(key), target.row.tolist(), strict=True):
+                    shown[text] = min(at, shown.get(text, NEVER_TIME))
+        for name in record.store.table_names:
+            table = record.table(name)
+            if table is None or column not in table.rows.schema.names or [name, column] in places:
+                continue
+            if column in table.spec.hidden:
+                continue
+            cells, keys = table.cell(column), table.texts(column)
+            early = [n for n, key in enumerate(keys) if key in shown and cells[n] < shown[key]]
+            text = (
+                f"{record.subject}: {name}.{column} {keys[early[0]]} is shown at {_time(int(cells[early[0]]))}"
+                if early
+                else ""
+            )
+            found.note(f"{name}.{column} before what it names", sum(map(bool, keys)), len(early), text)
+
+
+def _by_name(store: Store, known: Mapping[str, Any]) -> dict[str, int]:
+    return {_name_of(_Record(store, int(subject)), known): int(subject) for subject in store.subjects}
+
+
+def _name_of(record: _Record, known: Mapping[str, Any]) -> str:
+    """Return the hospital's number of a person."""
+    if "subject" in known:
+        table = record.table(known["subject"][0])
+        names = [] if table is None else table.texts(known["subject"][1])
+        if names and names[0]:
+            return names[0]
+    return str(record.subject)
+
+
+def _compare(
+    found: PlausibilityReport, ours: _Record, theirs: _Record, known: Mapping[str, Any], other: Mapping[str, Any]
+) -> None:
+    """Count what is shown earlier than in the other source, by kind."""
+    here, there = dict(_facts(ours, known)), dict(_facts(theirs, other))
+    for fact, shown in here.items():
+        if fact in there:
+            early = there[fact] - shown > _MINUTE
+            text = f"{ours.subject}: {' '.join(fact)} at {_time(shown)}, there at {_time(there[fact])}" if early else ""
+            found.note(f"{fact[0]} known earlier", 1, int(early), text)
+
+
+def _facts(record: _Record, known: Mapping[str, Any]) -> Iterator[tuple[Fact, int]]:
+    """Yield what can be compared with the moment at which it is first shown."""
+    first: dict[Fact, int] = {}
+    for fact in known.get("facts", ()):
+        table = record.table(fact["table"])
+        if table is None:
+            continue
+        shown = _cells(table, fact.get("cell", ""), fact.get("word", ""))
+        if "where" in fact:
+            fits = [fnmatchcase(text, fact["where"]) for text in table.texts("code")]
+            shown = np.where(fits, shown, NEVER_TIME)
+        keys = list(zip(*(_keys(table, word) for word in fact.get("key", ())), strict=True)) or [()] * len(shown)
+        for key, at in zip(keys, shown.tolist(), strict=True):
+            if at != NEVER_TIME and all(key):
+                name = (fact["kind"], *key)
+                first[name] = min(at, first.get(name, NEVER_TIME))
+    yield from first.items()
+
+
+def _keys(table: ShownTable, word: str) -> Iterable[str]:
+    """Return what a fact is recognised by: a column, its day, or the n-th part of a code."""
+    first, _, rest = word.partition(" ")
+    if first == "day":
+        return [text[:10] for text in table.texts(rest)]
+    if rest:
+        return [_part(text, int(rest)) for text in table.texts(first)]
+    return [text.strip() for text in table.texts(first)]
+
+
+def _part(code: str, place: int) -> str:
+    parts = code.split("//")
+    return parts[place] if place < len(parts) else ""
+
+
+def _time(microseconds: int) -> str:
+    return "the end of time" if microseconds == NEVER_TIME else str(from_microseconds(microseconds))

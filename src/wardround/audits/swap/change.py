@@ -1,0 +1,295 @@
+"""Another future for one row: what could not be known at a moment is changed, death and survival exchanged."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from wardround.audits.swap.clocks import Clockwork, latest
+from wardround.audits.swap.knowledge import CellRule, Rule
+from wardround.audits.swap.moments import later, read_moment, spell
+from wardround.audits.swap.records import Record
+
+_SEEN = 48
+"""So many different values of a column are remembered as what it may hold."""
+_LONG = 400
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_HEADER = re.compile(r"[\W_]*([A-Za-z][A-Za-z ]{2,60}?)[\W_]*:")
+
+
+@dataclass(slots=True)
+class Seen:
+    """Values that the columns of one file hold anywhere: what a changed cell may read."""
+
+    values: dict[str, dict[str, None]] = field(default_factory=dict)
+    noted: int = 0
+    _words: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def note(self, record: Record) -> None:
+        """Remember what a record holds."""
+        self.noted += 1
+        for path in record.paths():
+            held = self.values.setdefault(path, {})
+            if len(held) < _SEEN:
+                held.update(dict.fromkeys(text for text in record.texts(path) if len(text) < _LONG))
+
+    def words(self, path: str) -> tuple[str, ...]:
+        """Return what a column may hold besides times; asked when everything was noted."""
+        if path not in self._words:
+            self._words[path] = tuple(text for text in self.values.get(path, ()) if read_moment(text) is None)
+        return self._words[path]
+
+
+@dataclass(slots=True, kw_only=True)
+class Future:
+    """The other future of one subject after ``as_of``. ``stretch`` moves its times, their order kept."""
+
+    as_of: datetime
+    work: Clockwork
+    stretch: float
+    subject: str
+    """The column that says whose a row is."""
+    seen: Seen = field(default_factory=Seen)
+    """What rows of the same rule hold elsewhere."""
+
+    def rows(self, record: Record, rule: Rule, number: int) -> list[Record]:
+        """Return what a record becomes: itself, changed, twice, or nothing."""
+        known = latest(rule.row, record, self.work)
+        if known is not None and known <= self.as_of:
+            changed = self._known(record, rule, number)
+            return [changed]
+        return [] if rule.outcome else self._unknown(record, rule, number)
+
+    def _known(self, record: Record, rule: Rule, number: int) -> Record:
+        """Change what could not be known of a row that was; cells that are times are emptied where that is possible."""
+        changed = record.copy()
+        if number % 3 == 0 and rule.cells and not rule.exchange:
+            self._cells(changed, record, rule, number, empty=True)
+            if not self._keeps(changed, record, rule):
+                changed = record.copy()
+                self._cells(changed, record, rule, number)
+        else:
+            self._cells(changed, record, rule, number)
+        self._items(changed, record, rule)
+        return changed
+
+    def _put_at(self, record: Record, path: str, at: datetime, text: str) -> str:
+        return text if read_moment(text) is None else self._spelt(record, at, path, text)
+
+    def _keeps(self, changed: Record, record: Record, rule: Rule) -> bool:
+        """Say whether in the other future, too, a row is known and its late cells are not."""
+        row = latest(rule.row, changed, self.work)
+        if row is None or row > self.as_of:
+            return False
+        return all(self._is_late(changed, cell) for cell in rule.cells if self._is_late(record, cell))
+
+    def born(self, template: Record, rule: Rule, subject: str) -> Record:
+        """Return a row that now comes to be, after another's: the death of somebody who lived."""
+        made = template.copy()
+        at = later(self.as_of, self.as_of, self.stretch)
+        for path in made.paths():
+            made.change(path, partial(self._put_at, made, path, at))
+        made.change(self.subject, lambda text: subject)
+        return made
+
+    def _unknown(self, record: Record, rule: Rule, number: int) -> list[Record]:
+        """Nothing of a row could be known: it is left out, changed, or stands there twice."""
+        fate = zlib.crc32(f"{number}".encode()) % 5
+        if fate == 0 and not rule.keep_rows:
+            return []
+        changed = self._whole(record, rule, number)
+        if fate != 1 or rule.keep_rows:
+            return [changed]
+        second = self._whole(record, rule, number + 7)
+        for path in rule.key:
+            second.change(path, partial(_other_key, number))
+        return [changed, second]
+
+    def _whole(self, record: Record, rule: Rule, number: int) -> Record:
+        """Change all of a row. One that has past times only waited for another row: they move past the moment."""
+        changed = record.copy()
+        late = {path for cell in rule.cells for path in cell.paths}
+        times = [
+            at for path in record.paths() for text in record.texts(path) if (at := self.work.read(record, path, text))
+        ]
+        past = max(times, default=self.as_of) <= self.as_of
+        for path in record.paths():
+            if not (path in rule.links or path in rule.exchange or path in late or path in (*rule.key, self.subject)):
+                changed.change(path, partial(self._change, record, path, number, rule, explicit=past))
+        self._cells(changed, record, rule, number)
+        return changed
+
+    def _cells(self, changed: Record, record: Record, rule: Rule, number: int, *, empty: bool = False) -> None:
+        for cell in rule.cells:
+            if not self._is_late(record, cell):
+                continue
+            for path in cell.paths:
+                if path in rule.exchange:
+                    continue
+                if cell.values and not set(record.texts(path)) & set(cell.values):
+                    continue
+                if empty and any(self.work.read(record, path, text) for text in record.texts(path)):
+                    changed.change(path, lambda text: "")
+                else:
+                    self._cell(changed, record, path, cell, rule, number)
+        self._exchange(changed, record, rule)
+
+    def _is_late(self, record: Record, cell: CellRule) -> bool:
+        known = latest(cell.known, record, self.work)
+        return known is None or known > self.as_of
+
+    def _cell(self, changed: Record, record: Record, path: str, cell: CellRule, rule: Rule, number: int) -> None:
+        texts = record.texts(path)
+        if not texts:
+            self._invent(changed, record, path, cell, rule, number)
+        elif path in rule.links:
+            changed.change(path, lambda text: "")
+        elif cell.to:
+            changed.change(path, lambda text: _next(cell.to, text, number))
+        else:
+            changed.change(path, partial(self._change, record, path, number, rule, explicit=True))
+
+    def _invent(self, changed: Record, record: Record, path: str, cell: CellRule, rule: Rule, number: int) -> None:
+        """Fill a cell that is empty, in every other row, as other rows have it filled: emptiness may tell too."""
+        values = list(cell.to or self.seen.values.get(path, ()))
+        if not values or number % 2 or path in rule.links:
+            return
+        text = values[number % len(values)]
+        if self.work.read(record, path, text) is not None:
+            text = self._spelt(record, later(self.as_of, self.as_of, self.stretch), path, text)
+        changed.fill(path, text)
+
+    def _exchange(self, changed: Record, record: Record, rule: Rule) -> None:
+        """Let who dies live and who lives die, in all cells of a row alike."""
+        late = {path for cell in rule.cells if self._is_late(record, cell) for path in cell.paths}
+        paths = {path: words for path, words in rule.exchange.items() if path in late}
+        if not paths:
+            return
+        died = any(
+            words[0] in record.texts(path) if len(words) == 2 else bool(record.texts(path))
+            for path, words in paths.items()
+        )
+        for path, words in paths.items():
+            if len(words) == 2:
+                self._put(changed, path, words[1] if died else words[0])
+            elif died:
+                changed.change(path, lambda text: "")
+            else:
+                at = self._death(changed, words[0])
+                form = next(iter(self.seen.values.get(path, ())), record.time_form)
+                changed.fill(path, self._spelt(record, at, path, form))
+
+    def _death(self, changed: Record, word: str) -> datetime:
+        at = None if word == "later" else self.work.moment(changed, word)
+        return at if at is not None and at > self.as_of else self.as_of + timedelta(hours=29) * self.stretch
+
+    @staticmethod
+    def _put(changed: Record, path: str, text: str) -> None:
+        if changed.texts(path):
+            changed.change(path, lambda _: text)
+        else:
+            changed.fill(path, text)
+
+    def _items(self, changed: Record, record: Record, rule: Rule) -> None:
+        """Change the parts of lists that have times of their own: every other one goes."""
+        for path, clocks in rule.items.items():
+            for number, item in enumerate(changed.items(path)):
+                known = latest(clocks, item, self.work)
+                if known is not None and known > self.as_of:
+                    self._item(changed, path, item, rule, number)
+                else:
+                    self._later_times(item)
+
+    def _later_times(self, item: Record) -> None:
+        for part in item.paths():
+            item.change(part, partial(self._moved, item, part))
+
+    def _moved(self, record: Record, path: str, text: str) -> str:
+        at = self.work.read(record, path, text)
+        if at is None or at <= self.as_of:
+            return text
+        return self._spelt(record, later(at, self.as_of, self.stretch), path, text)
+
+    def _item(self, changed: Record, path: str, item: Record, rule: Rule, number: int) -> None:
+        if number % 2:
+            changed.remove(path, item)
+            return
+        before = item.copy()
+        for part in item.paths():
+            item.change(part, partial(self._change, before, part, number, rule))
+
+    def _change(self, record: Record, path: str, number: int, rule: Rule, text: str, *, explicit: bool = False) -> str:
+        """Return what a text becomes: a time moves, anything else becomes what the column holds elsewhere."""
+        at = self.work.read(record, path, text)
+        if at is not None:
+            if at <= self.as_of and not explicit:
+                return text
+            return self._spelt(record, later(at, self.as_of, self.stretch), path, text)
+        if rule.keep_sections and len(text) > _LONG:
+            return _other_prose(text, rule.keep_sections)
+        values = self.seen.words(path)
+        if len(values) > 1:
+            place = (number * 7919 + len(path)) % len(values)
+            return values[place] if values[place] != text else values[place - 1]
+        if path in rule.where:
+            return text
+        if _NUMBER.fullmatch(text):
+            return f"{float(text) * 2 + 1:g}" if "." in text else str(int(float(text)) * 2 + 1)
+        return f"{text} (otherwise)"
+
+    def _spelt(self, record: Record, at: datetime, path: str, form: str) -> str:
+        zero = self.work.zero(record) if self.work.minutes_of and path.endswith("offset") else None
+        if zero is not None:
+            return str(-(-int((at - zero).total_seconds()) // 60))
+        if read_moment(form) is not None and len(form.strip()) <= 10:
+            at += timedelta(days=1)
+        return spell(at, form)
+
+
+def _next(values: Sequence[str], text: str, number: int) -> str:
+    others = [each for each in values if each != text]
+    return others[number % len(others)] if others else ""
+
+
+def _other_key(number: int, text: str) -> str:
+    if _NUMBER.fullmatch(text) and "." not in text:
+        away = 500_000_000 + number
+        return str(int(text) + away if int(text) >= 0 else int(text) - away)
+    return f"{text}-{number}"
+
+
+def _other_prose(text: str, kept: Sequence[str]) -> str:
+    """Change the lines of a text but those below the headers that are older than it."""
+    titles = {title.casefold() for title in kept}
+    lines, keep = [], False
+    for line in text.split("\n"):
+        header = _HEADER.match(line)
+        if header is not None:
+            keep = header[1].strip().casefold() in titles
+        lines.append(line if keep or header is not None or not line.strip() else f"{line} (otherwise)")
+    return "\n".join(lines)
+
+
+def one_of_each(records: Sequence[Record], rule: Rule, future: Future) -> Iterator[Record]:
+    """Yield records; of a group whose number of rows is not known yet one, in every third group two."""
+    repeat = rule.repeat
+    assert repeat is not None
+    groups: dict[tuple[str, ...], int] = {}
+    for record in records:
+        row, known = (latest(clocks, record, future.work) for clocks in (rule.row, repeat.known))
+        if row is None or row > future.as_of or (known is not None and known <= future.as_of):
+            yield record
+            continue
+        group = tuple(text for path in repeat.group for text in record.texts(path) or ("",))
+        groups[group] = groups.get(group, 0) + 1
+        if groups[group] == 1:
+            yield record
+            if len(groups) % 3 == 0:
+                second = record.copy()
+                for path in rule.key:
+                    second.change(path, partial(_other_key, len(groups)))
+                yield second

@@ -1,0 +1,150 @@
+"""What some subjects have as MEDS events: every row's revisions, births, deaths and what never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wardround.exports.meds.births_and_deaths import births_of, deaths_of, first_deaths
+from wardround.exports.meds.event_rows import (
+    CodeBook,
+    EventCounts,
+    EventRows,
+    Integers,
+    TimeMode,
+    null_static,
+    plain_events,
+)
+from wardround.exports.meds.revisions import Revisions, first_known, last_revisions, revisions
+from wardround.records.chart.censor import birth_dates
+from wardround.records.chart.chart import ChartTable
+from wardround.records.chart.event_columns import EventColumns, event_columns
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.shards.table_layout import TableLayout
+from wardround.records.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """Stored rows of one table, subjects in order."""
+
+    layout: TableLayout
+    subject: Integers
+    stored: pa.RecordBatch
+
+
+def stored_pieces(store: Store, shard: int, rows: int) -> Iterator[list[StoredTable]]:
+    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects."""
+    found = [part for name in store.table_names if (part := store.shard_rows(shard, name)) is not None]
+    if not found:
+        return
+    subjects, counts = np.unique(np.concatenate([subject for _, subject, _ in found]), return_counts=True)
+    number = (np.cumsum(counts) - 1) // rows
+    heads = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
+    for first, end in zip(heads.tolist(), [*heads[1:].tolist(), len(subjects)], strict=True):
+        least, most = subjects[first], subjects[end - 1]
+        piece = []
+        for layout, subject, stored in found:
+            start, stop = int(np.searchsorted(subject, least)), int(np.searchsorted(subject, most, side="right"))
+            if stop > start:
+                own = subject[start:stop]
+                piece.append(StoredTable(layout=layout, subject=own, stored=stored.slice(start, stop - start)))
+        yield piece
+
+
+def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:
+    """Return everything that some subjects have, table by table."""
+    parts: list[EventRows] = []
+    births: list[tuple[Integers, list[date | None], Any]] = []
+    deaths: list[EventRows] = []
+    for table in tables:
+        layout, subject, stored = table.layout, table.subject, table.stored
+        counts.never_visible += int(np.count_nonzero(first_known(stored) == NEVER_TIME))
+        made = (last_revisions if mode == "event" else revisions)(layout, stored, subject)
+        parts += _of_table(layout, made, mode, book)
+        if layout.spec.age is not None:
+            births.append((subject, birth_dates(layout.spec.age, stored), stored.column(0)))
+        if layout.spec.death in stored.schema.names:
+            deaths.append(deaths_of(layout, stored, subject, mode))
+    parts += first_deaths(deaths, book, counts)
+    parts += [births_of(*each, parts, book, counts) for each in births]
+    counts.events += sum(len(part.subject) for part in parts)
+    counts.later += sum(int(np.count_nonzero(part.number)) for part in parts)
+    return parts
+
+
+def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
+    for rows in made:
+        if layout.spec.is_static:
+            yield from _attributes(layout, rows, book)
+            if layout.spec.code is None:
+                continue
+        columns = _in_order(layout, rows)
+        weights = np.bincount(columns.concept, minlength=len(columns.codes))
+        for place, code in enumerate(columns.codes):
+            book.saw(code, columns.descriptions[place], int(weights[place]))
+        if layout.spec.group is not None and layout.spec.group.name in rows.batch.schema.names:
+            _note_groups(layout.spec.group.system, columns, rows.batch.column(layout.spec.group.name), book)
+        yield EventRows(
+            subject=rows.subject,
+            time=null_static(rows.known if mode == "known" else rows.event),
+            event=null_static(rows.event),
+            known=null_static(rows.known),
+            number=rows.number,
+            concept=columns.concept,
+            value=columns.numeric_value,
+            codes=columns.codes,
+            text=columns.text_array,
+            unit=columns.unit_array,
+            row_id=columns.row_id_array,
+        )
+
+
+def _in_order(layout: TableLayout, rows: Revisions) -> EventColumns:
+    """Flatten rows as a chart does. Their places stand for their times, so that they stay in order."""
+    places = np.arange(rows.batch.num_rows).view("datetime64[us]")
+    table = ChartTable(name=layout.spec.name, spec=layout.spec, batch=rows.batch, event_time=places)
+    return event_columns([table])
+
+
+def _note_groups(system: str, columns: EventColumns, labels: Any, book: CodeBook) -> None:
+    encoded = labels.dictionary_encode()
+    places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    names = encoded.dictionary.to_pylist()
+    for pair in np.unique(columns.concept * (len(names) + 1) + places + 1).tolist():
+        concept, place = divmod(pair, len(names) + 1)
+        if place:
+            book.parents[columns.codes[concept]].add(f"{system}//{names[place - 1]}")
+
+
+def _attributes(layout: TableLayout, rows: Revisions, book: CodeBook) -> Iterator[EventRows]:
+    """Say what a table without times tells of a person beside its code as codes: ``GENDER//F``. Late cells stay out."""
+    spec = layout.spec
+    keys = {spec.subject, spec.encounter, *spec.key, *spec.late, spec.code, spec.label, spec.text, spec.unit}
+    wanted = [name for name in spec.default_columns if name in layout.columns] or list(layout.columns)
+    for name in wanted:
+        if layout.columns[name] != "text" or name in keys or int(rows.number.max(initial=0)):
+            continue
+        column = rows.batch.column(rows.batch.schema.get_field_index(name))
+        filled = column.is_valid().to_numpy(zero_copy_only=False)
+        if not filled.any():
+            continue
+        encoded = column.filter(pa.array(filled)).dictionary_encode()
+        words = encoded.dictionary.to_pylist()
+        concept = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        for word, count in zip(words, np.bincount(concept, minlength=len(words)).tolist(), strict=True):
+            book.saw(f"{name.upper()}//{word}", f"{name.replace('_', ' ')}: {word}", count)
+        yield plain_events(
+            subject=rows.subject[filled],
+            event=rows.event[filled],
+            known=rows.known[filled],
+            time=rows.known[filled],
+            concept=concept,
+            codes=tuple(f"{name.upper()}//{word}" for word in words),
+            row_id=rows.batch.column(0).filter(pa.array(filled)),
+        )

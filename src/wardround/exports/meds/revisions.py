@@ -1,0 +1,159 @@
+"""A table's rows as they became known: each row once, and once more whenever a cell of its event was filled in later.
+
+This is what makes an exported event safe: every revision holds only what a chart shows at the revision's own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.records.chart.censor import Mask, clock, hand_out, late_masks
+from wardround.records.chart.event_columns import spoken_columns
+from wardround.records.rules.language import NO_TIME, Times
+from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING
+from wardround.records.shards.row_ids import numbered_ids
+from wardround.records.shards.table_layout import TableLayout
+from wardround.records.specs.arrow_types import integers, valid
+
+Integers = npt.NDArray[np.int64]
+_SOME_DAY = datetime.max
+"""Where a function wants a moment for the age on a chart, which is no part of an event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revisions:
+    """Rows as known from ``known`` on. ``batch`` is handed out as a chart does; ``subject``, ``event`` (the event time,
+    ``ALWAYS_TIME`` of static rows) and ``number`` (0 first) stand beside it."""
+
+    batch: pa.RecordBatch
+    subject: Integers
+    event: Times
+    known: Times
+    number: Integers
+
+
+def first_known(stored: pa.RecordBatch) -> Times:
+    """Return the moment from which a chart shows each row; ``NEVER_TIME`` for those that no chart shows."""
+    available = clock(stored, AVAILABLE)
+    return np.where(available == NEVER_TIME, NEVER_TIME, np.maximum(clock(stored, EVENT), available))
+
+
+def revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integers) -> Iterator[Revisions]:
+    """Yield the rows of a table as they became known, then what became known later of them, then orders that ran."""
+    base = first_known(stored)
+    clocks = _late_clocks(layout, stored, base)
+    for place, times in enumerate([base, *clocks]):
+        rows = np.flatnonzero(times != NEVER_TIME)
+        number = np.full(len(rows), min(place, 1), dtype=np.int64)
+        for other in clocks:
+            number += other[rows] < times[rows]
+        if len(rows):
+            yield _revision(layout, stored, subject, rows, times[rows], number)
+    if layout.spec.pending is not None:
+        rows, starts = _orders(stored, subject, base)
+        if len(rows):
+            yield _order_rows(layout, stored, subject, rows, starts)
+
+
+def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integers) -> Iterator[Revisions]:
+    """Yield every row that a chart ever shows once, as it is in the end, and the orders whose result never came.
+
+    ``known`` is when all of it was known.
+    """
+    base = first_known(stored)
+    known = np.maximum.reduce([base, *(np.where(t == NEVER_TIME, base, t) for t in _late_clocks(layout, stored, base))])
+    rows = np.flatnonzero(base != NEVER_TIME)
+    if len(rows):
+        yield _revision(layout, stored, subject, rows, known[rows], np.zeros(len(rows), np.int64))
+    if layout.spec.pending is not None:
+        rows, starts = _orders(stored, subject, base, unanswered=True)
+        if len(rows):
+            yield _order_rows(layout, stored, subject, rows, starts)
+
+
+def _revision(
+    layout: TableLayout, stored: pa.RecordBatch, subject: Integers, rows: Integers, known: Times, number: Integers
+) -> Revisions:
+    taken = stored if len(rows) == stored.num_rows else stored.take(pa.array(rows))
+    batch = hand_out(layout, taken, _SOME_DAY, late_masks(layout, taken, known), ())
+    return Revisions(batch=batch, subject=subject[rows], event=clock(taken, EVENT), known=known, number=number)
+
+
+def _event_columns(layout: TableLayout) -> frozenset[str]:
+    """Return the columns that make a table's events, as :mod:`wardround.records.event_columns` flattens them."""
+    spec, present = layout.spec, frozenset(layout.columns)
+    if present.isdisjoint({spec.code, spec.value, spec.text}):
+        return frozenset(spoken_columns(spec, tuple(layout.columns)))
+    named = {spec.code, spec.code_system_column, spec.value, spec.text, spec.unit}
+    return frozenset(name for name in named if name is not None) & present
+
+
+def _late_clocks(layout: TableLayout, stored: pa.RecordBatch, base: Times) -> list[Times]:
+    """Return, for each late clock of cells that events are made of, when it changes a row: ``NEVER_TIME`` if not.
+
+    A moment at which several clocks change one row counts once.
+    """
+    wanted = _event_columns(layout)
+    found: list[Times] = []
+    for group in layout.late:
+        columns = sorted(group.columns & wanted)
+        if not columns:
+            continue
+        times = clock(stored, group.clock)
+        changes = (times > base) & (times != NO_TIME) & (times != NEVER_TIME) & (base != NEVER_TIME)
+        changes &= _any_filled(layout, stored, columns)
+        for other in found:
+            changes &= other != times
+        if changes.any():
+            found.append(np.where(changes, times, NEVER_TIME))
+    return found
+
+
+def _any_filled(layout: TableLayout, stored: pa.RecordBatch, columns: list[str]) -> Mask:
+    filled = np.zeros(stored.num_rows, dtype=bool)
+    for name in columns:
+        join = layout.joined.get(name)
+        column = stored.column(stored.schema.get_field_index(name if join is None else join.places))
+        filled |= valid(column)
+    return filled
+
+
+def _orders(
+    stored: pa.RecordBatch, subject: Integers, base: Times, *, unanswered: bool = False
+) -> tuple[Integers, Times]:
+    """Return the first row of every group that a chart shows as one order before its results, and since when;
+    with ``unanswered`` only of those that never have any."""
+    group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
+    start = clock(stored, PENDING)
+    start = np.where(start == NO_TIME, NEVER_TIME, start)
+    order = np.lexsort((np.arange(len(start)), start, group, subject))
+    fresh = np.r_[True, (subject[order][1:] != subject[order][:-1]) | (group[order][1:] != group[order][:-1])]
+    numbers = np.cumsum(fresh) - 1
+    shown = np.full(int(fresh.sum()), NEVER_TIME)
+    np.minimum.at(shown, numbers, base[order])
+    heads = order[fresh]
+    runs = (start[heads] != NEVER_TIME) & (start[heads] < shown)
+    if unanswered:
+        runs &= shown == NEVER_TIME
+    return heads[runs], start[heads][runs]
+
+
+def _order_rows(
+    layout: TableLayout, stored: pa.RecordBatch, subject: Integers, rows: Integers, starts: Times
+) -> Revisions:
+    pending = layout.spec.pending
+    assert pending is not None
+    taken = stored.take(pa.array(rows))
+    hidden = late_masks(layout, taken, starts)
+    hidden |= {name: np.ones(len(rows), dtype=bool) for name in layout.columns if name not in pending.columns}
+    numbers: Any = integers(taken.column(taken.schema.get_field_index(GROUP)), null=0)
+    taken = taken.set_column(0, "row_id", numbered_ids(layout.spec.name, numbers))
+    batch = hand_out(layout, taken, _SOME_DAY, hidden, ())
+    return Revisions(batch=batch, subject=subject[rows], event=starts, known=starts, number=np.zeros_like(starts))

@@ -1,0 +1,113 @@
+"""What a bank's file says of the past: every revision and every feedback of an experience, who had a hand in what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wardround.core import UserError
+from wardround.memory.bank_file import BankFile
+
+_REVISION_COLUMNS = (
+    *("number", "experience", "live", "title", "description", "content", "score", "sample", "reason", "at"),
+    *("condition", "exclusions"),
+)
+_HISTORY = f"SELECT {', '.join(_REVISION_COLUMNS)} FROM revision WHERE experience = ? ORDER BY number"
+_FEEDBACK = "SELECT number, kind, value, detail, at, episode FROM feedback WHERE experience = ? ORDER BY number"
+_ORIGINS = "SELECT DISTINCT experience, sample, subject, split FROM revision ORDER BY experience, number"
+_BY_MOMENT = """
+SELECT max(
+    (SELECT coalesce(max(number), 0) FROM revision WHERE at <= ?1),
+    (SELECT coalesce(max(number), 0) FROM step WHERE at <= ?1)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionEntry:
+    """One step of an experience's history. ``at`` is UTC, ISO 8601."""
+
+    number: int
+    experience: str
+    live: bool
+    title: str
+    description: str
+    content: str
+    score: float | None
+    sample: str
+    reason: str
+    at: str
+    condition: str = ""
+    exclusions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """Something observed of an experience after it was served; ``episode`` says in which, where that is known."""
+
+    number: int
+    experience: str
+    kind: str
+    value: float | None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    at: str = ""
+    episode: str = ""
+
+
+def history_of(file: BankFile, experience: str) -> tuple[RevisionEntry, ...]:
+    """Every revision of one experience, oldest first. Raises UserError where there is no such experience."""
+    rows = file.rows(_HISTORY, (experience,))
+    if not rows:
+        raise UserError(f"no experience {experience!r} in {file.path}")
+    told = [dict(zip(_REVISION_COLUMNS, row, strict=True)) for row in rows]
+    return tuple(
+        RevisionEntry(**{**one, "live": bool(one["live"]), "exclusions": tuple(json.loads(one["exclusions"]))})
+        for one in told
+    )
+
+
+def feedback_of(file: BankFile, experience: str) -> tuple[Feedback, ...]:
+    """Every feedback event of one experience, oldest first."""
+    return tuple(
+        Feedback(
+            number=number,
+            experience=experience,
+            kind=kind,
+            value=value,
+            detail=json.loads(detail),
+            at=at,
+            episode=episode,
+        )
+        for number, kind, value, detail, at, episode in file.rows(_FEEDBACK, (experience,))
+    )
+
+
+def origins_of(file: BankFile) -> tuple[tuple[str, str, str, str], ...]:
+    """Every hand in every experience: (experience, sample, subject, split)."""
+    return tuple(tuple(row) for row in file.rows(_ORIGINS))
+
+
+def changed_since(file: BankFile, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """The experiences, the qualities and the edges that were written after a revision."""
+    names = file.rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
+    moved = file.rows("SELECT DISTINCT experience FROM quality WHERE number > ? ORDER BY 1", (revision,))
+    edges = file.rows("SELECT DISTINCT source, target FROM edge WHERE number > ? ORDER BY 1, 2", (revision,))
+    return [name for (name,) in names], [name for (name,) in moved], [(one, other) for one, other in edges]
+
+
+def revision_at(file: BankFile, moment: str) -> int:
+    """The last number that was written by a UTC moment in ISO 8601."""
+    return int(file.rows(_BY_MOMENT, (moment,))[0][0])
+
+
+def names_beginning(file: BankFile, beginning: str) -> tuple[str, ...]:
+    """The ids of all experiences, live or not, that begin so."""
+    query = "SELECT id FROM experience WHERE substr(id, 1, ?) = ? ORDER BY id"
+    return tuple(name for (name,) in file.rows(query, (len(beginning), beginning)))
+
+
+def is_held(file: BankFile, experience: str) -> bool:
+    """Whether an experience was ever added, live or not."""
+    return bool(file.rows("SELECT 1 FROM experience WHERE id = ?", (experience,)))

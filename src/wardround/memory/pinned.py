@@ -1,0 +1,56 @@
+"""A bank pinned at a revision: what a run reads, through a reading connection of its own, whatever is written since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from wardround.core import UserError, content_hash
+from wardround.memory.bank_file import BankFile
+from wardround.memory.database import open_for_reading
+from wardround.memory.experience import Subject
+from wardround.memory.following import state_at
+from wardround.memory.reading import BankReader
+from wardround.memory.state import BankState
+from wardround.memory.words import index_as_of
+
+
+class PinnedBank(BankReader):
+    """Experiences, qualities, edges and aliases as of one revision. ``PinnedBank.open`` makes one."""
+
+    def __init__(self, file: BankFile, revision: int) -> None:
+        super().__init__(file)
+        self._pinned = state_at(file, revision, self._subject_key)
+        self._own_index = False
+
+    @classmethod
+    def open(cls, path: Path, *, revision: int | None = None) -> PinnedBank:
+        """Open a bank for reading at a revision, by default at its last. UserError where it has not come so far."""
+        file = BankFile(path, open_for_reading(path), writable=False)
+        last = file.last_number
+        if revision is not None and revision > last:
+            file.close()
+            raise UserError(f"the bank {str(path)!r} is older than the one this run was made with")
+        return cls(file, last if revision is None else revision)
+
+    def _state(self) -> BankState:
+        """The state, and an index as of it from the moment on at which the file's own has gone further."""
+        if not self._own_index and self._file.last_number > self._pinned.revision:
+            index_as_of(self._file.connection, self._pinned.revision)
+            self._own_index = True
+        return self._pinned
+
+    def evaluate_on(self, subjects: Iterable[Subject]) -> int:
+        """See :meth:`BankState.evaluate_on`."""
+        with self._lock:
+            return self._pinned.evaluate_on(subjects)
+
+    def content_hash(self) -> str:
+        """Hash everything it would serve: texts and, where there are any, qualities, edges and aliases.
+
+        A bank without a graph has the hash that the manifests of earlier runs hold.
+        """
+        bodies = sorted((one.to_json() for one in self.experiences()), key=lambda body: str(body["id"]))
+        with self._lock:
+            graph = self.graph().facts()
+        return content_hash({"experiences": bodies, **graph} if any(graph.values()) else bodies)

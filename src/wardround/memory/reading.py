@@ -1,0 +1,142 @@
+"""What may be asked of a bank, whether it follows its file or is pinned at a revision: one guarded way to read."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from wardround.memory.bank_file import BankFile
+from wardround.memory.database import explained
+from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
+from wardround.memory.graph import GraphReader
+from wardround.memory.key import Key
+from wardround.memory.recall import Question, SeedRecall, SeedSettings, eligible, recall_seeds
+from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
+
+
+class BankReader(ABC):
+    """An open bank that answers as of one revision; safe for threads of one process."""
+
+    def __init__(self, file: BankFile) -> None:
+        self._file = file
+        self._lock = file.lock
+        self._subject_key: bytes = file.setting("subject_key")
+
+    @abstractmethod
+    def _state(self) -> BankState:
+        """The state that is asked; called while the lock is held."""
+
+    @property
+    def encoder(self) -> str | None:
+        """The identity of the encoder of its keys; None while it has none."""
+        with self._lock:
+            return self._state().encoder
+
+    @property
+    def revision(self) -> int:
+        """The revision as of which it answers."""
+        with self._lock:
+            return self._state().revision
+
+    def experiences(self) -> tuple[Experience, ...]:
+        """Every live experience, oldest first. For people and checks: agents get theirs from ``search``."""
+        with self._lock:
+            return self._state().experiences
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._state())
+
+    def subject_hash(self, subject: Subject) -> str:
+        """How this bank writes a subject down."""
+        return subject.hashed(self._subject_key)
+
+    def search(
+        self,
+        key: Key,
+        *,
+        kind: Kind,
+        for_subject: Subject,
+        k: int = 1,
+        task: str | None = None,
+        allowed_splits: Sequence[str] = SERVABLE_SPLITS,
+        least_similarity: float | None = None,
+    ) -> Recall:
+        """See :meth:`BankState.search`."""
+        with self._lock:
+            return self._state().search(
+                key,
+                kind=kind,
+                for_subject=for_subject,
+                k=k,
+                task=task,
+                allowed_splits=allowed_splits,
+                least_similarity=least_similarity,
+            )
+
+    def recall(
+        self,
+        *,
+        kind: Kind,
+        for_subject: Subject,
+        limit: int,
+        task: str | None = None,
+        tool: str | None = None,
+        allowed_splits: Sequence[str] = SERVABLE_SPLITS,
+    ) -> Recall:
+        """See :meth:`BankState.recall`."""
+        with self._lock:
+            return self._state().recall(
+                kind=kind, for_subject=for_subject, limit=limit, task=task, tool=tool, allowed_splits=allowed_splits
+            )
+
+    def seeds(
+        self,
+        question: Question,
+        *,
+        for_subject: Subject,
+        kinds: Sequence[Kind] = POLARITIES,
+        task: str | None = None,
+        settings: SeedSettings | None = None,
+    ) -> SeedRecall:
+        """Recall by words, vectors and entities at once: see :func:`recall_seeds`."""
+        with self._lock:
+            try:
+                return recall_seeds(
+                    self._state(),
+                    self._file.connection,
+                    question,
+                    for_subject=for_subject,
+                    kinds=kinds,
+                    task=task,
+                    settings=SeedSettings() if settings is None else settings,
+                )
+            except sqlite3.Error as error:
+                raise explained(error, self._file.path) from error
+
+    def served_to(
+        self, subject: Subject, *, kinds: Sequence[Kind] = POLARITIES, task: str | None = None
+    ) -> Callable[[str], Experience | None]:
+        """How to fetch an experience by its id under the same guards; None for one that may not be served."""
+        with self._lock:
+            return eligible(self._state(), kinds, task, subject)
+
+    def graph(self, *, revision: int | None = None) -> GraphReader:
+        """Qualities, edges and entities as of a revision; by default, of its own. It reads the open file."""
+        with self._lock:
+            return GraphReader(self._file.connection, self.revision if revision is None else revision)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,116 @@
+"""How facts get into a bank's file: keys, experiences, revisions, feedback, ticks of its clock. Nothing is overwritten.
+
+Every function here is called inside one transaction of ``BankFile.writing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+from wardround.core import UserError
+from wardround.memory.bank_file import BankFile
+from wardround.memory.entities import normal_name
+from wardround.memory.experience import Experience, Provenance, plain_text, utc_now
+from wardround.memory.key import Key
+from wardround.memory.past import RevisionEntry
+from wardround.memory.rows import json_text, structure_text
+from wardround.memory.words import index_text
+
+_INSERT_EXPERIENCE = "INSERT OR IGNORE INTO experience VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_REVISION = """
+INSERT INTO revision (
+    experience, live, title, description, content, score, condition, exclusions, sample, subject, split, reason, at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_INSERT_FEEDBACK = (
+    "INSERT OR IGNORE INTO feedback (experience, kind, value, detail, at, episode) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_INSERT_KEY = "INSERT OR IGNORE INTO key (hash, encoder, text_hash, vector) VALUES (?, ?, ?, ?)"
+
+
+def write_key(file: BankFile, key: Key, group: tuple[str, ...]) -> int:
+    """Write the key of one episode's experiences and return its number. Raises UserError for another encoder."""
+    _check_encoder(file, key)
+    blob = key.vector.astype("<f4").tobytes()
+    digest = sha256(b"\x1f".join((key.encoder.encode(), *(part.encode() for part in group), blob))).digest()
+    file.connection.execute(_INSERT_KEY, (digest, key.encoder, key.text_hash, blob))
+    return int(file.rows("SELECT number FROM key WHERE hash = ?", (digest,))[0][0])
+
+
+def write_experience(file: BankFile, experience: Experience, key: int | None, reason: str) -> bool:
+    """Write an experience and its first revision; False where it is there already."""
+    origin = experience.provenance
+    values = (
+        *(experience.id, experience.kind, experience.task, experience.tool, key),
+        *(origin.sample, origin.subject, origin.split, json_text(asdict(origin))),
+        *(json_text(dict(experience.facts)), experience.task_type, structure_text(experience)),
+    )
+    if not file.connection.execute(_INSERT_EXPERIENCE, values).rowcount:
+        return False
+    names = [(normal_name(plain_text(entity.name)), experience.id) for entity in experience.entities]
+    file.connection.executemany("INSERT INTO mention VALUES (?, ?)", names)
+    write_revision(file, _first(experience, reason), by=origin, reason=reason)
+    return True
+
+
+def write_revision(file: BankFile, step: RevisionEntry, *, by: Provenance | None, reason: str) -> int:
+    """Write an experience down as a step says; returns the revision's number. ``by``: who taught it, if another."""
+    query = "SELECT sample, subject, split FROM experience WHERE id = ?"
+    hand = file.rows(query, (step.experience,))[0] if by is None else (by.sample, by.subject, by.split)
+    parts = [plain_text(text) for text in (step.title, step.description, step.content, step.condition)]
+    exclusions = [plain_text(text) for text in step.exclusions]
+    values = (step.experience, int(step.live), *parts[:3], step.score, parts[3], json_text(exclusions))
+    cursor = file.connection.execute(_INSERT_REVISION, (*values, *hand, reason, utc_now()))
+    number = int(cursor.lastrowid or 0)
+    if step.live:
+        index_text(file.connection, number, [*parts, *exclusions])
+    return number
+
+
+def write_feedback(
+    file: BankFile, experience: str, kind: str, value: float | None, detail: Mapping[str, Any], episode: str
+) -> bool:
+    """Write one feedback event; False where this was said of the episode before."""
+    values = (experience, kind, value, json_text(dict(detail)), utc_now(), episode)
+    return bool(file.connection.execute(_INSERT_FEEDBACK, values).rowcount)
+
+
+def write_tick(file: BankFile, reason: str) -> int:
+    """Take the next number of the bank's clock for a change that is not one of texts."""
+    number = file.last_number + 1
+    file.connection.execute("INSERT INTO step VALUES (?, ?, ?)", (number, reason, utc_now()))
+    file.connection.execute("DELETE FROM sqlite_sequence WHERE name = 'revision'")
+    file.connection.execute("INSERT INTO sqlite_sequence VALUES ('revision', ?)", (number,))
+    return number
+
+
+def _check_encoder(file: BankFile, key: Key) -> None:
+    known = file.setting("encoder")
+    if known is None:
+        file.connection.execute("INSERT INTO setting VALUES ('encoder', ?)", (key.encoder,))
+        file.connection.execute("INSERT INTO setting VALUES ('dimensions', ?)", (len(key.vector),))
+    elif known != key.encoder or file.setting("dimensions") != len(key.vector):
+        raise UserError(
+            f"this bank's keys were made by encoder {known!r}, this one of {len(key.vector)} numbers by "
+            f"{key.encoder!r}; add with the bank's encoder, or to another bank"
+        )
+
+
+def _first(experience: Experience, reason: str) -> RevisionEntry:
+    return RevisionEntry(
+        number=0,
+        experience=experience.id,
+        live=True,
+        title=experience.title,
+        description=experience.description,
+        content=experience.content,
+        score=experience.score,
+        sample=experience.provenance.sample,
+        reason=reason,
+        at="",
+        condition=experience.condition,
+        exclusions=experience.exclusions,
+    )

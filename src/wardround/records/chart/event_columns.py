@@ -1,0 +1,245 @@
+"""A chart's visible rows as one list of events, held as columns: what retrieval, features and exports read.
+
+An event is a row flattened: when, which concept, which value. Rows of a table without a code, value and text (one row
+of many measurements) say their cells as text, so that nothing visible is missing from the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.rules.language import ALWAYS_TIME
+
+if TYPE_CHECKING:
+    from wardround.records.chart.chart import ChartTable
+    from wardround.records.specs.spec import TableSpec
+
+CODE_PREFIX = "code prefix"
+"""As a table's ``kind``: the kind of an event is the part of its code before the first ``//``, in lower case."""
+_SEPARATOR = "//"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventColumns:
+    """Every visible row of a chart, static rows first, then by time; ties stay in the order of tables, then rows.
+
+    ``time``: (n,) microseconds since 1970, of static rows ``rules.ALWAYS_TIME``. ``concept``: (n,) places in ``codes``,
+    ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN where there is
+    none. ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
+    """
+
+    time: npt.NDArray[np.int64]
+    concept: npt.NDArray[np.int64]
+    numeric_value: npt.NDArray[np.float64]
+    table: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    codes: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    kinds: tuple[str, ...]
+    table_names: tuple[str, ...]
+    text_array: Any = field(repr=False)
+    unit_array: Any = field(repr=False)
+    row_id_array: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def is_static(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row has no place in time."""
+        return self.time <= ALWAYS_TIME
+
+    @property
+    def is_numeric(self) -> npt.NDArray[np.bool_]:
+        """(n,) whether a row has a numeric value."""
+        return ~np.isnan(self.numeric_value)
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """Text values, as written."""
+        return list(self.text_array.to_pylist())
+
+    @cached_property
+    def units(self) -> list[str | None]:
+        """Units, as written."""
+        return list(self.unit_array.to_pylist())
+
+    @cached_property
+    def row_ids(self) -> list[str]:
+        """Row ids."""
+        return list(self.row_id_array.to_pylist())
+
+
+def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
+    """Flatten tables of one chart into events."""
+    parts = [_flatten(table) for table in tables if table.num_rows]
+    if not parts:
+        return _no_events(tables)
+    time = np.concatenate([part.time for part in parts])
+    order = np.argsort(time, kind="stable")
+    starts = np.cumsum([0, *(len(part.codes) for part in parts)])
+    concept = np.concatenate([part.concept + start for part, start in zip(parts, starts, strict=False)])
+    names = tuple(table.name for table in tables)
+    taken = pa.array(order)
+    return EventColumns(
+        time=time[order],
+        concept=concept[order],
+        numeric_value=np.concatenate([part.numeric_value for part in parts])[order],
+        table=np.concatenate([np.full(len(part.time), names.index(part.name)) for part in parts])[order],
+        row=np.concatenate([np.arange(len(part.time)) for part in parts])[order],
+        codes=tuple(code for part in parts for code in part.codes),
+        descriptions=tuple(text for part in parts for text in part.descriptions),
+        kinds=tuple(kind for part in parts for kind in part.kinds),
+        table_names=names,
+        text_array=pa.concat_arrays([part.text for part in parts]).take(taken),
+        unit_array=pa.concat_arrays([part.unit for part in parts]).take(taken),
+        row_id_array=pa.concat_arrays([part.row_id for part in parts]).take(taken),
+    )
+
+
+def _no_events(tables: Sequence[ChartTable]) -> EventColumns:
+    nothing = np.empty(0, np.int64)
+    no_text = pa.array([], pa.string())
+    return EventColumns(
+        time=nothing,
+        concept=nothing,
+        numeric_value=np.empty(0),
+        table=nothing,
+        row=nothing,
+        codes=(),
+        descriptions=(),
+        kinds=(),
+        table_names=tuple(table.name for table in tables),
+        text_array=no_text,
+        unit_array=no_text,
+        row_id_array=no_text,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One table's events, in its own order."""
+
+    name: str
+    time: npt.NDArray[np.int64]
+    concept: npt.NDArray[np.int64]
+    numeric_value: npt.NDArray[np.float64]
+    codes: tuple[str, ...]
+    descriptions: tuple[str, ...]
+    kinds: tuple[str, ...]
+    text: Any
+    unit: Any
+    row_id: Any
+
+
+def _flatten(table: ChartTable) -> _Part:
+    spec = table.spec
+    concept, codes, descriptions = _concepts(table)
+    says_nothing = _column(table, spec.code) is None and _column(table, spec.value) is None
+    text = _column(table, spec.text)
+    if text is None and says_nothing:
+        text = _cells_as_text(table)
+    return _Part(
+        name=table.name,
+        time=np.maximum(table.event_time.astype("datetime64[us]").view(np.int64), ALWAYS_TIME),
+        concept=concept,
+        numeric_value=_numbers(_column(table, spec.value), table.num_rows),
+        codes=codes,
+        descriptions=descriptions,
+        kinds=tuple(_kind(table, code) for code in codes),
+        text=_as_text(text, table.num_rows),
+        unit=_as_text(_column(table, spec.unit), table.num_rows),
+        row_id=table.batch.column(0),
+    )
+
+
+def _kind(table: ChartTable, code: str) -> str:
+    kind = table.spec.kind
+    return code.partition(_SEPARATOR)[0].lower() if kind == CODE_PREFIX else kind or table.name
+
+
+def _column(table: ChartTable, name: str | None) -> Any:
+    place = -1 if name is None else table.batch.schema.get_field_index(name)
+    return None if place < 0 else table.batch.column(place)
+
+
+def _concepts(table: ChartTable) -> tuple[npt.NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
+    """Number the pairs of code and description of a table's rows; return the numbers and what they stand for."""
+    spec = table.spec
+    columns = (_column(table, name) for name in (spec.code_system_column, spec.code, spec.label))
+    systems, codes, labels = (_encoded(column, table.num_rows) for column in columns)
+    width, height = len(labels.values), len(codes.values)
+    pairs, concept = np.unique((systems.places * height + codes.places) * width + labels.places, return_inverse=True)
+    usual = table.name if spec.code_system is None else spec.code_system
+    names, descriptions = [], []
+    for pair in pairs.tolist():
+        code, label = codes.values[pair // width % height], labels.values[pair % width]
+        system = systems.values[pair // width // height]
+        system = usual if system is None else system
+        names.append(table.name if code is None else f"{system}{_SEPARATOR}{code}" if system else code)
+        descriptions.append(label if label else (code if code is not None else table.name))
+    return concept.astype(np.int64), tuple(names), tuple(descriptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoded:
+    """A column as places in its distinct values; the last of these is None."""
+
+    places: npt.NDArray[np.int64]
+    values: tuple[str | None, ...]
+
+
+def _encoded(column: Any, count: int) -> _Encoded:
+    if column is None:
+        return _Encoded(places=np.zeros(count, np.int64), values=(None,))
+    encoded = column.dictionary_encode()
+    values = tuple(None if value is None else str(value) for value in encoded.dictionary.to_pylist())
+    places = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _Encoded(places=places, values=(*values, None))
+
+
+def _numbers(column: Any, count: int) -> npt.NDArray[np.float64]:
+    if column is None or not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return np.full(count, np.nan)
+    return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False))
+
+
+def _as_text(column: Any, count: int) -> Any:
+    if column is None:
+        return pa.nulls(count, pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def spoken_columns(spec: TableSpec, present: Sequence[str]) -> list[str]:
+    """Return the columns whose cells are said as text where a table has no code, value and text of its own."""
+    types = spec.public_columns
+    skipped = {"row_id", spec.subject, spec.encounter, *spec.key}
+    wanted = [name for name in spec.default_columns if name in present] or list(present)
+    telling = [name for name in wanted if name not in skipped and not name.endswith("_id")]
+    return [name for name in telling if types.get(name) not in ("time", "date")]
+
+
+def _cells_as_text(table: ChartTable) -> Any:
+    """Say each row's cells as ``name value; name value``: ids and times left out."""
+    names = spoken_columns(table.spec, table.columns)
+    columns = [table.batch.column(name).to_pylist() for name in names]
+    rows = zip(*columns, strict=True) if columns else [()] * table.num_rows
+    texts = (
+        "; ".join(f"{name} {_cell(cell)}" for name, cell in zip(names, row, strict=True) if cell is not None)
+        for row in rows
+    )
+    return pa.array([text or None for text in texts], pa.string())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

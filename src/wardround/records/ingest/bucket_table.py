@@ -1,0 +1,175 @@
+"""The first half of an ingest: one source file read once and its rows spread over the buckets."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.core import Progress, Reporter, silent
+from wardround.records.ingest.clocks import delay_counts
+from wardround.records.ingest.derive import derive_rows
+from wardround.records.ingest.plan import Plan, as_json
+from wardround.records.reading.quarantine import BrokenRow, write_quarantine
+from wardround.records.reading.table_reader import ReadCounts, TableReader
+from wardround.records.rules.language import Column, MedianDelay, walk
+from wardround.records.shards.buckets import BucketWriter, one_batch, read_bucket
+from wardround.records.specs.arrow_types import ARROW_TYPES, integers
+from wardround.records.specs.spec import TableSpec
+
+
+def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
+    """Read a table and write its buckets; done again from the start unless it was finished."""
+    if plan.noted(f"table-{name}") is not None:
+        return
+    table = plan.spec.tables[name]
+    folder = plan.bucket_folder(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    quarantine = plan.store / "quarantine" / f"{name}.jsonl"
+    quarantine.unlink(missing_ok=True)
+    subject = table.subject or "_subject"
+    writer = BucketWriter(folder, plan.shards, subject, plan.settings.memory_bytes // 16)
+    counts = ReadCounts()
+    delays: dict[str, dict[int, int]] = {f"{start}.{end}": {} for start, end in medians_of(table)}
+    columns: list[str] = []
+    kept = 0
+    for rows, broken in _rows(plan, table, counts):
+        write_quarantine(quarantine, broken) if broken else None
+        columns, kept = rows.column_names, kept + rows.num_rows
+        for start, end in medians_of(table):
+            delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
+        writer.add(rows)
+        report(Progress(label=f"read {name}", done=kept, unit="rows"))
+    writer.flush()
+    _PARENTS.clear()
+    columns = columns or [column for column in table.columns if column not in counts.missing_columns]
+    counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
+    note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
+    plan.note(f"table-{name}", {**note, "delays": {key: list(each.items()) for key, each in delays.items()}})
+
+
+def medians_of(table: TableSpec) -> list[tuple[str, str]]:
+    """Return the pairs of columns whose median delay the table's rules need."""
+    pairs = {
+        (part.start, part.end) for _, rule in table.rules() for part in walk(rule) if isinstance(part, MedianDelay)
+    }
+    return sorted(pairs)
+
+
+def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
+    if table.name not in plan.files.tables:
+        yield from _derived(plan, table, counts) if table.derive is not None else ()
+        return
+    for reader in _readers(plan, table, counts):
+        for cells in reader.read():
+            rows = _with_columns(cells.table, table, counts.missing_columns)
+            if table.subject_from is None:
+                yield rows, cells.broken
+            else:
+                rows, orphans = _with_subject(plan, table, rows, reader.path)
+                reader.set_aside(orphans)
+                yield rows, [*cells.broken, *orphans]
+        counts.add(reader.counts)
+
+
+def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableReader]:
+    """Return a reader for each file of a table; note the columns that none of them has."""
+    readers = [
+        TableReader(
+            path=path,
+            name=table.name,
+            columns=table.read_columns,
+            required=_required(table),
+            needed=_needed(table),
+            ignored=plan.spec.ignored,
+            shown=plan.files.name(path),
+        )
+        for path in plan.files.tables[table.name]
+    ]
+    present = {name for reader in readers for name in reader.header()}
+    counts.missing_columns = tuple(name for name in table.read_columns if name not in present)
+    return readers
+
+
+def _with_columns(rows: pa.Table, table: TableSpec, missing: Sequence[str]) -> pa.Table:
+    """Add the columns that only other files of the table have, empty, so that all rows have the same columns."""
+    names = [name for name in table.read_columns if name not in missing]
+    if rows.column_names == names:
+        return rows
+    held = dict(zip(rows.column_names, rows.columns, strict=True))
+    empty = {name: pa.nulls(rows.num_rows, ARROW_TYPES[table.read_columns[name]]) for name in names if name not in held}
+    return pa.table({name: held[name] if name in held else empty[name] for name in names})
+
+
+def _required(table: TableSpec) -> list[str]:
+    names = [table.subject or "", *table.key, *(table.subject_from or ())[:1], *table.required]
+    if isinstance(table.event_time, Column):
+        names.append(table.event_time.name)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _needed(table: TableSpec) -> list[str]:
+    names = [table.subject, table.key[0] if len(table.key) == 1 else None]
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
+    """Read the source of a derived table. Its broken rows are reported with the source itself."""
+    assert table.derive is not None
+    source = plan.spec.tables[table.derive.source]
+    where = table.derive.where
+    read = {**{name: source.columns[name] for name in where}, **table.columns}
+    required = [*_required(table), table.derive.text, *where]
+    readers = [
+        TableReader(path=path, name=table.name, columns=read, required=required)
+        for path in plan.files.tables[source.name]
+    ]
+    for cells in (cells for reader in readers for cells in reader.read()):
+        rows = cells.table
+        for name, text in where.items():
+            rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
+        rows = rows.select([name for name in rows.column_names if name in table.columns])
+        for name in _needed(table):
+            rows = rows.filter(rows.column(name).is_valid())
+        rows = derive_rows(rows, table.derive)
+        counts.rows += rows.num_rows
+        yield rows, ()
+
+
+_PARENTS: dict[tuple[Path, str], tuple[Any, Any]] = {}
+
+
+def _with_subject(plan: Plan, table: TableSpec, rows: pa.Table, path: Path) -> tuple[pa.Table, list[BrokenRow]]:
+    """Add the subject through the parent's key; a row without a parent is broken."""
+    assert table.subject_from is not None
+    key, parent = table.subject_from
+    keys, subjects = _parent_subjects(plan, parent)
+    place = pc.index_in(rows.column(key).combine_chunks(), keys, skip_nulls=True)
+    places = integers(place, null=-1)
+    good = places >= 0
+    orphans = [
+        BrokenRow(file=path.name, line=0, reason=f"no row of {parent} has this {key}", raw=str(row))
+        for row in rows.filter(pa.array(~good)).to_pylist()
+    ]
+    kept = rows.filter(pa.array(good)).append_column("_subject", pa.array(subjects[places[good]]))
+    return kept, orphans
+
+
+def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
+    spec = plan.spec.tables[parent]
+    wanted = (plan.bucket_folder(parent), spec.key[0])
+    if wanted not in _PARENTS:
+        parts = [read_bucket(wanted[0], shard, (spec.key[0], spec.subject or "")) for shard in range(plan.shards)]
+        found = [part for part in parts if part is not None]
+        empty = pa.array([], ARROW_TYPES[spec.columns[spec.key[0]]])
+        keys = pa.concat_arrays([empty, *(part.column(spec.key[0]) for part in found)])
+        subjects = np.concatenate([np.empty(0, np.int64), *(part.column(spec.subject).to_numpy() for part in found)])
+        _PARENTS.clear()
+        _PARENTS[wanted] = (keys, subjects)
+    return _PARENTS[wanted]

@@ -1,0 +1,306 @@
+"""The clocks of one shard: time rules evaluated over its tables, with references looked up within the shard.
+
+All rows of a subject lie in one shard and records refer only to rows of the same subject, so a shard is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.rules.language import (
+    NO_TIME,
+    Among,
+    Around,
+    Choice,
+    Closed,
+    Column,
+    Following,
+    Known,
+    LateCell,
+    MedianDelay,
+    Reference,
+    Rule,
+    There,
+    Times,
+    evaluate,
+    walk,
+    walk_everywhere,
+)
+from wardround.records.specs.arrow_types import integers, microseconds, valid
+from wardround.records.specs.spec import SourceSpec, TableSpec
+
+Load = Callable[[str, tuple[str, ...]], "pa.RecordBatch | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSettings:
+    """Delays in microseconds: the lags of the settings, and the medians by ``table.from.to``."""
+
+    lags: Mapping[str, int]
+    medians: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Parent:
+    """A table that others refer to: its keys (first known first) and the times asked of it."""
+
+    keys: Any
+    order: npt.NDArray[np.int64]
+    batch: pa.RecordBatch
+    available: Times
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardClocks:
+    """Evaluates rules for the tables of one shard. ``load`` reads named columns of a table, None if it has no rows."""
+
+    spec: SourceSpec
+    settings: ClockSettings
+    load: Load
+    _parents: dict[str, _Parent | None] = field(default_factory=dict)
+    _children: dict[Among, tuple[Any, Times]] = field(default_factory=dict)
+    _spans: dict[Around, tuple[npt.NDArray[np.int64], Times, Times]] = field(default_factory=dict)
+
+    def evaluate(self, rule: Rule, table: TableSpec, batch: pa.RecordBatch) -> Times:
+        """Return the rule's times for the rows of ``batch``."""
+        return evaluate(rule, TableFrame(clocks=self, table=table, batch=batch))
+
+    def parent(self, name: str) -> _Parent | None:
+        """Return a table to refer to, loaded once with only what rules ask of it."""
+        if name not in self._parents:
+            self._parents[name] = self._load_parent(name)
+        return self._parents[name]
+
+    def children(self, part: Among) -> tuple[Any, Times]:
+        """Return the keys that rows of another table name, and the least or largest time of the rows of each."""
+        if part not in self._children:
+            self._children[part] = self._extremes(part)
+        return self._children[part]
+
+    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Return subject, start and end of the rows of another table."""
+        if part not in self._spans:
+            self._spans[part] = self._load_spans(part)
+        return self._spans[part]
+
+    def _load_spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        table = self.spec.tables[part.table]
+        needed = {*rule_columns(part.start), *rule_columns(part.end), *_subject_column(table), *table.key}
+        batch = self.load(part.table, tuple(needed))
+        if batch is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        frame = TableFrame(clocks=self, table=table, batch=batch)
+        return frame.subjects(), evaluate(part.start, frame), evaluate(part.end, frame)
+
+    def _extremes(self, part: Among) -> tuple[Any, Times]:
+        table = self.spec.tables[part.table]
+        batch = self.load(part.table, tuple({part.key, *rule_columns(part.rule)}))
+        if batch is None or part.key not in batch.schema.names:
+            return pa.nulls(0), np.empty(0, dtype=np.int64)
+        times = self.evaluate(part.rule, table, batch)
+        named = batch.column(part.key).dictionary_encode()
+        places = integers(named.indices, null=-1)
+        counted = (places >= 0) & (times != NO_TIME)
+        is_least = part.name == "earliest"
+        found = np.full(len(named.dictionary), np.iinfo(np.int64).max if is_least else NO_TIME, dtype=np.int64)
+        (np.minimum if is_least else np.maximum).at(found, places[counted], times[counted])
+        return named.dictionary, np.where(found == np.iinfo(np.int64).max, NO_TIME, found)
+
+    def _load_parent(self, name: str) -> _Parent | None:
+        table = self.spec.tables[name]
+        batch = self.load(name, tuple(_columns_needed(self.spec, table)))
+        if batch is None:
+            return None
+        available = self.evaluate(table.available_at, table, batch)
+        last = np.where(available == NO_TIME, np.iinfo(np.int64).max, available)
+        order = np.argsort(last, kind="stable")
+        keys = batch.column(table.key[0]).take(pa.array(order))
+        return _Parent(keys, order, batch, available)
+
+
+def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
+    needed = {table.key[0], *rule_columns(table.available_at)}
+    if any(isinstance(part, Following | Closed | Around) for part in walk(table.available_at)):
+        needed.update(_subject_column(table))
+    for other in spec.tables.values():
+        for _, rule in other.rules():
+            for part in walk_everywhere(rule):
+                if isinstance(part, There) and part.table == table.name:
+                    needed |= rule_columns(part.rule)
+                if isinstance(part, Reference | LateCell) and part.table == table.name:
+                    needed.add(part.column)
+                    if isinstance(part, LateCell):
+                        needed |= rule_columns(table.late[part.column])
+    return needed
+
+
+def _subject_column(table: TableSpec) -> tuple[str, ...]:
+    """Return the column that says whose a row is; of a table without one ingest has written it beside."""
+    return (table.subject or "_subject",)
+
+
+def rule_columns(rule: Rule) -> set[str]:
+    """Return the columns of the row itself that a rule reads."""
+    names: set[str] = set()
+    for part in walk(rule):
+        match part:
+            case Column(name):
+                names.add(name)
+            case Known(key) | Reference(key) | LateCell(key) | There(key) | Choice(key):
+                names.add(key)
+            case Following(_, column, _) | Closed(_, column, _, _):
+                names.add(column)
+            case MedianDelay(start, end):
+                names.update((start, end))
+            case _:
+                pass
+    return names
+
+
+@dataclass(slots=True, kw_only=True)
+class TableFrame:
+    """The rows of one table, as the rule language sees them."""
+
+    clocks: ShardClocks
+    table: TableSpec
+    batch: pa.RecordBatch
+    _places: dict[tuple[str, str], npt.NDArray[np.int64] | None] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.batch.num_rows)
+
+    def times(self, column: str) -> Times:
+        """A time or date column; a column that the file lacks is null throughout."""
+        if column not in self.batch.schema.names:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        return microseconds(self.batch.column(column))
+
+    def known(self, key: str, table: str) -> Times:
+        """Available times of the rows that ``key`` names in ``table``."""
+        parent = self.clocks.parent(table)
+        return self._look_up(key, table, None if parent is None else parent.available)
+
+    def reference(self, key: str, table: str, column: str) -> Times:
+        """Time cells of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        parent = self.clocks.parent(table)
+        if parent is None or column not in parent.batch.schema.names:
+            return self._look_up(key, table, None)
+        times = microseconds(parent.batch.column(column))
+        known = (times != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
+
+    def late_cell(self, key: str, table: str, column: str) -> Times:
+        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        parent = self.clocks.parent(table)
+        if parent is None or column not in parent.batch.schema.names:
+            return self._look_up(key, table, None)
+        owner = self.clocks.spec.tables[table]
+        late = self.clocks.evaluate(owner.late[column], owner, parent.batch)
+        known = valid(parent.batch.column(column)) & (late != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(late, parent.available), NO_TIME))
+
+    def there(self, key: str, table: str, rule: Rule) -> Times:
+        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        parent = self.clocks.parent(table)
+        if parent is None:
+            return self._look_up(key, table, None)
+        times = self.clocks.evaluate(rule, self.clocks.spec.tables[table], parent.batch)
+        known = (times != NO_TIME) & (parent.available != NO_TIME)
+        return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
+
+    def among(self, part: Among) -> Times:
+        """The least or largest time of the rows of another table that name these."""
+        keys, times = self.clocks.children(part)
+        if len(keys) == 0:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        places = integers(pc.index_in(self.batch.column(self.table.key[0]), keys, skip_nulls=True), null=-1)
+        return np.where(places >= 0, times[places], NO_TIME)
+
+    def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell or a missing column.
+
+        In a text column a value that ends in ``*`` stands for all that begin so.
+        """
+        if column not in self.batch.schema.names:
+            return np.full(self.num_rows, "" in values, dtype=bool)
+        cells = self.batch.column(column)
+        is_text = pa.types.is_string(cells.type)
+        starts = [value[:-1] for value in values if is_text and value.endswith("*")]
+        whole = [value for value in values if not (is_text and value.endswith("*"))]
+        wanted = [None if value == "" else value if is_text else int(value) for value in whole]
+        found = pc.is_in(cells, pa.array(wanted, cells.type))
+        for start in starts:
+            found = pc.or_(found, pc.fill_null(pc.starts_with(cells, start), False))
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
+    def subjects(self) -> npt.NDArray[np.int64]:
+        """Whose row each is."""
+        subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject or "_subject"), null=0)
+        return subjects
+
+    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Subject, start and end of the rows of another table."""
+        return self.clocks.spans(part)
+
+    def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
+        if column not in self.batch.schema.names:
+            return np.full(self.num_rows, -1), np.full(self.num_rows, -1)
+        encoded = self.batch.column(column).dictionary_encode()
+        numbers: dict[str, int] = {}
+        which, names = [-1], [-1]
+        for text in encoded.dictionary.to_pylist():
+            place = next((place for place, start in enumerate(starts) if text.startswith(start)), -1)
+            which.append(place)
+            names.append(numbers.setdefault(text[len(starts[place]) :], len(numbers)) if place >= 0 else -1)
+        cells = integers(encoded.indices, null=-1) + 1
+        return np.array(which, np.int64)[cells], np.array(names, np.int64)[cells]
+
+    def lag(self, setting: str) -> int:
+        """A setting in microseconds."""
+        return self.clocks.settings.lags[setting]
+
+    def median_delay(self, start: str, end: str) -> int | None:
+        """The table's median of ``end - start`` in microseconds, taken over all subjects."""
+        return self.clocks.settings.medians.get(f"{self.table.name}.{start}.{end}")
+
+    def _look_up(self, key: str, table: str, values: Times | None) -> Times:
+        parent = self.clocks.parent(table)
+        if values is None or parent is None or key not in self.batch.schema.names:
+            return np.full(self.num_rows, NO_TIME, dtype=np.int64)
+        if (key, table) not in self._places:
+            found = pc.index_in(self.batch.column(key), parent.keys, skip_nulls=True)
+            self._places[key, table] = integers(found, null=-1)
+        places = self._places[key, table]
+        assert places is not None
+        return np.where(places >= 0, values[parent.order][places], NO_TIME)
+
+
+def median_of_counts(counts: Mapping[int, int]) -> int | None:
+    """Return the lower median of values given as value -> count; None if there are none."""
+    total, seen = sum(counts.values()), 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if 2 * seen >= total:
+            return value
+    return None
+
+
+def delay_counts(table: TableSpec, start: str, end: str, batch: Any, counts: dict[int, int]) -> None:
+    """Add the delays ``end - start`` of a batch, in whole seconds and at least 0, to ``counts``."""
+    if start not in batch.schema.names or end not in batch.schema.names:
+        return
+    from_times, to_times = microseconds(batch.column(start)), microseconds(batch.column(end))
+    both = (from_times != NO_TIME) & (to_times != NO_TIME)
+    seconds = np.maximum((to_times[both] - from_times[both]) // 1_000_000, 0)
+    for value, count in zip(*np.unique(seconds, return_counts=True), strict=True):
+        counts[int(value)] = counts.get(int(value), 0) + int(count)

@@ -1,0 +1,196 @@
+"""Finishing one shard: every table's rows with their clocks, identities and labels, in subject and time order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.records.ingest.clocks import ClockSettings, ShardClocks
+from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels
+from wardround.records.ingest.ordering import row_order
+from wardround.records.ingest.shard_rows import ShardRows
+from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
+from wardround.records.shards.identity import fingerprints, local_words, numbered_words, row_numbers
+from wardround.records.shards.layout import (
+    AVAILABLE,
+    DICTIONARY,
+    EVENT,
+    GROUP,
+    INDEX,
+    LATE,
+    NEVER_TIME,
+    PENDING,
+    PUBLISHED,
+)
+from wardround.records.shards.row_ids import identify, row_ids
+from wardround.records.shards.shard_writer import TableBlocks, write_table
+from wardround.records.specs.arrow_types import integers, one_array, timestamps
+from wardround.records.specs.spec import PendingRows, SourceSpec, TableSpec, late_rules
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardCounts:
+    """What one shard holds, by table."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    never_visible: dict[str, int] = field(default_factory=dict)
+    repeated_rows: dict[str, int] = field(default_factory=dict)
+    conflicting_rows: dict[str, int] = field(default_factory=dict)
+    subjects: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finishing:
+    """What all shards of an ingest share."""
+
+    spec: SourceSpec
+    buckets: Mapping[str, Path]
+    quarantine: Path
+    settings: ClockSettings
+    dictionaries: Dictionaries
+    indexes: Mapping[str, DictionaryIndex]
+    groups: GroupLabels
+
+    def finish(self, shard: int, folder: Path) -> ShardCounts:
+        """Write every table of a shard into ``folder`` and its index last."""
+        rows = ShardRows(
+            spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine, settings=self.settings
+        )
+        clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
+        counts = ShardCounts()
+        written: dict[str, TableBlocks] = {}
+        for name in self.spec.tables:
+            batch = rows.load(name)
+            found = rows.counts(name)
+            counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
+            if batch is not None and batch.num_rows:
+                written[name] = self._finish_table(self.spec.tables[name], batch, clocks, folder, counts)
+        subjects = [blocks.index.column("subject_id").to_numpy() for blocks in written.values()]
+        counts.subjects = np.unique(np.concatenate(subjects)).tolist() if subjects else []
+        _write_index(folder, written)
+        return counts
+
+    def _finish_table(
+        self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, folder: Path, counts: ShardCounts
+    ) -> TableBlocks:
+        if table.derive is not None:
+            batch = _first_of_each_key(table, batch)
+        times = table_clocks(table, batch, clocks)
+        groups = _groups(table, batch, times)
+        identity = identify(table, batch, times[AVAILABLE])
+        counts.rows[table.name] = batch.num_rows
+        counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
+        subjects = integers(batch.column(table.subject or "_subject"), null=0)
+        order = row_order(subjects, times[EVENT], identity.ties(table, batch))
+        columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}
+        columns.update(zip(batch.schema.names, batch.columns, strict=True))
+        columns.pop("_subject", None)
+        columns.update({name: timestamps(values) for name, values in times.items()})
+        columns.update({name: pa.array(values) for name, values in groups.items()})
+        whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
+        whole = self._join(table, whole)
+        return write_table(folder, table.name, whole, subjects[order])
+
+    def _join(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for number, join in enumerate(table.dictionaries):
+            if join.table in self.indexes and all(name in batch.schema.names for name in join.on):
+                places = self.indexes[join.table].places(batch, join)
+                batch = batch.append_column(f"{DICTIONARY}{number}", places)
+        if table.group is not None and table.group.code in batch.schema.names:
+            batch = batch.append_column(table.group.name, self.groups.labels(batch, table.group))
+        for name, parts in table.first_of.items():
+            cells = [cells for part in parts if (cells := self._cells(table, batch, part)) is not None]
+            if cells:
+                batch = batch.append_column(name, pc.coalesce(*cells))
+        return batch
+
+    def _cells(self, table: TableSpec, batch: pa.RecordBatch, column: str) -> Any:
+        """Return a column of the file or one that is joined; None if this store has none."""
+        if column in batch.schema.names:
+            return batch.column(column)
+        for number, join in enumerate(table.dictionaries):
+            places = batch.schema.get_field_index(f"{DICTIONARY}{number}")
+            if column in join.add and places >= 0:
+                dictionary = self.dictionaries[join.table]
+                if join.add[column] in dictionary.column_names:
+                    return one_array(dictionary.column(join.add[column])).take(batch.column(places))
+        return None
+
+
+def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
+    """Return the clock columns of a table's rows."""
+
+    def never_null(rule: Rule) -> Times:
+        times = clocks.evaluate(rule, table, batch)
+        return np.where(times == NO_TIME, NEVER_TIME, times)
+
+    available = never_null(table.available_at)
+    event = clocks.evaluate(table.event_time, table, batch)
+    clock = {EVENT: np.where(event == NO_TIME, available, event), AVAILABLE: available}
+    if table.published.time is not None:
+        clock[PUBLISHED] = never_null(table.published.time)
+    if table.pending is not None:
+        clock[PENDING] = np.where(_is_reflex(table.pending, batch), NEVER_TIME, never_null(table.pending.at))
+    for rule, names in late_rules(table, batch.schema.names).items():
+        if not isinstance(rule, Column):
+            clock[f"{LATE}{names[0]}"] = never_null(rule)
+    return clock
+
+
+def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Return which rows are tests that are only done because of a result: never shown before it."""
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    if pending.reflex_column in batch.schema.names:
+        texts = batch.column(pending.reflex_column)
+        for pattern in pending.reflex_patterns:
+            found = pc.match_substring(texts, pattern, ignore_case=True).fill_null(False)
+            mask |= found.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the number of the group a row collapses with, where the table has such groups.
+
+    The number becomes a row id, so it is made of what a collapsed row shows: a hash of a withheld column could be
+    undone by trying all its values. Groups that look alike are numbered as they were ordered.
+    """
+    if table.pending is None:
+        return {}
+    present = frozenset(batch.schema.names)
+    names = [name for name in table.pending.group if name in present]
+    salt = f"{table.name} pending"
+    groups = fingerprints(batch, names, salt)
+    if set(names) & table.hidden:
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        ordered = np.full(len(first), NEVER_TIME)
+        np.minimum.at(ordered, group, times[PENDING])
+        shown = [name for name in dict.fromkeys((*names, table.code or "")) if name in present - table.hidden]
+        groups = numbered_words(fingerprints(batch, shown, salt)[first], ordered)[group]
+    return {GROUP: row_numbers(groups)}
+
+
+def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Keep one derived row per key: several notes of one stay begin with the same history."""
+    words = local_words(batch, table.key)
+    _, first = np.unique(words, return_index=True)
+    return batch.take(pa.array(np.sort(first)))
+
+
+def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
+    schema = next(iter(written.values())).index.schema if written else pa.schema([])
+    names = {name: blocks.file.to_json() for name, blocks in written.items()}
+    unfinished = folder / f"{INDEX}.tmp"
+    with pa.OSFile(str(unfinished), "wb") as target, pa.ipc.new_file(target, schema.with_metadata(names)) as stream:
+        for blocks in written.values():
+            stream.write_batch(blocks.index)
+    unfinished.rename(folder / INDEX)
+
+
+__all__ = ["ALWAYS_TIME", "Finishing", "ShardCounts", "table_clocks"]

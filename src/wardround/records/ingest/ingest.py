@@ -1,0 +1,355 @@
+"""Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
+
+Raw files that are no tables are made flat first (`sources/flatten.py`). Then every file is read once, its rows spread
+over buckets by subject (`bucket_table.py`); then each bucket becomes a shard with clocks, identities and labels
+(`finalise.py`); the manifest is written last. Each part notes that it is done, so that the same call again does only
+what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib.util
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
+from wardround.records.ingest.bucket_table import bucket_table, medians_of
+from wardround.records.ingest.clocks import median_of_counts
+from wardround.records.ingest.finalise import Finishing
+from wardround.records.ingest.joins import DictionaryIndex, GroupLabels
+from wardround.records.ingest.needed_tables import needed_tables
+from wardround.records.ingest.plan import RAW_ROWS, Plan, as_json, is_finished, prepare, shard_count
+from wardround.records.ingest.settings import IngestReport, IngestSettings
+from wardround.records.reading.flat_tables import QUARANTINE
+from wardround.records.reading.quarantine import write_quarantine
+from wardround.records.reading.table_reader import ReadCounts, TableReader
+from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
+from wardround.records.shards.manifest import read_manifest, write_manifest
+from wardround.records.shards.shard_reader import read_dictionary
+from wardround.records.sources.flatten import flat_files, flatten, raw_files
+from wardround.records.specs.arrow_types import ARROW_TYPES
+from wardround.records.specs.spec import DictionarySpec, SourceSpec
+from wardround.records.specs.spec_file import load_source_spec
+
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
+"""File locks, where the system has them."""
+
+_DEFAULTS = IngestSettings()
+_MANIFEST_NOTE = "manifest"
+"""The last part: everything else of the store is written."""
+
+
+def ingest(
+    source: str | SourceSpec,
+    folder: Path | Sequence[Path],
+    store: Path,
+    *,
+    settings: IngestSettings = _DEFAULTS,
+    report: Reporter = silent,
+) -> IngestReport:
+    """Read a source's raw files into a new store and say what came in and what did not.
+
+    The same call after an interruption continues; on a finished store made from the same input it only reports.
+    UserError: a folder is missing, no known table, a wrong schema, a full disk. RecordError: a damaged file.
+    """
+    started = time.monotonic()
+    spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
+    files = raw_files(spec, folder)
+    plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
+    with _disk_errors(store):
+        if is_finished(store):
+            found = _report_of(store, plan, started)
+            _remove(plan.building)  # what a kill in the last step left
+            return found
+        resumed = prepare(plan)
+        with _only_one(plan.building):
+            if plan.noted(_MANIFEST_NOTE) is None:
+                _run(_flat(plan, report), report)
+            _finish(plan)
+    return _report_of(store, plan, started, resumed=resumed)
+
+
+def _finish(plan: Plan) -> None:
+    """Remove the raw rows, then write the manifest: a finished store never has any beside it, whenever it is killed."""
+    for name in RAW_ROWS:
+        _remove(plan.building / name)
+    write_manifest(plan.store, plan.noted(_MANIFEST_NOTE))
+    _remove(plan.building)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; another process may be at it too."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+
+
+def _flat(plan: Plan, report: Reporter) -> Plan:
+    """Return the plan with tables to read: raw files are made flat, unless that was done."""
+    if plan.spec.flatten is None:
+        return plan
+    folder = plan.flat_folder
+    if plan.noted("flatten") is None:
+        quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
+        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
+    return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
+
+
+def _run(plan: Plan, report: Reporter) -> None:
+    for name, text in plan.spec.files.items():
+        (plan.store / SPEC_FOLDER / name).write_text(text, encoding="utf-8")
+    for name in plan.files.dictionaries:
+        _read_dictionary(plan, name)
+    tables = [name for name in plan.spec.tables if _has_rows(plan, name)]
+    parents = [name for name in tables if any(_parent(plan, other) == name for other in tables)]
+    _each(plan, bucket_table, parents, report)
+    _each(plan, bucket_table, [name for name in tables if name not in parents], report)
+    medians = _medians(plan, tables)
+    _each(plan, partial(finish_shard, medians=medians), list(range(plan.shards)), report)
+    _FINISHING.clear()
+    _note_manifest(plan, tables, medians)
+
+
+def _has_rows(plan: Plan, name: str) -> bool:
+    derive = plan.spec.tables[name].derive
+    return name in plan.files.tables or (derive is not None and derive.source in plan.files.tables)
+
+
+def _parent(plan: Plan, name: str) -> str | None:
+    subject_from = plan.spec.tables[name].subject_from
+    return None if subject_from is None else subject_from[1]
+
+
+def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:
+    """Do a part for every item, in this process or in several."""
+    if plan.settings.workers == 1 or len(items) < 2:
+        for item in items:
+            work(plan, item, report=report)
+        return
+    with ProcessPoolExecutor(plan.settings.workers, mp_context=get_context("spawn")) as pool:
+        for number, _ in enumerate(pool.map(partial(work, plan), items)):
+            report(Progress(label="ingest", done=number + 1, total=len(items), unit="parts"))
+
+
+def _read_dictionary(plan: Plan, name: str) -> None:
+    if plan.noted(f"dictionary-{name}") is not None:
+        return
+    dictionary = plan.spec.dictionaries[name]
+    readers = [
+        TableReader(
+            path=path,
+            name=name,
+            columns=dictionary.columns,
+            required=dictionary.key,
+            ignored=plan.spec.ignored,
+            shown=plan.files.name(path),
+        )
+        for path in plan.files.dictionaries[name]
+    ]
+    quarantine = plan.store / "quarantine" / f"{name}.jsonl"
+    quarantine.unlink(missing_ok=True)
+    tables, counts = [], ReadCounts()
+    for reader in readers:
+        for cells in reader.read():
+            tables.append(_without(cells.table, dictionary))
+            if cells.broken:
+                write_quarantine(quarantine, cells.broken)
+        counts.add(reader.counts)
+    empty = pa.schema([(key, ARROW_TYPES[kind]) for key, kind in dictionary.columns.items()]).empty_table()
+    whole = pa.concat_tables(tables, promote_options="default").combine_chunks() if tables else empty
+    path = plan.store / dictionary_file(name)
+    with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, whole.schema) as stream:
+        stream.write_table(whole)
+    note = {"rows": whole.num_rows, "quarantined": counts.quarantined, "quarantine_reasons": counts.reasons}
+    plan.note(f"dictionary-{name}", {**note, "sha256": content_hash(path.read_bytes())})
+
+
+def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
+    """Leave out the entries that stand for "no code"."""
+    if not dictionary.absent:
+        return table
+    key = table.column(dictionary.key[0]).cast(pa.string())
+    return table.filter(pc.invert(pc.is_in(key, pa.array(dictionary.absent, pa.string()))))
+
+
+def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, float]:
+    medians: dict[str, float] = {}
+    for name in tables:
+        delays = plan.noted(f"table-{name}")["delays"]
+        for start, end in medians_of(plan.spec.tables[name]):
+            found = median_of_counts(dict(delays[f"{start}.{end}"]))
+            if found is not None:
+                medians[f"{name}.{start}.{end}"] = float(found)
+    given = {name: delay.total_seconds() for name, delay in plan.settings.median_delays.items()}
+    return {**medians, **given}
+
+
+def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, float], report: Reporter = silent) -> None:
+    """Turn one bucket of every table into a shard, unless that was done."""
+    if plan.noted(f"shard-{shard:05d}") is not None:
+        return
+    folder = shard_folder(plan.store, shard)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    counts = _finishing(plan, medians).finish(shard, folder)
+    plan.note(f"shard-{shard:05d}", as_json(counts) | {"files": _file_hashes(folder)})
+    report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
+
+
+_FINISHING: dict[tuple[Path, str], Finishing] = {}
+
+
+def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
+    """Return what shards share, made once per process."""
+    key = (plan.store, plan.digest)
+    if key not in _FINISHING:
+        joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
+        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries if name in joined}
+        indexes = {
+            name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
+        }
+        _FINISHING.clear()
+        _FINISHING[key] = Finishing(
+            spec=plan.spec,
+            quarantine=plan.store / "quarantine",
+            buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if _has_rows(plan, name)},
+            settings=plan.clock_settings(medians),
+            dictionaries=dictionaries,
+            indexes=indexes,
+            groups=GroupLabels(plan.settings.user_codes),
+        )
+    return _FINISHING[key]
+
+
+def _file_hashes(folder: Path) -> list[list[str]]:
+    return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]
+
+
+def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, float]) -> None:
+    shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
+    notes = {name: plan.noted(f"table-{name}") for name in tables}
+    dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
+    settings = plan.settings.to_json()
+    conflicting = {name: sum(shard["conflicting_rows"].get(name, 0) for shard in shards) for name in tables}
+    content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
+    manifest: dict[str, Any] = {
+        "source": plan.spec.name,
+        "spec_sha256": plan.spec.sha256,
+        "plan": plan.digest,
+        "digest": content_hash(content),
+        "shards": plan.shards,
+        "indexes": [dict(shard["files"])[INDEX] for shard in shards],
+        "subjects": sum(len(shard["subjects"]) for shard in shards),
+        "settings": settings,
+        "assumptions": list(plan.settings.assumptions(plan.spec)),
+        "median_delay_seconds": dict(medians),
+        "tables": {
+            name: {
+                "file": _shown_files(plan, name),
+                "rows": sum(shard["rows"].get(name, 0) for shard in shards),
+                "columns": note["columns"],
+                "quarantined": note["counts"]["quarantined"] + conflicting[name],
+                "quarantine_reasons": _reasons(note["counts"]["reasons"], conflicting[name]),
+                "masked_cells": note["counts"]["masked"],
+                "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
+                "repeated_rows": sum(shard["repeated_rows"].get(name, 0) for shard in shards),
+                "missing_columns": note["counts"]["missing_columns"],
+                "unknown_columns": note["counts"]["unknown_columns"],
+            }
+            for name, note in notes.items()
+        },
+        "dictionaries": dictionaries,
+        "missing_tables": list(plan.files.missing),
+        "unknown_files": list(plan.files.unknown),
+        "empty_files": list(plan.files.empty),
+        "flattened": plan.noted("flatten"),
+    }
+    for name, note in notes.items():
+        gone = manifest["tables"][name]["repeated_rows"] + conflicting[name]
+        if manifest["tables"][name]["rows"] + gone != note["kept"] and plan.spec.tables[name].derive is None:
+            raise RecordError(
+                f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
+            )
+    subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
+    np.save(plan.store / SUBJECTS, subjects)
+    plan.note(_MANIFEST_NOTE, manifest)
+
+
+def _reasons(counted: Mapping[str, int], conflicting: int) -> dict[str, int]:
+    """Return why rows of a table were set aside: as they were read, or because rows of one key differ."""
+    return {**counted, "another row has the same key and other content": conflicting} if conflicting else dict(counted)
+
+
+def _shown_files(plan: Plan, name: str) -> str | None:
+    files = plan.files.tables.get(name, ())
+    if len(files) > 1:
+        return f"{len(files)} files {plan.spec.tables[name].path}"
+    return plan.files.name(files[0]) if files else None
+
+
+def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False) -> IngestReport:
+    manifest = read_manifest(store)
+    if manifest["plan"] != plan.digest:
+        raise UserError(f"{store}: holds a store made from other input or settings; choose another folder or remove it")
+    tables = manifest["tables"]
+    flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
+    read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
+    set_aside = {name: each["quarantined"] for name, each in read.items()}
+    return IngestReport(
+        store=store,
+        rows={name: table["rows"] for name, table in tables.items()},
+        subjects=manifest["subjects"],
+        quarantined={name: count for name, count in set_aside.items() if count},
+        quarantine_reasons={
+            name: reasons for name, each in read.items() if (reasons := each.get("quarantine_reasons"))
+        },
+        dictionary_rows={name: each["rows"] for name, each in manifest["dictionaries"].items()},
+        never_visible={name: table["never_visible"] for name, table in tables.items() if table["never_visible"]},
+        missing_tables=tuple(manifest["missing_tables"]),
+        missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
+        unknown_files=tuple(manifest["unknown_files"]),
+        empty_files=tuple(manifest.get("empty_files", ())),
+        needed_tables=needed_tables(plan.spec, manifest["missing_tables"], tables),
+        unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
+        seconds=time.monotonic() - started,
+        assumptions=tuple(manifest.get("assumptions", ())),
+        left_out=flattened["left_out"],
+        repeated_rows={name: table["repeated_rows"] for name, table in tables.items() if table["repeated_rows"]},
+        resumed=resumed,
+    )
+
+
+@contextlib.contextmanager
+def _disk_errors(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(f"{store}: the disk is full; free space and run the same command again") from None
+        raise
+
+
+@contextlib.contextmanager
+def _only_one(building: Path) -> Iterator[None]:
+    """Hold the lock of an unfinished store; the system lets it go when the process dies."""
+    if fcntl is None:
+        yield
+        return
+    with (building / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{building.parent}: another ingest into this folder is running") from None
+        yield

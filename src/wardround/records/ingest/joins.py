@@ -1,0 +1,106 @@
+"""Joins with code dictionaries and code groupers: the labels that come to stand beside a code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.codes import load_ccs, load_drugs
+from wardround.records.specs.arrow_types import integers, one_array, valid
+from wardround.records.specs.spec import DictionaryJoin, GroupJoin
+
+_SEPARATOR = "\x1f"
+
+
+class DictionaryIndex:
+    """A dictionary prepared for looking rows up by its key. Codes compare as text without outer spaces."""
+
+    def __init__(self, dictionary: pa.Table, key: Sequence[str]) -> None:
+        self._keys = _joined_key([one_array(dictionary.column(name)) for name in key])
+        self._order: npt.NDArray[np.int64] | None = None
+        if pa.types.is_int64(self._keys.type) and not self._keys.null_count and len(self._keys):
+            numbers = self._keys.to_numpy()
+            self._order = np.argsort(numbers, kind="stable")
+            self._sorted = numbers[self._order]
+
+    def places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
+        """Return the dictionary's row for every row of the batch (int32), null where there is none."""
+        wanted = _joined_key([batch.column(name) for name in join.on])
+        if self._order is not None and pa.types.is_int64(wanted.type):
+            return self._numbered(wanted)
+        if len(wanted) < len(self._keys):
+            return pc.index_in(wanted, self._keys, skip_nulls=True)
+        encoded = wanted.dictionary_encode()
+        return pc.index_in(encoded.dictionary, self._keys, skip_nulls=True).take(encoded.indices)
+
+    def _numbered(self, wanted: Any) -> Any:
+        """Look whole numbers up in sorted keys: a vocabulary of millions is prepared once, not for every shard."""
+        assert self._order is not None
+        numbers = integers(wanted, null=0)
+        near = np.minimum(np.searchsorted(self._sorted, numbers), len(self._sorted) - 1)
+        missing = (self._sorted[near] != numbers) | ~valid(wanted)
+        return pa.array(self._order[near].astype(np.int32), mask=missing)
+
+
+def _joined_key(columns: Sequence[Any]) -> Any:
+    columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    if len(columns) == 1 and not pa.types.is_string(columns[0].type):
+        return columns[0]
+    texts = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in columns]
+    return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _SEPARATOR)
+
+
+class GroupLabels:
+    """Labels of code groupers, each distinct code looked up once."""
+
+    def __init__(self, user_codes: Path | None) -> None:
+        self._user_codes = user_codes
+        self._seen: dict[str, dict[tuple[str | None, ...], str | None]] = {}
+        self._groupers: dict[str, Any] = {}
+
+    def labels(self, batch: pa.RecordBatch, join: GroupJoin) -> Any:
+        """Return the label column of a group join."""
+        second = join.version or join.ndc
+        names = [name for name in (join.code, second) if name is not None and name in batch.schema.names]
+        columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
+        if join.fixed_version is not None:
+            columns.append([str(join.fixed_version)] * batch.num_rows)
+        seen = self._seen.setdefault(join.system, {})
+        labels = []
+        for cells in zip(*columns, strict=True):
+            if cells not in seen:
+                seen[cells] = self._look_up(join.system, cells)
+            labels.append(seen[cells])
+        return pa.array(labels, pa.string())
+
+    def _look_up(self, system: str, cells: Sequence[str | None]) -> str | None:
+        code, second = cells[0], cells[1] if len(cells) > 1 else None
+        if code is None:
+            return None
+        if system == "atc":
+            label = self._grouper(system).label(code, second)
+            return None if label is None else str(label)
+        if second is None:
+            return None
+        category = self._grouper(system).category(code.strip(), second)
+        return None if category is None else str(category.label)
+
+    def _grouper(self, system: str) -> Any:
+        if system not in self._groupers:
+            self._groupers[system] = _load_grouper(system, self._user_codes)
+        return self._groupers[system]
+
+
+def _load_grouper(system: str, user_codes: Path | None) -> Any:
+    if system == "atc":
+        return load_drugs(user_codes)
+    return load_ccs("diagnoses" if system == "ccs-diagnoses" else "procedures", user_codes)
+
+
+Dictionaries = Mapping[str, pa.Table]

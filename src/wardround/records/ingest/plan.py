@@ -1,0 +1,157 @@
+"""The plan of an ingest, on disk: what makes two calls the same, and which parts are already done."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround.core import UserError, content_hash, private_folder, write_atomically
+from wardround.records.ingest.clocks import ClockSettings
+from wardround.records.ingest.settings import IngestSettings
+from wardround.records.reading.source_files import SourceFiles
+from wardround.records.shards.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, building_folder
+from wardround.records.specs.spec import SourceSpec
+
+_PLAN = "plan.json"
+_BUCKETS, _FLAT = "buckets", "flat"
+RAW_ROWS = (_BUCKETS, _FLAT)
+"""The folders of unfinished work that hold rows of the source."""
+_FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER)
+_MOST_SHARDS = 4_096
+_SHARE = 8
+"""A shard's raw rows take this part of the memory; finishing holds about three copies of the largest table."""
+_CELL_BYTES = 12
+_EXPANSION: Mapping[str, float] = {".gz": 8.0, ".parquet": 6.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything the parts of an ingest share. Pickles, so that parts may run in other processes."""
+
+    spec: SourceSpec
+    files: SourceFiles
+    settings: IngestSettings
+    store: Path
+    shards: int
+
+    @property
+    def digest(self) -> str:
+        """Names the input, the spec and the settings: the same digest continues the same work."""
+        body = [STORE_VERSION, self.spec.sha256, self.settings.to_json(), self.files.fingerprint(), self.shards]
+        return content_hash(body)
+
+    @property
+    def building(self) -> Path:
+        """Where unfinished work lies."""
+        return building_folder(self.store)
+
+    def bucket_folder(self, table: str) -> Path:
+        """Where a table's buckets lie."""
+        return self.building / _BUCKETS / table
+
+    @property
+    def flat_folder(self) -> Path:
+        """Where raw files that are no tables lie as tables."""
+        return self.building / _FLAT
+
+    def note(self, part: str, body: Any) -> None:
+        """Mark a part as done, in one step."""
+        path = self.building / "done" / f"{part}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(body))
+
+    def noted(self, part: str) -> Any:
+        """Return what was noted for a part; None if it is not done."""
+        path = self.building / "done" / f"{part}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def clock_settings(self, medians: Mapping[str, float]) -> ClockSettings:
+        """Return the delays in microseconds; a median given in the settings wins over the data's."""
+        lags = {
+            "coding_lag": self.settings.coding_lag.total_seconds(),
+            "result_lag": self.settings.result_lag.total_seconds(),
+            "culture_lag": self.settings.culture_lag.total_seconds(),
+        }
+        return ClockSettings(
+            lags={name: round(seconds * 1e6) for name, seconds in lags.items()},
+            medians={name: round(seconds * 1e6) for name, seconds in medians.items()},
+        )
+
+
+def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
+    """Return how many shards keep one shard's rows, with the copies that finishing makes, well inside the memory."""
+    if settings.shards is not None:
+        return settings.shards
+    total = 0.0
+    for path in files.raw or [path for paths in files.tables.values() for path in paths]:
+        total += _size_in_memory(path)
+    return min(_MOST_SHARDS, 1 + int(total / (settings.memory_bytes / _SHARE)))
+
+
+def _size_in_memory(path: Path) -> float:
+    """Guess how much memory a file's rows take. Parquet may hold repeated values in next to nothing: its rows count."""
+    guess = path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
+    if path.suffix == ".parquet":
+        with contextlib.suppress(OSError, pa.ArrowInvalid):  # a damaged file is an error when it is read
+            facts = pq.read_metadata(path)
+            guess = max(guess, facts.num_rows * facts.num_columns * _CELL_BYTES)
+    return guess
+
+
+def prepare(plan: Plan) -> bool:
+    """Make the store's folder ready. Return whether an interrupted ingest of the same plan is being continued.
+
+    UserError: the folder holds something else, or a store made from other input.
+    """
+    store = plan.store
+    note = plan.building / _PLAN
+    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.digest
+    if not is_same:
+        if store.exists() and not note.exists() and not _is_only_begun(store):
+            raise UserError(
+                f"{store}: the folder is not empty and holds no unfinished store; choose another or remove it"
+            )
+        _clear(store, keep=note)
+        private_folder(store)
+        plan.building.mkdir(exist_ok=True)
+        write_atomically(note, json.dumps(plan.digest))
+    for name in _FOLDERS:
+        (store / name).mkdir(exist_ok=True)
+    return is_same
+
+
+def _is_only_begun(store: Path) -> bool:
+    """Whether the folder holds no more than an ingest makes before it says what it is."""
+    building = building_folder(store)
+    ours = {building, *(store / name for name in _FOLDERS)}
+    inside = [path for path in store.rglob("*") if path not in ours]
+    return all(path.parent == building and _PLAN in path.name for path in inside)
+
+
+def _clear(store: Path, *, keep: Path) -> None:
+    """Empty the folder of an unfinished store; ``keep`` goes last, so that a kill leaves what says whose it is."""
+    for path in (*store.glob("*"), *keep.parent.glob("*")):
+        if path in (keep, keep.parent):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def is_finished(store: Path) -> bool:
+    """Whether the folder holds a finished store."""
+    return (store / MANIFEST).exists()
+
+
+def as_json(value: Any) -> Any:
+    """Return a dataclass as JSON-ready values."""
+    return asdict(value)

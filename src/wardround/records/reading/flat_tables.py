@@ -1,0 +1,145 @@
+"""Flat files being written: typed rows of a source's tables, streamed to Parquet, and what could not become a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround.core import Progress, RecordError, Reporter, silent
+from wardround.records.reading.quarantine import BrokenRow, reason_kinds, write_quarantine
+from wardround.records.reading.subject_keys import SubjectKeys
+from wardround.records.specs.arrow_types import ARROW_TYPES
+from wardround.records.specs.spec import DictionarySpec, SourceSpec, TableSpec
+
+QUARANTINE = "raw_records"
+"""What the quarantine of records that became no row is called."""
+_ROWS = 4_096
+_TEXT_BYTES = 8 << 20
+_LONG = 500
+"""Shorter texts are bounded by the number of rows."""
+_RAW_LIMIT = 2_000
+_REPORT_EVERY = 500
+
+
+class FlatTables:
+    """What a flattener writes to. Rows of a table or dictionary of the spec; a column not given is null."""
+
+    def __init__(self, spec: SourceSpec, folder: Path, quarantine: Path, report: Reporter = silent) -> None:
+        self.spec = spec
+        self.subjects = SubjectKeys()
+        self.left_out: Counter[str] = Counter()
+        self.unused_files: list[Path] = []
+        self.quarantined = 0
+        self.reasons: Counter[str] = Counter()
+        self.records = 0
+        self._report = report
+        self._reported = 0
+        self._reading: Path | None = None
+        self._quarantine = quarantine
+        shapes: dict[str, TableSpec | DictionarySpec] = {**spec.tables, **spec.dictionaries}
+        self._tables = {
+            name: _FlatTable(name, shape.read_columns, folder, shape.path) for name, shape in shapes.items()
+        }
+
+    def add(self, table: str, row: Mapping[str, Any]) -> None:
+        """Write one row: text, int, float, datetime (or whole microseconds), date."""
+        self._tables[table].add(row)
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        """Write many rows at once; columns are cast to the spec's types."""
+        self._tables[table].write(rows)
+
+    def set_aside(self, *, file: Path, line: int, reason: str, raw: str) -> None:
+        """Quarantine a record that cannot become rows."""
+        row = BrokenRow(file=file.name, line=line, reason=reason, raw=raw[:_RAW_LIMIT])
+        self.quarantined += 1
+        self.reasons.update(reason_kinds([row]))
+        write_quarantine(self._quarantine, [row])
+
+    def leave_out(self, what: str, count: int = 1) -> None:
+        """Count something of the raw files that no table has a place for, in words that a report can show."""
+        self.left_out[what] += count
+
+    def read(self, file: Path, count: int = 1) -> None:
+        """Count records read; every so often the progress display hears of it."""
+        self.records += count
+        if file is not self._reading or self.records >= self._reported + _REPORT_EVERY:
+            self._reading, self._reported = file, self.records
+            self._report(Progress(label=f"flatten {file.name}", done=self.records, unit="records"))
+
+    def close(self) -> None:
+        """Write what is held; without it the files are not complete."""
+        for table in self._tables.values():
+            table.close()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows written so far, by table."""
+        return {name: table.rows for name, table in self._tables.items() if table.rows}
+
+
+class _FlatTable:
+    """One Parquet file, opened with the first row."""
+
+    def __init__(self, name: str, columns: Mapping[str, Any], folder: Path, path: str) -> None:
+        self._name = name
+        self._schema = pa.schema([(column, ARROW_TYPES[kind]) for column, kind in columns.items()])
+        self._names = frozenset(columns)
+        self._path = folder / f"{path}.parquet"
+        self._held: list[Mapping[str, Any]] = []
+        self._held_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        if not row.keys() <= self._names:
+            raise RecordError(f"{self._name}: the spec has no column {', '.join(sorted(row.keys() - self._names))}")
+        self._held.append(row)
+        for value in row.values():
+            if type(value) is str and len(value) > _LONG:
+                self._held_bytes += len(value)
+        if len(self._held) >= _ROWS or self._held_bytes >= _TEXT_BYTES:
+            self._flush()
+
+    def write(self, rows: pa.Table) -> None:
+        self._flush()
+        unknown = sorted(set(rows.column_names) - self._names)
+        if unknown:
+            raise RecordError(f"{self._name}: the spec has no column {', '.join(unknown)}")
+        arrays = [
+            rows.column(field.name).cast(field.type) if field.name in rows.column_names else _nulls(field, rows)
+            for field in self._schema
+        ]
+        self._put(pa.table(arrays, schema=self._schema))
+
+    def _flush(self) -> None:
+        held, self._held, self._held_bytes = self._held, [], 0
+        if held:
+            self._put(pa.table([self._array(field, held) for field in self._schema], schema=self._schema))
+
+    def _array(self, field: pa.Field, rows: Sequence[Mapping[str, Any]]) -> Any:
+        try:
+            return pa.array([row.get(field.name) for row in rows], field.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise RecordError(f"{self._name}.{field.name}: a flattened cell is not {field.type} ({error})") from None
+
+    def _put(self, rows: pa.Table) -> None:
+        if self._writer is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+        self._writer.write_table(rows)
+        self.rows += rows.num_rows
+
+    def close(self) -> None:
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _nulls(field: pa.Field, rows: pa.Table) -> Any:
+    return pa.nulls(rows.num_rows, field.type)

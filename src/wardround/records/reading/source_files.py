@@ -1,0 +1,143 @@
+"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder.
+
+A table's path with a ``*`` in it stands for every file that matches: the table is all of them together.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from wardround.core import UserError
+from wardround.records.specs.spec import DictionarySpec, SourceSpec
+
+_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+_MOST_FOLDERS = 10_000
+_LARGEST_EMPTY = 1_024
+"""A compressed file of nothing is some 20 bytes and its own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """Which file holds which table or dictionary, what is missing, and what no table asked for."""
+
+    folders: tuple[Path, ...]
+    tables: dict[str, tuple[Path, ...]]
+    dictionaries: dict[str, tuple[Path, ...]]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    empty: tuple[str, ...] = ()
+    """Files without a single byte: none of them is a table."""
+    raw: tuple[Path, ...] = ()
+    """The files that the tables are made flat from: they, not the flat ones, are what a restart compares."""
+
+    def name(self, path: Path) -> str:
+        """Return a file's name relative to its folder, as reports show it."""
+        for folder in self.folders:
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+        return path.name
+
+    def fingerprint(self) -> list[list[object]]:
+        """Return name, size and time of change of every used file: what a restart compares."""
+        used = [(name, path) for held in (self.tables, self.dictionaries) for name in held for path in held[name]]
+        if self.raw:
+            used = [("raw", path) for path in self.raw]
+        return [[name, self.name(path), path.stat().st_size, path.stat().st_mtime_ns] for name, path in sorted(used)]
+
+
+def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
+    """Look for every table and dictionary of a source. UserError: a folder is missing, or no known table is there."""
+    folders = (folder,) if isinstance(folder, Path) else tuple(folder)
+    for each in folders:
+        if not each.is_dir():
+            raise UserError(f"{each}: no such folder; give the folder that holds {_example(spec)}")
+    tables = _tables(spec, folders)
+    if not tables:
+        where = ", ".join(map(str, folders))
+        raise UserError(f"{where}: no table of source {spec.name!r} is there; {_expected(spec, folders)}")
+    dictionaries = {name: paths for name, table in spec.dictionaries.items() if (paths := _all_of(folders, table))}
+    derived = {name for name, table in spec.tables.items() if table.derive and table.derive.source in tables}
+    missing = sorted({*spec.tables, *spec.dictionaries} - {*tables, *dictionaries} - derived)
+    files = SourceFiles(folders=folders, tables=tables, dictionaries=dictionaries, missing=tuple(missing), unknown=())
+    used = {path for held in (tables, dictionaries) for paths in held.values() for path in paths}
+    others = [path for path in _data_files(folders) if path not in used]
+    return replace(
+        files,
+        unknown=tuple(sorted(files.name(path) for path in others if not is_empty(path))),
+        empty=tuple(sorted(files.name(path) for path in others if is_empty(path))),
+    )
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a file has no content at all, not even a header; so has a compressed file of nothing."""
+    size = path.stat().st_size
+    if size and (path.suffix != ".gz" or size > _LARGEST_EMPTY):
+        return False
+    try:
+        return not size or not gzip.decompress(path.read_bytes())
+    except (OSError, EOFError):
+        return False  # damaged: whoever reads it says so
+
+
+def _tables(spec: SourceSpec, folders: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
+    return {name: paths for name, table in spec.tables.items() if (paths := _find_all(folders, table.path))}
+
+
+def _all_of(folders: Sequence[Path], table: DictionarySpec) -> tuple[Path, ...]:
+    found = (_find(folders, path) for path in (table.path, *table.also))
+    return tuple(path for path in found if path is not None)
+
+
+def _expected(spec: SourceSpec, folders: Sequence[Path]) -> str:
+    """Say what should be there, and in which folder below something is."""
+    for below in _folders_below(folders):
+        if _tables(spec, (below,)):
+            return f"there are some in {below}: give that folder"
+    empty = [path for path in _data_files(folders) if is_empty(path)]
+    hint = f" (empty: {', '.join(sorted(path.name for path in empty)[:8])})" if empty else ""
+    return f"expected files like {_example(spec)}{hint}"
+
+
+def _folders_below(folders: Sequence[Path]) -> list[Path]:
+    below = (path for folder in folders for path in folder.rglob("*") if path.is_dir())
+    return sorted(islice(below, _MOST_FOLDERS), key=lambda path: (len(path.parts), path))
+
+
+def _example(spec: SourceSpec) -> str:
+    first = next(iter(spec.tables.values()))
+    return f"{first.path}.parquet" if _is_pattern(first.path) else f"{first.path}.csv.gz"
+
+
+def _is_pattern(path: str) -> bool:
+    return "*" in path
+
+
+def _find_all(folders: Sequence[Path], path: str) -> tuple[Path, ...]:
+    if not _is_pattern(path):
+        found = _find(folders, path)
+        return () if found is None else (found,)
+    matches = {file for folder in folders for suffix in _SUFFIXES for file in folder.glob(f"{path}{suffix}")}
+    return tuple(sorted(path for path in matches if _is_data(path) and not path.name.startswith(".")))
+
+
+def _find(folders: Iterable[Path], path: str) -> Path | None:
+    for folder in folders:
+        for name in dict.fromkeys((path, PurePosixPath(path).name, path.lower(), path.upper())):
+            for suffix in _SUFFIXES:
+                found = folder / f"{name}{suffix}"
+                if _is_data(found):
+                    return found
+    return None
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not is_empty(path)
+
+
+def _data_files(folders: Iterable[Path]) -> Iterable[Path]:
+    for folder in folders:
+        yield from (path for path in folder.rglob("*") if path.name.endswith(_SUFFIXES) and path.is_file())

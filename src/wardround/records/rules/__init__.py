@@ -1,0 +1,1 @@
+"""The rule language: when something happened or became known, read from a spec's text and evaluated over columns."""

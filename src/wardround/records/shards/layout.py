@@ -1,0 +1,58 @@
+"""Where things lie in a store, and the names of the clock columns beside a row.
+
+    manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
+    spec/*.toml               the spec the store was made with
+    subjects.npy              every subject id, sorted
+    dictionaries/<name>.arrow
+    quarantine/<table>.jsonl
+    shards/00012/             all rows of some subjects
+        index.arrow           one batch per table: where each subject's rows lie, with the checksum of every message
+        <table>.arrows        an Arrow IPC stream, uncompressed: many small subjects to a batch
+        <table>.arrows.zst    the same, one zstd frame per message: about one subject to a batch
+    building/                 only while ingesting
+
+Clock columns are never null: ``datetime.min`` is always, ``datetime.max`` is never. The event time of a static row is
+``datetime.min``. A decompressed ``.arrows.zst`` is an Arrow stream, so any Arrow tool reads both kinds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from wardround.core import to_microseconds
+
+STORE_VERSION = 4
+"""Version 4: clocks that do not leak, and checksums."""
+MANIFEST = "manifest.json"
+SUBJECTS = "subjects.npy"
+INDEX = "index.arrow"
+SPEC_FOLDER = "spec"
+EVENT = "_event"
+AVAILABLE = "_available"
+PUBLISHED = "_published"
+PENDING = "_pending"
+GROUP = "_group"
+LATE = "_late:"
+DICTIONARY = "_dictionary:"
+NEVER_TIME = to_microseconds(datetime.max)
+
+
+def shard_folder(store: Path, shard: int) -> Path:
+    """Return the folder of one shard."""
+    return store / "shards" / f"{shard:05d}"
+
+
+def building_folder(store: Path) -> Path:
+    """Return the folder of unfinished work."""
+    return store / "building"
+
+
+def dictionary_file(name: str) -> str:
+    """Return where a dictionary lies in a store."""
+    return f"dictionaries/{name}.arrow"
+
+
+def is_unfinished(store: Path) -> bool:
+    """Whether the folder holds an ingest that was interrupted."""
+    return building_folder(store).is_dir()

@@ -1,0 +1,178 @@
+"""One resource being made into rows: where it is from, whose it is, and what its references name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from wardround.records.reading.flat_tables import FlatTables
+from wardround.records.sources.fhir.dated_parts import DATED_PARTS, Addition, split
+from wardround.records.sources.fhir.files import Found, Json
+from wardround.records.sources.fhir.references import Names, read_medication, target
+from wardround.records.sources.fhir.values import (
+    NOTHING,
+    Concept,
+    Malformed,
+    concept,
+    instant,
+    joined,
+    moment,
+    part,
+    parts,
+    text,
+)
+
+Row = dict[str, Any]
+Rows = Iterator[tuple[str, Row]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the row makers need besides the resource."""
+
+    found: Found
+    names: Names
+    flat: FlatTables
+    additions: list[Addition] = field(default_factory=list)
+    """Parts that the makers found to be later than the resource itself."""
+
+    @property
+    def resource(self) -> Json:
+        """The resource itself."""
+        return self.found.resource
+
+    @property
+    def key(self) -> str:
+        """Its id."""
+        key = self.resource.get("id")
+        if not isinstance(key, str) or not key:
+            raise Malformed("id: missing")
+        return key
+
+    def subject(self) -> int | None:
+        """Return the subject's number; None, and counted, if the resource is about something else."""
+        reference = part(self.resource, "subject") or part(self.resource, "patient")
+        kind = str(self.resource["resourceType"])
+        if not reference:
+            raise Malformed("subject: missing")
+        named = target(self.found, reference)
+        if named is None:
+            raise Malformed(f"subject: names nobody by an id: {str(reference)[:120]}")
+        if named[0] not in ("Patient", None):
+            self.flat.leave_out(f"{kind} of a {named[0]}")
+            return None
+        return self.flat.subjects.number(named[1])
+
+    def id_of(self, reference: Json) -> str | None:
+        """Return the id that a reference names."""
+        named = target(self.found, reference) if reference else None
+        return None if named is None else named[1]
+
+    def encounter(self) -> str | None:
+        """Return the id of the encounter, wherever this type of resource keeps it."""
+        context = part(self.resource, "context")
+        places = (part(self.resource, "encounter"), context, *parts(context, "encounter"))
+        return next((key for place in places if (key := self.id_of(place))), None)
+
+    def medication(self) -> Concept:
+        """Return the medication, inline, contained or referred to."""
+        inline = concept(part(self.resource, "medicationCodeableConcept"))
+        if inline:
+            return self._named(inline)
+        reference = part(self.resource, "medicationReference")
+        said = text(reference, "display")
+        url = text(reference, "reference") or ""
+        if url.startswith("#"):
+            inside = (item for item in parts(self.resource, "contained") if item.get("id") == url[1:])
+            found = next((read_medication(item) for item in inside), NOTHING)
+        else:
+            found = self.names.medications.get(self.id_of(reference) or "", NOTHING)
+        if not found and said:
+            return Concept(label=said)
+        if not found and reference:
+            self.flat.leave_out("name of a medication whose Medication is not in the export")
+        return self._named(found)
+
+    def _named(self, found: Concept) -> Concept:
+        """Give a bare code the name that a Medication of the export has for it."""
+        if found.code is None or found.label != found.code:
+            return found
+        systems = {system for system, code in found.codes if code == found.code}
+        name = next(
+            (self.names.drug_names[s, found.code] for s in systems if (s, found.code) in self.names.drug_names), None
+        )
+        if name is None:
+            return found
+        return Concept(system=found.system, code=found.code, label=name, others=found.others, codes=found.codes)
+
+    def place(self, reference: Json) -> tuple[str | None, str | None]:
+        """Return the name and the physical type of a location."""
+        name, kind = self.names.places.get(self.id_of(reference) or "", (None, None))
+        return text(reference, "display") or name, kind
+
+    def organization(self, reference: Json) -> str | None:
+        """Return the name of an organization."""
+        return text(reference, "display") or self.names.organizations.get(self.id_of(reference) or "")
+
+    def parts_with(self, element: str, whole: datetime | None) -> list[Json]:
+        """Return the parts of a dated element that are known with the resource; later ones become additions."""
+        with_it, later = split(self.resource, element, whole)
+        self.additions.extend(later)
+        return with_it
+
+    def notes(self, whole: datetime | None) -> str | None:
+        """Return the annotations that are known with the resource."""
+        if "note" not in self.resource:
+            return None
+        return joined(text(note, "text") for note in self.parts_with("note", whole))
+
+    def updated(self, *times: Any) -> datetime | None:
+        """Return since when the resource has been as it is: its last update, on the clock of its own ``times``.
+
+        None where it says none, or one before these: then it was updated on another clock.
+        """
+        meta = part(self.resource, "meta")
+        found = instant(meta, "lastUpdated", *times)
+        if found is None:
+            return None
+        own = (moment({"time": time}, "time") for time in times)
+        return None if any(time is not None and found < time for time in own) else found
+
+    def added(self) -> Rows:
+        """Yield the rows of what was added later."""
+        if not self.additions:
+            return
+        about = self.about() | {"resource_type": self.resource["resourceType"], "resource_id": self.key}
+        for each in self.additions:
+            words, missing = DATED_PARTS[each.element].words(each.part)
+            for why in missing:
+                self.flat.leave_out(f"text of {self.resource['resourceType']}: {why}")
+            if words is not None:
+                named = {"element": each.element, "place": each.place, "added_time": each.time, "text": words}
+                yield "additions", about | named
+
+    def about(self) -> Row:
+        """Return the cells that every row of a subject has. NobodysResource: it is of no subject, which is counted."""
+        subject = self.subject()
+        if subject is None:
+            raise NobodysResource
+        return {"subject_id": subject, "encounter_id": self.encounter()}
+
+
+Maker = Callable[[Reading], Rows]
+
+
+class NobodysResource(Exception):
+    """A resource of no subject makes no rows."""
+
+
+def coded(found: Concept, name: str, *, done: bool = True) -> Row:
+    """Return the cells of a coded thing, called ``name`` in its table.
+
+    A code stands for something that is so: of what was not done only the name is left, marked as such.
+    """
+    if done:
+        return {"code_system": found.system, "code": found.code, name: found.label, "other_codes": found.others}
+    return {name: f"not done: {found.label}" if found.label else "not done"}

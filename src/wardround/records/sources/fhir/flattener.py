@@ -1,0 +1,85 @@
+"""Every resource of a FHIR export to the rows of its tables, counted and, where it is broken, set aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from wardround.records.reading.flat_tables import FlatTables
+from wardround.records.sources.fhir import clinical, medications, people, results
+from wardround.records.sources.fhir.context import Maker, NobodysResource, Reading
+from wardround.records.sources.fhir.files import Found, read_resources
+from wardround.records.sources.fhir.references import NAMING_TYPES, Names
+from wardround.records.sources.fhir.values import Malformed
+
+MAKERS: Mapping[str, Maker] = {
+    "Patient": people.patient,
+    "Encounter": people.encounter,
+    "Condition": clinical.condition,
+    "AllergyIntolerance": clinical.allergy,
+    "Procedure": clinical.procedure,
+    "Immunization": clinical.immunization,
+    "Specimen": clinical.specimen,
+    "ImagingStudy": clinical.imaging_study,
+    "Observation": results.observation,
+    "DiagnosticReport": results.report,
+    "DocumentReference": results.document,
+    "MedicationRequest": medications.request,
+    "MedicationAdministration": medications.administration,
+    "MedicationDispense": medications.dispense,
+    "MedicationStatement": medications.statement,
+}
+"""The types that become rows. Those of ``NAMING_TYPES`` give names to others; the rest is counted as left out."""
+
+
+def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
+    """Write the rows of every resource. Reads the files twice: what medications and places are called comes first."""
+    names = Names.read(files)
+    people_seen: set[str] = set()
+    for file in files:
+        used = False
+        for found in read_resources(file):
+            used = True
+            flat.read(file)
+            if found.reason:
+                flat.set_aside(file=file, line=found.line, reason=found.reason, raw=found.raw)
+            elif not _is_repeated(found, people_seen, flat):
+                _take(found, names, flat)
+        if not used:
+            flat.unused_files.append(file)
+    unknown = len(flat.subjects) - len(people_seen)
+    if unknown > 0:
+        flat.leave_out("subjects without a Patient in the export", unknown)
+
+
+def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:
+    """Say whether a Patient was there before: one person is one row."""
+    key = found.resource.get("id")
+    if found.resource["resourceType"] != "Patient" or not isinstance(key, str):
+        return False
+    if key in seen:
+        flat.leave_out("Patient given again")
+        return True
+    seen.add(key)
+    return False
+
+
+def _take(found: Found, names: Names, flat: FlatTables) -> None:
+    kind = str(found.resource["resourceType"])
+    maker = MAKERS.get(kind)
+    if maker is None:
+        if kind not in NAMING_TYPES:
+            flat.leave_out(kind)
+        return
+    try:
+        reading = Reading(found=found, names=names, flat=flat)
+        rows = [*maker(reading), *reading.added()]
+    except NobodysResource:
+        return
+    except Malformed as error:
+        raw = json.dumps(found.resource, ensure_ascii=False)
+        flat.set_aside(file=found.file, line=found.line, reason=f"{kind}: {error}", raw=raw)
+        return
+    for table, row in rows:
+        flat.add(table, row)

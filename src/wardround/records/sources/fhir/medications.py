@@ -1,0 +1,189 @@
+"""Rows of medication: what was ordered, handed out, given, and what people say they take."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from wardround.records.sources.fhir.clinical import lasting, reason
+from wardround.records.sources.fhir.context import Reading, Row, Rows, coded
+from wardround.records.sources.fhir.files import Json
+from wardround.records.sources.fhir.values import (
+    joined,
+    label,
+    labels,
+    moment,
+    number,
+    part,
+    parts,
+    plain,
+    quantity_text,
+    range_text,
+    text,
+    unit_of,
+)
+
+
+def request(reading: Reading) -> Rows:
+    """One row."""
+    body, about = reading.resource, reading.about()
+    dosage = next(iter(parts(body, "dosageInstruction")), {})
+    supply = part(body, "dispenseRequest")
+    validity, bounds = part(supply, "validityPeriod"), part(_repeat(dosage), "boundsPeriod")
+    authored = moment(body, "authoredOn")
+    yield (
+        "medication_requests",
+        about
+        | _drug(reading, done=body.get("doNotPerform") is not True)
+        | _dosage(dosage)
+        | reason(reading, body)
+        | {
+            "request_id": reading.key,
+            "authored_time": authored,
+            "start_time": moment(validity, "start") or moment(bounds, "start"),
+            "stop_time": moment(validity, "end") or moment(bounds, "end"),
+            "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("authoredOn")),
+            "intent": text(body, "intent"),
+            "category": labels(body, "category"),
+            "priority": text(body, "priority"),
+            "quantity": quantity_text(part(supply, "quantity")),
+            "duration": quantity_text(part(supply, "expectedSupplyDuration")) or _duration(dosage),
+            "refills": number(supply, "numberOfRepeatsAllowed"),
+            "note": reading.notes(authored),
+        },
+    )
+
+
+def administration(reading: Reading) -> Rows:
+    """One row. What lasts has a start and may have an end; a single time is that of a dose given, all known then."""
+    body, about = reading.resource, reading.about()
+    start, end = _effective(body)
+    lasted = lasting(start, moment(body, "effectiveDateTime"))
+    dosage = part(body, "dosage")
+    dose, rate = part(dosage, "dose"), part(dosage, "rateQuantity")
+    yield (
+        "medication_administrations",
+        about
+        | _drug(reading, done=body.get("status") != "not-done" or lasted)
+        | {
+            "administration_id": reading.key,
+            "start_time": start or end,
+            "end_time": end if lasted else end or start,
+            "request_id": reading.id_of(part(body, "request")),
+            "status": text(body, "status"),
+            "settled_from": "end" if lasted else "encounter",
+            "updated_time": reading.updated(body.get("effectiveDateTime"), part(body, "effectivePeriod").get("end")),
+            "category": label(body, "category"),
+            "dose": number(dose, "value"),
+            "dose_unit": unit_of(dose),
+            "rate": quantity_text(rate) or _ratio(part(dosage, "rateRatio")),
+            "route": label(dosage, "route"),
+            "method": label(dosage, "method"),
+            "dosage_text": text(dosage, "text"),
+            "reason": labels(body, "reasonCode"),
+            "note": reading.notes(start or end),
+        },
+    )
+
+
+def dispense(reading: Reading) -> Rows:
+    """One row. Without a time of its own one that was completed has that of its order."""
+    body, about = reading.resource, reading.about()
+    dosage = next(iter(parts(body, "dosageInstruction")), {})
+    cells = _dosage(dosage)
+    handed_over, prepared = moment(body, "whenHandedOver"), moment(body, "whenPrepared")
+    yield (
+        "medication_dispenses",
+        about
+        | _drug(reading)
+        | {name: cells[name] for name in ("dose", "dose_unit", "dosage_text", "route", "frequency")}
+        | {
+            "dispense_id": reading.key,
+            "handed_over_time": handed_over,
+            "prepared_time": prepared,
+            "known_from": "order" if body.get("status") == "completed" else "itself",
+            "updated_time": reading.updated(body.get("whenPrepared"), body.get("whenHandedOver")),
+            "request_id": next((reading.id_of(item) for item in parts(body, "authorizingPrescription")), None),
+            "status": text(body, "status"),
+            "quantity": quantity_text(part(body, "quantity")),
+            "days_supply": number(part(body, "daysSupply"), "value"),
+            "note": reading.notes(prepared or handed_over),
+        },
+    )
+
+
+def statement(reading: Reading) -> Rows:
+    """One row."""
+    body, about = reading.resource, reading.about()
+    start, end = _effective(body)
+    cells = _dosage(next(iter(parts(body, "dosage")), {}))
+    asserted = moment(body, "dateAsserted")
+    yield (
+        "medication_statements",
+        about
+        | _drug(reading, done=body.get("status") != "not-taken")
+        | {name: cells[name] for name in ("dose", "dose_unit", "dosage_text", "route", "frequency")}
+        | {
+            "statement_id": reading.key,
+            "asserted_time": asserted,
+            "start_time": start,
+            "end_time": end,
+            "status": text(body, "status"),
+            "updated_time": reading.updated(body.get("dateAsserted"), part(body, "effectivePeriod").get("end")),
+            "category": label(body, "category"),
+            "reason": labels(body, "reasonCode"),
+            "note": reading.notes(asserted or start or end),
+        },
+    )
+
+
+def _effective(body: Json) -> tuple[datetime | None, datetime | None]:
+    at, period = moment(body, "effectiveDateTime"), part(body, "effectivePeriod")
+    return at or moment(period, "start"), moment(period, "end")
+
+
+def _drug(reading: Reading, *, done: bool = True) -> Row:
+    found = reading.medication()
+    cells = coded(found, "medication", done=done)
+    return cells | {"ndc": found.code_in("NDC") if done else None}
+
+
+def _dosage(dosage: Json) -> Row:
+    amount = next(iter(parts(dosage, "doseAndRate")), {})
+    dose = part(amount, "doseQuantity")
+    return {
+        "dose": number(dose, "value"),
+        "dose_unit": unit_of(dose),
+        "rate": quantity_text(part(amount, "rateQuantity")) or _ratio(part(amount, "rateRatio")),
+        "dosage_text": text(dosage, "text") or range_text(part(amount, "doseRange")),
+        "route": label(dosage, "route"),
+        "frequency": _frequency(dosage),
+    }
+
+
+def _repeat(dosage: Json) -> Json:
+    return part(part(dosage, "timing"), "repeat")
+
+
+def _frequency(dosage: Json) -> str | None:
+    repeat = _repeat(dosage)
+    count, period, unit = number(repeat, "frequency"), number(repeat, "period"), text(repeat, "periodUnit")
+    every = None
+    if period is not None and unit:
+        every = f"{plain(count or 1)} x per {plain(period)} {unit}"
+    as_needed = "as needed" if dosage.get("asNeededBoolean") is True else label(dosage, "asNeededCodeableConcept")
+    return joined([label(part(dosage, "timing"), "code") or every, as_needed])
+
+
+def _duration(dosage: Json) -> str | None:
+    repeat = _repeat(dosage)
+    length = number(repeat, "duration")
+    if length is not None:
+        return f"{plain(length)} {text(repeat, 'durationUnit') or ''}".strip()
+    return quantity_text(part(repeat, "boundsDuration"))
+
+
+def _ratio(ratio: Json) -> str | None:
+    if not ratio:
+        return None
+    return f"{quantity_text(part(ratio, 'numerator'))} per {quantity_text(part(ratio, 'denominator'))}"

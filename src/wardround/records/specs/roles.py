@@ -1,0 +1,228 @@
+"""Roles: what a source's tables are for, whatever they are called. Tasks, answer spaces and the offline policy ask by
+role. A spec says it under ``[roles.*]``; ``docs/roles.md`` lists every key. ``role_file.py`` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+Conditions: TypeAlias = tuple[Mapping[str, tuple[str, ...]], ...]
+"""A row counts if it meets one of these, or if there are none: each names columns and the patterns (``*`` any text,
+``?*`` any but an empty one) of which one must fit, and none of those that begin with ``!``; case does not matter."""
+Precision = Literal["moment", "day", "stay"]
+GROUPS = ("ccs",)
+PRECISIONS: tuple[Precision, ...] = ("moment", "day", "stay")
+ROLES: Mapping[str, str] = {
+    "admission": "a stay in hospital, from admission to discharge",
+    "stay": "a stay in intensive care",
+    "lab": "a laboratory result",
+    "order": "a drug order",
+    "transfer": "a move to a care unit",
+    "culture": "a culture or another test of microbiology",
+    "diagnosis": "a diagnosis",
+    "procedure": "a procedure done",
+    "note": "a text",
+    "death": "when the person died",
+}
+"""Every role and what plays it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRole:
+    """Intervals: one row each (``start`` and ``ends`` are columns), or two events of a stream (``starts`` and ``stops``
+    are patterns of their codes), the second not needed where the first has a cell in ``ends``.
+
+    The latest of ``ends`` counts, the first of them is the discharge; ``time|day`` is a time with its day, which stands
+    for it where it is empty or midnight. Columns may be ``_event`` and ``_available``, the row's own clocks.
+    """
+
+    table: str
+    id: str | None = None
+    start: str | None = None
+    ends: tuple[str, ...] = ()
+    code: str | None = None
+    starts: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    where: Conditions = ()
+    kind: str | None = None
+    """The column that says what kind of interval a row is; those of ``no_stays`` that meet no condition are none."""
+    no_stays: tuple[str, ...] = ()
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column it names."""
+        ends = (part for end in self.ends for part in end.split("|"))
+        conditions = (column for condition in self.where for column in condition)
+        return tuple(filter(None, (self.id, self.start, self.code, self.kind, *ends, *conditions)))
+
+    def looked_for(self) -> str:
+        """What its rows are known by, in one line, for messages."""
+        if self.start is None:
+            return f"{self.table}.{self.code} like {' or '.join(self.starts)}"
+        conditions = (
+            " and ".join(f"{column} {' or '.join(map(repr, patterns))}" for column, patterns in condition.items())
+            for condition in self.where
+        )
+        return f"{self.table} with {', or '.join(conditions)}" if self.where else f"rows of {self.table}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentRole:
+    """Moments: a time column, or the time of the rows whose code fits one of the patterns ``starts``."""
+
+    table: str
+    time: str | None = None
+    code: str | None = None
+    starts: tuple[str, ...] = ()
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column it names."""
+        return tuple(filter(None, (self.time, self.code)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeForm:
+    """How a code of a stream reads: what begins with ``start`` is of ``system``, and the rest is the code, up to the
+    next ``//``, behind which the unit may follow."""
+
+    start: str
+    system: str
+    unit_follows: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """Another table that says the same as a row: ``column`` of the row holds the other's key."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRole:
+    """Rows that say one thing each: a result, an order, a diagnosis.
+
+    ``label`` are the columns that name it, best first (without one: the table's own label); ``time`` those in which a
+    chart shows when it was. A code is of one ``system``, of the system that a column tells, or in one of several
+    ``forms``; a cell may hold several with a ``separator`` between them. ``precision``: rows are known to the moment,
+    to the day, or belong to a whole stay and are written down when it ends. ``where`` are the rows that tasks ask
+    about; codes are looked for in all. ``group``: the categories of its codes are the answers, not its labels.
+    """
+
+    table: str
+    label: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()
+    id: str | None = None
+    where: Conditions = ()
+    precision: Precision = "moment"
+    group: str | None = None
+    clock: str | None = None
+    """Rows in which this column is empty have a date and no moment to ask at."""
+    not_labels: tuple[str, ...] = ()
+    """Names that name nothing (an unknown unit)."""
+    specimen: str | None = None
+    """Of cultures: what was taken. Where the label is the specimen too, specimens are what is asked for."""
+    organism: str | None = None
+    """Of cultures: what grew."""
+    drug_code: str | None = None
+    """Of orders: the column with the drug's national code, which may say more than its name."""
+    twin: Twin | None = None
+    low: str | None = None
+    high: str | None = None
+    """Of results: the limits of what is normal."""
+    code: str | None = None
+    system: str | None = None
+    system_column: str | None = None
+    systems: Mapping[str, str] = field(default_factory=dict)
+    forms: tuple[CodeForm, ...] = ()
+    separator: str | None = None
+    value: str | None = None
+    text: str | None = None
+    unit: str | None = None
+    dictionary: Mapping[str, str] = field(default_factory=dict)
+    """The dictionary of its codes: ``name``, and its columns ``code``, ``system``, ``label``; ``about`` are the columns
+    that say more of a label, with commas between."""
+
+    def readings(self, code: str, system_cell: str = "") -> Iterator[tuple[str, str, str | None]]:
+        """Yield every (system, code, unit) that a cell can be read as; the first form that fits is the only one."""
+        if self.system is not None:
+            for each in code.split(self.separator) if self.separator else (code,):
+                yield self.system, each, None
+        elif self.system_column is not None:
+            if system_cell in self.systems:
+                yield self.systems[system_cell], code, None
+        else:
+            form = next((form for form in self.forms if code.startswith(form.start)), None)
+            if form is not None:
+                inner, _, rest = code.removeprefix(form.start).partition("//")
+                yield form.system, inner, rest.rpartition("//")[2] or None if form.unit_follows else None
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether it says of which system its codes are."""
+        return bool(self.code and (self.system or self.system_column or self.forms))
+
+    @property
+    def asks_specimens(self) -> bool:
+        """Whether its label is what was taken, not what is looked for in it."""
+        return self.specimen is not None and self.label == (self.specimen,)
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column it names."""
+        conditions = (column for condition in self.where for column in condition)
+        single = (self.id, self.clock, self.specimen, self.organism, self.drug_code, self.low, self.high)
+        coded = (self.code, self.system_column, self.value, self.text, self.unit)
+        twin = (self.twin.column,) if self.twin else ()
+        return tuple(filter(None, (*self.label, *self.time, *single, *coded, *twin, *conditions)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Who plays what in one source; several tables may play a role, the first is the one that tasks ask about.
+
+    ``not_the_record`` are patterns of codes that are no event of the record (a birth); ``hierarchy`` says how the
+    source keeps which code lies below which; ``unavailable`` says, by pattern, of which tasks the source can never tell
+    the answers, and why.
+    """
+
+    admission: SpanRole | None = None
+    stay: SpanRole | None = None
+    lab: tuple[RowRole, ...] = ()
+    order: tuple[RowRole, ...] = ()
+    transfer: tuple[RowRole, ...] = ()
+    culture: tuple[RowRole, ...] = ()
+    diagnosis: tuple[RowRole, ...] = ()
+    procedure: tuple[RowRole, ...] = ()
+    note: tuple[RowRole, ...] = ()
+    death: tuple[MomentRole, ...] = ()
+    not_the_record: tuple[str, ...] = ()
+    hierarchy: str | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self, role: str) -> tuple[RowRole, ...]:
+        """Every table that plays a role of rows."""
+        found: tuple[RowRole, ...] = getattr(self, role)
+        return found
+
+    def first(self, role: str) -> RowRole | None:
+        """The table that tasks ask about; None where nothing plays the role."""
+        return next(iter(self.rows(role)), None)
+
+    def refuses(self, task: str) -> str | None:
+        """Say why this source can never tell the answers of a task, None if it can."""
+        return refusal(self.unavailable, task)
+
+
+def refusal(unavailable: Mapping[str, str], task: str) -> str | None:
+    """Return the reason of the first pattern that a task fits."""
+    return next((why for pattern, why in unavailable.items() if fnmatchcase(task, pattern)), None)
+
+
+def unplayed(role: str) -> str:
+    """Say that nothing plays a role."""
+    return f"no table plays the role `{role}` ({ROLES[role]})"

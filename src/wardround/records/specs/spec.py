@@ -1,0 +1,259 @@
+"""Source specs: the declaration of a source's tables and of the clock of every row and every late cell.
+
+A spec is one or more TOML files (`specs/<source>/<module>.toml`). Adding a source is writing a spec, not code. This
+file holds the shapes; `spec_file.py` reads and checks the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wardround.core import Sensitivity
+from wardround.records.rules.language import Constant, Rule
+from wardround.records.specs.roles import Roles
+
+ColumnType = Literal["int", "float", "text", "time", "date"]
+COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
+LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
+GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
+"""Grouping systems and the default name of the column each adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DictionaryJoin:
+    """Columns added from a dictionary: ``on`` matches its key, ``add`` maps a new name to one of its columns."""
+
+    table: str
+    on: tuple[str, ...]
+    add: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupJoin:
+    """A coarse label added through a code grouper: CCS by ``code`` and ``version`` (a column, or the one ICD version of
+    the source, ``fixed_version``), ATC by drug name and ``ndc``."""
+
+    system: str
+    code: str
+    name: str
+    version: str | None = None
+    fixed_version: int | None = None
+    ndc: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedClock:
+    """The clock of the papers. ``time`` None: always visible. ``operator`` compares it with the as-of time."""
+
+    time: Rule | None = None
+    hide: tuple[str, ...] = ()
+    operator: Literal["<", "<="] = "<="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRows:
+    """Rows of one ``group`` show as a single row with only ``columns`` from ``at`` on, until the first of them is known
+    (``until``): their number is itself a result. Groups whose ``reflex_column`` holds a pattern show nothing before."""
+
+    group: tuple[str, ...]
+    columns: tuple[str, ...]
+    at: Rule
+    until: Rule
+    reflex_column: str | None = None
+    reflex_patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins. Only
+    rows of the source whose text cells equal those of ``where``, outer spaces apart, are used."""
+
+    source: str
+    function: str
+    text: str
+    where: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeColumns:
+    """Columns that become ``age`` on a chart: an anchor (age and year), a birth date, or where that is empty its year,
+    month and day (empty ones count as 1). None of them is handed out."""
+
+    anchor_age: str | None = None
+    anchor_year: str | None = None
+    birth: str | None = None
+    birth_year: str | None = None
+    birth_month: str | None = None
+    birth_day: str | None = None
+    hide: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them that are set."""
+        anchor, parts = (self.anchor_age, self.anchor_year), (self.birth_year, self.birth_month, self.birth_day)
+        return tuple(name for name in (*anchor, self.birth, *parts, *self.hide) if name is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """One table. ``columns`` are the file's; joined ones come from ``dictionaries`` and ``group``."""
+
+    name: str
+    module: str
+    path: str
+    columns: Mapping[str, ColumnType]
+    event_time: Rule
+    available_at: Rule
+    description: str = ""
+    key: tuple[str, ...] = ()
+    id_columns: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
+    """The file's own primary key, where ``key`` is not: checked at ingest, in no row id. Those that are not among
+    ``columns`` are whole numbers, read for the check and not stored."""
+    version: str | None = None
+    """The column that says when the row came to be as it is: two rows that differ in nothing else are one."""
+    subject: str | None = None
+    subject_from: tuple[str, str] | None = None
+    encounter: str | None = None
+    code: str | None = None
+    code_system: str | None = None
+    code_system_column: str | None = None
+    """The column with each row's own code system; rows where it is empty have ``code_system``."""
+    """Goes before the codes; None stands for the table's name, an empty text for nothing."""
+    kind: str | None = None
+    """The sort of its events in words; None: the table's name; ``code prefix``: what stands first in the code."""
+    label: str | None = None
+    death: str | None = None
+    """The column that says when the person died: a death in exports."""
+    value: str | None = None
+    text: str | None = None
+    unit: str | None = None
+    withhold: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+    default_columns: tuple[str, ...] = ()
+    describe: Mapping[str, str] = field(default_factory=dict)
+    late: Mapping[str, Rule] = field(default_factory=dict)
+    dictionaries: tuple[DictionaryJoin, ...] = ()
+    group: GroupJoin | None = None
+    published: PublishedClock = PublishedClock()
+    pending: PendingRows | None = None
+    derive: Derivation | None = None
+    age: AgeColumns | None = None
+    required: tuple[str, ...] = ()
+    """Columns that the file must have, besides subject and key."""
+    first_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Text columns made at ingest: the first of some columns that is not empty."""
+    joined: Mapping[str, ColumnType] = field(default_factory=dict)
+    """Columns added at ingest, with their types, in order."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the rows have no place in time (``event_time = "always"``)."""
+        return isinstance(self.event_time, Constant)
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that name a row of the file; none where it has no primary key."""
+        return self.unique or self.key
+
+    @property
+    def read_columns(self) -> Mapping[str, ColumnType]:
+        """What ingest reads of the file."""
+        return {**self.columns, **{name: "int" for name in self.unique if name not in self.columns}}
+
+    @property
+    def all_columns(self) -> Mapping[str, ColumnType]:
+        """The file's columns and the joined ones, in the order in which they are handed out."""
+        return {**self.columns, **self.joined}
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Columns never handed out under any policy."""
+        return frozenset(self.withhold).union(self.age.columns if self.age else ())
+
+    @property
+    def public_columns(self) -> Mapping[str, ColumnType]:
+        """What a chart of policy ``known_at`` hands out besides ``row_id``: default columns first, then the others."""
+        types: dict[str, ColumnType] = dict(self.all_columns)
+        if self.age:
+            types["age"] = "int"
+        order = dict.fromkeys((*self.default_columns, *types))
+        return {name: types[name] for name in order if name not in self.hidden}
+
+    @property
+    def content_columns(self) -> tuple[str, ...]:
+        """The columns whose content makes the row id of a table without a key: never late, withheld or joined."""
+        return self.id_columns or tuple(name for name in self.columns if name not in self.hidden.union(self.late))
+
+    def rules(self) -> Iterator[tuple[str, Rule]]:
+        """Yield every time rule with the place it stands in."""
+        yield "event_time", self.event_time
+        yield "available_at", self.available_at
+        for column, rule in self.late.items():
+            yield f"late.{column}", rule
+        if self.published.time is not None:
+            yield "published.time", self.published.time
+        if self.pending is not None:
+            yield "pending.at", self.pending.at
+            yield "pending.until", self.pending.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DictionarySpec:
+    """A table of codes, the same for all subjects, loaded whole."""
+
+    name: str
+    path: str
+    columns: Mapping[str, ColumnType]
+    key: tuple[str, ...]
+    description: str = ""
+    also: tuple[str, ...] = ()
+    """Paths of further files that belong to it, as a data set's own concepts do to a vocabulary."""
+    absent: tuple[str, ...] = ()
+    """Values of the key's first column that stand for "no code": their entries are not loaded."""
+
+    @property
+    def read_columns(self) -> Mapping[str, ColumnType]:
+        """What ingest reads of the file."""
+        return self.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """One source. ``sha256`` names the content of its files; ``order`` lists tables so that a table's available time
+    never needs that of a later one."""
+
+    name: str
+    title: str
+    sha256: str
+    tables: Mapping[str, TableSpec]
+    dictionaries: Mapping[str, DictionarySpec]
+    order: tuple[str, ...]
+    files: Mapping[str, str]
+    """The spec's own files, name to text."""
+    modules: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    sensitivity: Sensitivity = "credentialed"
+    ignored: tuple[str, ...] = ()
+    """Columns that every file may have and nothing is made of."""
+    flatten: str | None = None
+    """The flattener that makes this source's raw files flat before ingest; None: they are tables already."""
+    assumed: Mapping[str, str] = field(default_factory=dict)
+    """Lag settings that stand for times this source does not record, each with what is assumed of what."""
+    splits: str | None = None
+    """The dictionary of the source's own splits: columns ``subject_id`` and ``split``."""
+    person: tuple[str, str] | None = None
+    """Table and text column that tell which subjects are one person, where a person may be several subjects."""
+    roles: Roles = field(default_factory=Roles)
+    """What its tables are for."""
+
+
+def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:
+    """Return each distinct late rule with its columns; joined columns share the clock of what they are joined by."""
+    rules: dict[Rule, list[str]] = {}
+    for column, rule in table.late.items():
+        if column in present or column in table.joined:
+            rules.setdefault(rule, []).append(column)
+    return rules

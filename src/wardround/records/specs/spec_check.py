@@ -1,0 +1,244 @@
+"""Checks across a whole source spec: every name resolves, no row id holds a late cell, no clock needs itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+
+from wardround.core import UserError
+from wardround.records.rules.language import (
+    Among,
+    Around,
+    Choice,
+    Closed,
+    Column,
+    Following,
+    Known,
+    Lag,
+    LateCell,
+    MedianDelay,
+    Reference,
+    Rule,
+    There,
+    walk,
+    walk_everywhere,
+)
+from wardround.records.specs.spec import LAG_SETTINGS, DictionarySpec, TableSpec
+
+
+def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, DictionarySpec]) -> tuple[str, ...]:
+    """Check everything and return the tables in the order of their available times. UserError names the place."""
+    for dictionary in dictionaries.values():
+        _known_names(f"dictionaries.{dictionary.name}.key", dictionary.key, dictionary.columns)
+        if not dictionary.key:
+            raise UserError(f"dictionaries.{dictionary.name}: a dictionary needs a key")
+    for table in tables.values():
+        _check_columns(table)
+        _check_joins(table, dictionaries)
+        _check_identity(table, tables)
+        for place, rule in table.rules():
+            _check_rule(f"tables.{table.name}.{place}", rule, table, tables)
+    return available_order(tables)
+
+
+def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
+    """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
+    needs = {
+        name: sorted(
+            {
+                rule.table
+                for rule in walk_everywhere(table.available_at)
+                if isinstance(rule, Known | LateCell | There | Around)
+            }
+        )
+        for name, table in tables.items()
+    }
+    order: list[str] = []
+    trail: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in order:
+            return
+        if name in trail:
+            circle = " -> ".join([*trail[trail.index(name) :], name])
+            raise UserError(f"available_at goes in a circle: {circle}")
+        trail.append(name)
+        for needed in needs[name]:
+            visit(needed)
+        trail.pop()
+        order.append(name)
+
+    for name in tables:
+        visit(name)
+    return tuple(order)
+
+
+def _known_names(place: str, names: Iterable[str | None], allowed: Collection[str]) -> None:
+    for name in names:
+        if name is not None and name not in allowed:
+            near = difflib.get_close_matches(name, allowed, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(allowed))}"
+            raise UserError(f"{place}: no column {name!r}; {hint}")
+
+
+def _check_columns(table: TableSpec) -> None:
+    place = f"tables.{table.name}"
+    double = sorted(set(table.columns) & set(table.joined))
+    if double:
+        raise UserError(f"{place}: joined columns have names of the file's own: {', '.join(double)}")
+    every = table.all_columns
+    if table.key and table.unique:
+        raise UserError(f"{place}: unique is for tables without a key")
+    own: dict[str, Iterable[str | None]] = {
+        "key": table.key,
+        "id_columns": table.id_columns,
+        "subject": (table.subject,),
+        "encounter": (table.encounter,),
+        "death": (table.death,),
+        "required": table.required,
+        "version": (table.version,),
+    }
+    for key, names in own.items():
+        _known_names(f"{place}.{key}", names, table.columns)
+    flat = {key: getattr(table, key) for key in ("code", "code_system_column", "label", "value", "text", "unit")}
+    for key, name in flat.items():
+        _known_names(f"{place}.{key}", (name,), every)
+    lists = {
+        "withhold": table.withhold,
+        "planned": table.planned,
+        "default_columns": table.default_columns,
+        "describe": tuple(table.describe),
+        "late": tuple(table.late),
+        "published.hide": table.published.hide,
+    }
+    handed_out = {**every, "age": "int"} if table.age else every
+    for key, names in lists.items():
+        _known_names(f"{place}.{key}", names, handed_out)
+    if table.age is not None:
+        _known_names(f"{place}.age", table.age.columns, table.columns)
+    if table.pending is not None:
+        pending = table.pending
+        _known_names(f"{place}.pending", (*pending.group, pending.reflex_column), table.columns)
+        _known_names(f"{place}.pending.columns", pending.columns, every)
+
+
+def _check_joins(table: TableSpec, dictionaries: Mapping[str, DictionarySpec]) -> None:
+    for name, parts in table.first_of.items():
+        _known_names(f"tables.{table.name}.first.{name}", parts, table.all_columns)
+        other = [part for part in parts if table.all_columns[part] != "text"]
+        if other:
+            raise UserError(f"tables.{table.name}.first.{name}: only text columns can be used, {other[0]} is not")
+    for join in table.dictionaries:
+        place = f"tables.{table.name}.dictionary"
+        if join.table not in dictionaries:
+            raise UserError(f"{place}: no dictionary {join.table!r}; known are {', '.join(sorted(dictionaries))}")
+        dictionary = dictionaries[join.table]
+        _known_names(place, join.on, table.columns)
+        _known_names(place, join.add.values(), dictionary.columns)
+        if len(join.on) != len(dictionary.key):
+            raise UserError(f"{place}: 'on' must match the key of {join.table}: {', '.join(dictionary.key)}")
+    if table.group is not None:
+        group = table.group
+        _known_names(f"tables.{table.name}.group", (group.code, group.version, group.ndc), table.columns)
+        if group.system != "atc" and (group.version is None) == (group.fixed_version is None):
+            needs = "'version', the column of the ICD version, or 'fixed_version'"
+            raise UserError(f"tables.{table.name}.group: {group.system} needs {needs}")
+
+
+def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
+    place = f"tables.{table.name}"
+    if table.key and table.id_columns:
+        raise UserError(f"{place}: id_columns are for tables without a key")
+    late = sorted(set(table.late) & {*table.key, *table.id_columns})
+    if late:
+        raise UserError(f"{place}: row ids must hold no late cell, but {', '.join(late)} is late")
+    hidden = sorted(table.hidden & {*table.key, *table.id_columns})
+    if hidden:  # a hash would not hide it: all values of a running number are tried in seconds
+        raise UserError(f"{place}: row ids must hold no withheld cell, but {', '.join(hidden)} is withheld")
+    if table.subject_from is not None:
+        key, parent = table.subject_from
+        _known_names(f"{place}.subject_from", (key,), table.columns)
+        _check_parent(f"{place}.subject_from", parent, tables)
+        if tables[parent].subject is None:
+            raise UserError(f"{place}.subject_from: {parent} has no subject column of its own")
+    if table.derive is not None and table.derive.source not in tables:
+        raise UserError(f"{place}.derive: no table {table.derive.source!r}")
+    if table.derive is not None:
+        _known_names(f"{place}.derive.where", table.derive.where, tables[table.derive.source].columns)
+
+
+def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> None:
+    if parent not in tables:
+        near = difflib.get_close_matches(parent, tables, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(tables))}"
+        raise UserError(f"{place}: no table {parent!r}; {hint}")
+    if len(tables[parent].key) != 1:
+        raise UserError(f"{place}: {parent} must have a primary key of one column to be referred to")
+
+
+def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
+    for part in walk(rule):
+        match part:
+            case Column(name):
+                _check_time(place, name, table)
+            case MedianDelay(start, end):
+                _check_time(place, start, table)
+                _check_time(place, end, table)
+            case Closed(_, column, _, _):
+                _known_names(place, (column,), table.columns)
+                if table.columns[column] != "text":
+                    raise UserError(f"{place}: closed() needs a text column, {table.name}.{column} is not")
+            case Choice(column, values, _, _) | Following(_, column, values):
+                _known_names(place, (column,), table.columns)
+                kind = table.columns[column]
+                if kind not in ("text", "int") and not (kind == "float" and set(values) == {""}):
+                    raise UserError(f"{place}: when() needs a text or int column, {table.name}.{column} is not")
+                if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
+                    raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
+            case Among():
+                _check_among(place, part, table, tables)
+            case Around(other, _, start, end):
+                if other not in tables:
+                    raise UserError(f"{place}: no table {other!r}")
+                _check_rule(place, start, tables[other], tables)
+                _check_rule(place, end, tables[other], tables)
+            case Known(key, parent) | Reference(key, parent) | LateCell(key, parent) | There(key, parent):
+                _known_names(place, (key,), table.columns)
+                _check_parent(place, parent, tables)
+                _check_key_types(place, table, key, tables[parent])
+                if isinstance(part, Reference):
+                    _check_time(place, part.column, tables[parent])
+                if isinstance(part, LateCell):
+                    _known_names(place, (part.column,), tables[parent].late)
+                if isinstance(part, There):
+                    _check_rule(place, part.rule, tables[parent], tables)
+            case Lag(_, setting):
+                if setting not in LAG_SETTINGS:
+                    raise UserError(f"{place}: no setting {setting!r}; known are {', '.join(LAG_SETTINGS)}")
+            case _:
+                pass
+
+
+def _check_among(place: str, part: Among, table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
+    """Rows that name this one are read by their own cells only, so that no clock can come to need itself."""
+    if part.table not in tables:
+        raise UserError(f"{place}: no table {part.table!r}")
+    _known_names(place, (part.key,), tables[part.table].columns)
+    _check_parent(place, table.name, tables)
+    _check_key_types(place, tables[part.table], part.key, table)
+    _check_rule(place, part.rule, tables[part.table], tables)
+    other = Known | Reference | LateCell | There | Among | Around | Following | Closed | MedianDelay
+    if any(isinstance(inner, other) for inner in walk(part.rule)):
+        raise UserError(f"{place}: {part.name}() takes a rule over cells of {part.table} alone, not {str(part.rule)!r}")
+
+
+def _check_time(place: str, column: str, table: TableSpec) -> None:
+    _known_names(place, (column,), table.columns)
+    if table.columns[column] not in ("time", "date"):
+        raise UserError(f"{place}: {table.name}.{column} is {table.columns[column]!r}, a rule needs a time or a date")
+
+
+def _check_key_types(place: str, table: TableSpec, key: str, parent: TableSpec) -> None:
+    ours, theirs = table.columns[key], parent.columns[parent.key[0]]
+    if ours != theirs:
+        raise UserError(f"{place}: {table.name}.{key} is {ours!r} but {parent.name}.{parent.key[0]} is {theirs!r}")

@@ -1,0 +1,57 @@
+"""Rows of an OMOP conversion that tell the future to whoever reads their dates as times of knowing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wardround.synth.dialects.source import HospitalTables, later
+
+_CLAIM = 32855
+_BILLED = {
+    "condition_occurrence": "condition_start",
+    "procedure_occurrence": "procedure",
+    "device_exposure": "device_exposure_start",
+    "observation": "observation",
+}
+"""Tables that hold bills, and how the columns of their dates begin."""
+_HISTORY_DAYS = 40
+
+
+def omop_traps(source: HospitalTables) -> Mapping[str, list[dict[str, object]]]:
+    """Return further rows by table, without their running numbers."""
+    rows = {table: list(_bills_on_a_day(source, table)) for table in _BILLED}
+    rows["observation"] += _histories(source)
+    return rows
+
+
+def _bills_on_a_day(source: HospitalTables, table: str) -> Iterator[dict[str, object]]:
+    """Bill something on a day in the middle of a stay, with neither the visit nor a part of it named."""
+    for row in source.admissions.values():
+        day = later(row["admittime"], days=1)
+        if day < row["dischtime"]:
+            yield {
+                "person_id": row["subject_id"],
+                **_day(_BILLED[table], day),
+                **_plain(table.partition("_")[0], f"billed in {row['hadm_id']}"),
+                f"{table.partition('_')[0]}_type_concept_id": _CLAIM,
+            }
+
+
+def _histories(source: HospitalTables) -> Iterator[dict[str, object]]:
+    """Note at an admission what has been so for weeks, and date it back."""
+    for row in source.admissions.values():
+        yield {
+            "person_id": row["subject_id"],
+            **_day("observation", later(row["admittime"], days=-_HISTORY_DAYS)),
+            **_plain("observation", "has smoked"),
+            "observation_type_concept_id": 32817,
+            "visit_occurrence_id": row["hadm_id"],
+        }
+
+
+def _day(name: str, time: str) -> dict[str, object]:
+    return {f"{name}_date": time[:10], f"{name}_datetime": f"{time[:10]} 00:00:00"}
+
+
+def _plain(name: str, words: str) -> dict[str, object]:
+    return {f"{name}_concept_id": 0, f"{name}_source_value": words}

@@ -1,0 +1,38 @@
+"""What the audits count where the other copy has no such table, or no such chart at all."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from wardround.audits.chart_differences import Findings, compare_charts
+
+
+def chart(**tables: list[str]) -> Any:
+    """Return a chart of tables with these rows, as far as a comparison looks at one."""
+    made = {
+        name: SimpleNamespace(name=name, batch=pa.record_batch({"row_id": pa.array(rows, pa.string())}))
+        for name, rows in tables.items()
+    }
+    return SimpleNamespace(
+        subject_id=7, as_of=datetime(2150, 1, 1), age=None, table_names=tuple(made), table=made.__getitem__
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "extra"),
+    [
+        (None, {"labs": 2, "notes": 1}),
+        (chart(labs=["l1"]), {"labs": 1, "notes": 1}),
+        (chart(notes=["n1"]), {"labs": 2}),
+    ],
+)
+def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(expected: Any, extra: dict[str, int]) -> None:
+    found = Findings(policy="known_at")
+    compare_charts(found, chart(labs=["l1", "l2"], notes=["n1"]), expected, "without it")
+    assert {name: leaks.extra for name, leaks in found.tables.items() if not leaks.clean} == extra
+    assert found.differences == sum(extra.values())

@@ -1,0 +1,59 @@
+"""The parts the outcome swap is made of: which rules are a row's, minutes as times, files with tabs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from wardround.audits.swap.clocks import Clockwork
+from wardround.audits.swap.files import read_records, write_records
+from wardround.audits.swap.knowledge import Rule, SwapTable, fits
+from wardround.audits.swap.records import TableRow
+
+LABS, NOTES = (Rule(where={}, row=()),), (Rule(where={}, row=(), outcome=True),)
+TABLE = SwapTable(
+    name="invented",
+    form="tables",
+    subject="person",
+    subject_by=None,
+    minutes_of=None,
+    fixed=("d_*", "staff"),
+    anchors=(),
+    rules={"lab*": LABS, "notes": NOTES},
+)
+
+
+def test_a_rule_is_for_a_row_in_which_every_column_matches_one_of_its_words() -> None:
+    where = {"kind": ("death*", "hospice"), "place": ("ward", "")}
+    assert fits(where, TableRow({"kind": "Hospice", "place": "ward"}))
+    assert fits(where, TableRow({"kind": "Death at home", "place": ""}))
+    assert not fits(where, TableRow({"kind": "home", "place": "ward"}))
+    assert not fits(where, TableRow({"kind": "hospice", "place": "theatre"}))
+
+
+@pytest.mark.parametrize(("name", "rules"), [("Labs_2", LABS), ("notes", NOTES), ("NOTES", NOTES), ("drugs", None)])
+def test_a_file_has_the_rules_of_the_pattern_that_its_name_fits(name: str, rules: tuple[Rule, ...] | None) -> None:
+    assert TABLE.of(name) is rules
+
+
+def test_a_file_is_fixed_if_one_of_the_patterns_fits() -> None:
+    assert [TABLE.is_fixed(name) for name in ("D_items", "staff", "labs")] == [True, True, False]
+
+
+def test_only_offsets_are_minutes_since_the_rows_zero() -> None:
+    work = Clockwork(minutes_of="stay", zeros={"7": datetime(2150, 1, 1, 8)})
+    row = TableRow({"stay": "7", "laboffset": "90", "charttime": "2150-01-02 03:04:05"})
+    assert work.moment(row, "laboffset") == datetime(2150, 1, 1, 9, 30)
+    assert work.moment(row, "charttime") == datetime(2150, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_a_file_is_read_and_written_with_its_own_separator(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "labs.csv"
+    path.write_text("Person\tValue\n1\ta b\n".replace("\t", separator))
+    rows = list(read_records(path))
+    assert [row.texts("person") + row.texts("value") for row in rows] == [("1", "a b")]
+    write_records(path, tmp_path / "out" / "labs.csv", rows)
+    assert (tmp_path / "out" / "labs.csv").read_text() == path.read_text()

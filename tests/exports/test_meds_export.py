@@ -1,0 +1,254 @@
+"""MEDS out and in again: the validators of the standard pass; times <= t read what a chart showed at t."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import tempfile
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effort import often
+from records.test_clock_properties import MODEST, MOMENTS
+from records.test_clock_properties import _store as generated_store
+from wardround.core import UserError
+from wardround.exports.meds import ExportSettings, export_meds
+from wardround.records import Chart, Store, ingest
+
+Seen = tuple[datetime | None, str, float | None, str | None, str | None]
+END = datetime(2300, 1, 1)
+NOT_ROWS = ("MEDS_BIRTH", "MEDS_DEATH", "GENDER//", "patients")
+
+
+@pytest.fixture(scope="module")
+def exported(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("meds") / "known"
+    export_meds(synthetic_store, folder, settings=ExportSettings(subjects_per_file=50, rows_at_once=40_000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def again(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    path = tmp_path_factory.mktemp("meds") / "store"
+    ingest("meds", exported, path)
+    return Store.open(path)
+
+
+def read(folder: Path) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted(folder.glob("data/**/*.parquet"))]
+
+
+def seen(chart: Chart) -> Counter[Seen]:
+    """Return the events of a chart that stand for rows; numbers as MEDS keeps them, in 32 bits."""
+    return Counter(
+        (
+            event.time,
+            event.code,
+            None if event.numeric_value is None else float(np.float32(event.numeric_value)),
+            event.text_value,
+            event.unit,
+        )
+        for event in chart.events()
+        if not event.code.startswith(NOT_ROWS)
+    )
+
+
+def moments(store: Store, subject: int, count: int, draw: random.Random) -> list[datetime]:
+    """Return moments at, just before and just after times at which something became known."""
+    known = {
+        time
+        for name in store.table_names
+        for column in ("_available", "_event")
+        for time in store.rows(subject, name).column(column).to_pylist()
+    }
+    times = sorted(time for time in known if datetime.min < time < datetime(9000, 1, 1))
+    drawn = [draw.choice(times) for _ in range(count)] if times else []
+    return [time + timedelta(seconds=draw.choice((-1, 0, 1))) for time in drawn]
+
+
+def test_the_standards_own_validators_pass(exported: Path) -> None:
+    meds = pytest.importorskip("meds")
+    tables = read(exported)
+    assert len(tables) == 3
+    for table in tables:
+        meds.DataSchema.validate(table)
+    codes = pq.read_table(exported / "metadata" / "codes.parquet")
+    meds.CodeMetadataSchema.validate(codes)
+    meds.DatasetMetadataSchema.validate(json.loads((exported / "metadata" / "dataset.json").read_text()))
+    used = {code for table in tables for code in table.column("code").to_pylist()}
+    assert used == set(codes.column("code").to_pylist())
+    named = codes.filter(pc.is_valid(codes.column("description"))).num_rows
+    assert named > 0.9 * codes.num_rows
+
+
+def test_each_subject_lies_in_one_file_in_one_piece_sorted_with_nulls_first(
+    exported: Path, synthetic_store: Store
+) -> None:
+    files = read(exported)
+    subjects = [table.column("subject_id").to_pylist() for table in files]
+    assert [len(set(each)) for each in subjects] == [50, 50, 20]
+    assert len({subject for each in subjects for subject in each}) == len(synthetic_store.subjects)
+    for table in files:
+        rows = list(zip(table.column("subject_id").to_pylist(), table.column("time").to_pylist(), strict=True))
+        runs = [subject for place, (subject, _) in enumerate(rows) if place == 0 or rows[place - 1][0] != subject]
+        assert len(runs) == len(set(runs))
+        for (one, before), (other, after) in itertools.pairwise(rows):
+            assert one != other or before is None or (after is not None and before <= after)
+
+
+def test_what_a_chart_shows_at_a_moment_is_in_the_export_at_that_moment(synthetic_store: Store, again: Store) -> None:
+    draw = random.Random(5)
+    compared = 0
+    for subject in draw.sample(synthetic_store.subjects.tolist(), often(15, 40)):
+        for moment in moments(synthetic_store, subject, 4, draw):
+            missing = seen(synthetic_store.chart(subject, moment)) - seen(again.chart(subject, moment))
+            assert not missing, (subject, moment, missing)
+            compared += 1
+    assert compared > often(40, 100)
+
+
+def test_no_event_of_the_export_is_there_before_a_chart_shows_it(synthetic_store: Store, exported: Path) -> None:
+    """Every exported row is on the chart as of the row's own time, with the same content."""
+    draw = random.Random(6)
+    table = pa.concat_tables(read(exported))
+    rows = [row for row in draw.sample(table.to_pylist(), often(150, 600)) if not row["code"].startswith(NOT_ROWS)]
+    later = table.filter(pc.greater(table.column("revision"), 0)).to_pylist()
+    assert len(later) > 10
+    for row in rows + draw.sample(later, min(len(later), often(40, 100))):
+        shown = seen(synthetic_store.chart(row["subject_id"], row["time"] or datetime(1900, 1, 1)))
+        wanted = (row["event_time"], row["code"], row["numeric_value"], row["text_value"], row["unit"])
+        assert shown[wanted], row
+
+
+def test_what_the_export_has_beyond_a_chart_was_told_again_since(
+    synthetic_store: Store, exported: Path, again: Store
+) -> None:
+    """Beyond a chart there are only earlier tellings of rows that are complete by now, and orders that are answered."""
+    rows_of = defaultdict(list)
+    for row in pa.concat_tables(read(exported)).to_pylist():
+        rows_of[row["subject_id"]].append(row)
+    draw = random.Random(7)
+    superseded = 0
+    for subject in draw.sample(synthetic_store.subjects.tolist(), often(15, 40)):
+        for moment in [END, *moments(synthetic_store, subject, 2, draw)]:
+            extra = seen(again.chart(subject, moment)) - seen(synthetic_store.chart(subject, moment))
+            there = [row for row in rows_of[subject] if row["time"] is None or row["time"] <= moment]
+            last: dict[str, int] = defaultdict(int)
+            for row in there:
+                last[row["row_id"]] = max(last[row["row_id"]], row["revision"])
+            for time, code, *_ in extra:
+                of_it = [row for row in there if row["event_time"] == time and row["code"] == code]
+                assert any(row["revision"] < last[row["row_id"]] or code.startswith("mimic-micro") for row in of_it)
+                superseded += 1
+    assert superseded > 20
+
+
+def test_deaths_are_not_told_before_the_chart_tells_them(synthetic_store: Store, exported: Path) -> None:
+    table = pa.concat_tables(read(exported))
+    deaths = [row for row in table.to_pylist() if row["code"] == "MEDS_DEATH"]
+    assert len(deaths) > 5
+    assert len({row["subject_id"] for row in deaths}) == len(deaths)
+    for row in deaths:
+        before = synthetic_store.chart(row["subject_id"], row["time"] - timedelta(seconds=1))
+        after = synthetic_store.chart(row["subject_id"], row["time"])
+        assert not _dead(before)
+        assert _dead(after)
+
+
+def _dead(chart: Chart) -> bool:
+    cells = chart.table("patients").batch.column("dod").to_pylist()
+    cells += chart.table("admissions").batch.column("deathtime").to_pylist()
+    return any(cell is not None for cell in cells)
+
+
+def test_births_give_the_age_that_the_chart_has(synthetic_store: Store, exported: Path) -> None:
+    table = pa.concat_tables(read(exported))
+    births = {row["subject_id"]: row["time"] for row in table.to_pylist() if row["code"] == "MEDS_BIRTH"}
+    assert len(births) == len(synthetic_store.subjects)
+    moment = datetime(2190, 12, 31)
+    for subject, born in births.items():
+        age = synthetic_store.chart(subject, moment).age
+        assert age is None or age == min(90, moment.year - born.year)
+
+
+def test_the_happened_at_form_has_every_row_once_at_its_own_time(synthetic_store: Store, tmp_path: Path) -> None:
+    report = export_meds(synthetic_store, tmp_path / "plain", settings=ExportSettings(time="event"))
+    assert report.counts.later == 0
+    table = pa.concat_tables(read(tmp_path / "plain"))
+    rows = [row for row in table.to_pylist() if not row["code"].startswith(NOT_ROWS)]
+    assert all(row["time"] == row["event_time"] for row in rows)
+    expected: Counter[Seen] = Counter()
+    for subject in synthetic_store.subjects.tolist():
+        expected += seen(synthetic_store.chart(subject, END))
+    found = Counter(
+        (row["event_time"], row["code"], row["numeric_value"], row["text_value"], row["unit"]) for row in rows
+    )
+    assert found == expected
+
+
+def test_a_folder_with_something_in_it_is_refused(synthetic_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="not empty"):
+        export_meds(synthetic_store, tmp_path)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@MODEST
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sets(st.sampled_from(MOMENTS), min_size=1, max_size=6))
+def test_any_hospital_reads_the_same_through_meds(seed: int, most: int, drawn: set[datetime]) -> None:
+    """At any moment a chart's events are in the store made of the export, and its new events were new on the chart."""
+    with tempfile.TemporaryDirectory() as name:
+        store = generated_store(Path(name), seed, most)
+        export_meds(store, Path(name) / "meds")
+        ingest("meds", Path(name) / "meds", Path(name) / "again")
+        again = Store.open(Path(name) / "again")
+        for subject in store.subjects.tolist():
+            rows = again.rows(subject, "events") if subject in again.subjects else None
+            for moment in drawn if rows is not None else ():
+                assert not seen(store.chart(subject, moment)) - seen(again.chart(subject, moment))
+            for row in [] if rows is None else rows.to_pylist():
+                if row["time"] is None or row["code"].startswith(NOT_ROWS):
+                    continue
+                shown = seen(store.chart(subject, row["time"]))
+                wanted = (row["event_time"], row["code"], row["numeric_value"], row["text_value"], row["unit"])
+                assert shown[wanted], row
+
+
+def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: Store, tmp_path: Path) -> None:
+    meds = pytest.importorskip("meds")
+    subjects = synthetic_store.subjects.tolist()
+    splits = {subject: "train" if place % 3 else "held_out" for place, subject in enumerate(subjects[:-2])}
+    report = export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(splits=splits, time="event"))
+    table = pq.read_table(tmp_path / "out" / "metadata" / "subject_splits.parquet")
+    meds.SubjectSplitSchema.validate(table)
+    assert dict(zip(*table.to_pydict().values(), strict=True)) == splits
+    for name in ("train", "held_out", "no_split"):
+        found = set(pq.read_table(tmp_path / "out" / "data" / name / "0.parquet").column("subject_id").to_pylist())
+        assert found == {subject for subject in subjects if splits.get(subject, "no_split") == name}
+    assert report.without_split == 2
+
+
+def test_an_export_that_was_cut_off_leaves_no_folder_and_the_next_one_starts_afresh(
+    synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("wardround.exports.meds.export.write_metadata", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(subjects_per_file=10))
+    assert not (tmp_path / "out").exists()
+    report = export_meds(synthetic_store, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert len(read(tmp_path / "out")) == report.files == 1

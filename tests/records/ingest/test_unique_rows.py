@@ -1,0 +1,70 @@
+"""Keys that name more than one row: what stays, against a slow oracle, and which tables have a key to check."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.records import list_sources, load_source_spec
+from wardround.records.ingest.unique_rows import has_repeats, keyed_rows
+from wardround.records.rules.language import ALWAYS
+from wardround.records.specs.spec import TableSpec
+
+COLUMNS = {"a": "int", "b": "text", "c": "float"}
+CELLS = st.tuples(
+    st.one_of(st.none(), st.integers(0, 3)),
+    st.one_of(st.none(), st.sampled_from(["x", "y", ""])),
+    st.one_of(st.none(), st.sampled_from([0.0, 1.5])),
+)
+
+
+def _table(*key: str) -> TableSpec:
+    return TableSpec(
+        name="t", module="m", path="t", columns=COLUMNS, event_time=ALWAYS, available_at=ALWAYS, key=key  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    types = {"a": pa.int64(), "b": pa.string(), "c": pa.float64()}
+    columns = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(types.values())]
+    return pa.RecordBatch.from_arrays(columns, names=list(types))
+
+
+@given(st.lists(CELLS, max_size=12), st.sampled_from([("a",), ("b",), ("a", "b"), ("a", "b", "c")]))
+def test_the_first_of_equal_rows_stays_and_none_of_those_that_differ(
+    rows: list[tuple[Any, ...]], key: tuple[str, ...]
+) -> None:
+    table, batch = _table(*key), _batch(rows)
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        cells = tuple(row["abc".index(name)] for name in key)
+        groups[cells if len(key) > 1 or cells != (None,) else ("no key", place)].append(place)
+    shared = [places for places in groups.values() if len(places) > 1]
+    if any(all(row["abc".index(name)] is None for row in rows) for name in key):
+        shared = []  # a column that is empty throughout names nothing
+    assert has_repeats(table, batch) == bool(shared)
+    if shared:
+        found = keyed_rows(table, batch)
+        clash = sorted(place for places in shared if len({rows[p] for p in places}) > 1 for place in places)
+        copies = [place for places in shared if len({rows[p] for p in places}) == 1 for place in places[1:]]
+        assert found.conflicting.tolist() == clash
+        assert found.repeated == len(copies)
+        assert found.of(batch).to_pylist() == [
+            row for place, row in enumerate(batch.to_pylist()) if place not in {*clash, *copies}
+        ]
+
+
+def test_every_table_has_a_key_that_is_checked_or_is_known_to_have_none() -> None:
+    """What MIMIC and MEDS publish without a primary key: two equal rows may be two."""
+    without = {
+        f"{source}.{table.name}"
+        for source in list_sources()
+        for table in load_source_spec(source).tables.values()
+        if not table.row_key
+    }
+    mimic = "services omr poe_detail prescriptions emar_detail vitalsign medrecon pyxis chartevents datetimeevents"
+    assert without == {f"mimiciv.{name}" for name in [*mimic.split(), "outputevents"]} | {"meds.events"}

@@ -1,0 +1,154 @@
+"""The report's charts, element by element: every place is worked out by hand beside the figures it stands for."""
+
+from __future__ import annotations
+
+from runs.pictures import drawn
+from wardround.runs import charts
+
+
+def axis(x: str, y: str, text: str, anchor: str = "middle", css: str = "axis") -> str:
+    return f"text {css} {x} {y} {anchor}: {text}"
+
+
+def test_intervals_stand_on_a_scale_of_470_from_230() -> None:
+    rows = [("a & b", 0.5, 0.25, 0.75), ("c", 1.0, None, 0.5), ("d", 0.0, 0.5, None)]
+    scale = []
+    for x, text in (("230.0", "0.0"), ("324.0", "0.2"), ("418.0", "0.4"), ("512.0", "0.6"), ("606.0", "0.8")):
+        scale += [f"line grid {x} {x} 0 84", axis(x, "100.0", text)]
+    assert drawn(charts.intervals(rows, title="T<")) == [
+        "svg chart 760 0 0 760 110 img T<",
+        "title: T<",
+        *scale,
+        "line grid 700.0 700.0 0 84",
+        axis("700.0", "100.0", "1.0"),
+        axis("220.0", "18.0", "a & b", "end", "label"),
+        "line whisker 347.5 582.5 14 14",  # 230 + 470/4 and 230 + 470 * 3/4
+        "circle dot 465.0 14 5",
+        axis("712.0", "18.0", "0.500", "start", "value"),
+        axis("220.0", "44.0", "c", "end", "label"),
+        "circle dot 700.0 40 5",  # an interval with one end is none
+        axis("712.0", "44.0", "1.000", "start", "value"),
+        axis("220.0", "70.0", "d", "end", "label"),
+        "circle dot 230.0 66 5",
+        axis("712.0", "70.0", "0.000", "start", "value"),
+    ]
+
+
+def test_bars_fill_440_at_the_largest() -> None:
+    assert drawn(charts.bars([("a", 2.0, "two"), ("b", 0.5, "half")], title="T")) == [
+        "svg chart 760 0 0 760 58 img T",
+        "title: T",
+        axis("220.0", "18.0", "a", "end", "label"),
+        "rect bar 230 5 440.0 17 2",
+        axis("676.0", "18.0", "two", "start", "value"),
+        axis("220.0", "44.0", "b", "end", "label"),
+        "rect bar 230 31 110.0 17 2",
+        axis("346.0", "44.0", "half", "start", "value"),
+    ]
+
+
+def test_a_whole_bar_may_be_named_and_no_bar_is_no_error() -> None:
+    assert "rect bar 230 5 110.0 17 2" in drawn(charts.bars([("a", 0.5, "half")], title="T", full=2.0))
+    assert "rect bar 230 5 0.0 17 2" in drawn(charts.bars([("a", 0.0, "none")], title="T"))
+    assert drawn(charts.bars([], title="T")) == ["svg chart 760 0 0 760 6 img T", "title: T"]
+
+
+def test_a_heat_map_shows_shares_and_a_dot_for_none() -> None:
+    # the longest name has 10 letters: cells of 8 + 7 * 10 = 78
+    shares = {"r": {"x": 0.55, "yyyyyyyyyy": 1.5}, "s": {"x": 0.56}}
+    assert drawn(charts.heat(shares, ["x", "yyyyyyyyyy"], title="T")) == [
+        "svg chart 390 0 0 390 78 img T",
+        "title: T",
+        axis("269.0", "14.0", "x", css="label"),
+        axis("347.0", "14.0", "yyyyyyyyyy", css="label"),
+        axis("220.0", "39.0", "r", "end", "label"),
+        "rect heat 231 23 76 24 0.550",
+        axis("269.0", "39.0", "55%", css="value"),  # on dark only above 0.55
+        "rect heat 309 23 76 24 1.000",
+        axis("347.0", "39.0", "150%", css="on-dark"),
+        axis("220.0", "65.0", "s", "end", "label"),
+        "rect heat 231 49 76 24 0.560",
+        axis("269.0", "65.0", "56%", css="on-dark"),
+        "rect heat 309 49 76 24 0.000",
+        axis("347.0", "65.0", "·", css="value"),
+    ]
+
+
+def test_cells_are_46_to_130_wide() -> None:
+    assert "rect heat 231 23 44 24 0.500" in drawn(charts.heat({"r": {"x": 0.5}}, ["x"], title="T"))
+    assert "rect heat 231 23 128 24 0.500" in drawn(charts.heat({"r": {"x" * 40: 0.5}}, ["x" * 40], title="T"))
+
+
+def levels(figures: str) -> list[str]:
+    """The five level lines of a plane from y 240 up to 8, with the figures they stand for."""
+    lines: list[str] = []
+    for y, figure in zip((240.0, 182.0, 124.0, 66.0, 8.0), figures.split(), strict=True):
+        lines += [f"line grid 40.0 520.0 {y} {y}", axis("34.0", f"{y + 4}", figure, "end")]
+    return lines
+
+
+def test_lines_run_over_the_settings_with_their_names_at_their_ends() -> None:
+    # 0..50 with 6 % room: 40 + 3/56 * 480 = 65.7 and 494.3; up to 0.4 * 1.15 = 0.46: 0.2 is 8 + (1 - 0.2/0.46) * 232
+    series = {"one": [(0.0, 0.2), (50.0, 0.4)], "two": [(0.0, 0.4)]}
+    assert drawn(charts.lines(series, title="T", axis="A")) == [
+        "svg chart 760 0 0 760 274 img T",
+        "title: T",
+        *levels("0.00 0.11 0.23 0.34 0.46"),
+        axis("65.7", "256.0", "0"),
+        axis("494.3", "256.0", "50"),
+        axis("280.0", "272.0", "A"),
+        "polyline series s0 65.7,139.1 494.3,38.3",
+        "circle dot s0 65.7 139.1 4",
+        "circle dot s0 494.3 38.3 4",
+        "polyline series s1 65.7,38.3",
+        "circle dot s1 65.7 38.3 4",
+        "line leader 500.3 38.3 534.0 38.3",
+        axis("538.0", "42.3", "one", "start", "label"),
+        "line leader 71.7 38.3 534.0 53.3",  # pushed down by 15, where two names would overlap
+        axis("538.0", "57.3", "two", "start", "label"),
+    ]
+
+
+def test_the_seventh_line_looks_like_the_first() -> None:
+    picture = drawn(charts.lines({f"{n}": [(0.0, 0.5)] for n in range(7)}, title="T", axis="A"))
+    assert [line.split()[2] for line in picture if line.startswith("polyline")] == [
+        f"s{n}" for n in (0, 1, 2, 3, 4, 5, 0)
+    ]
+
+
+def test_the_scale_ends_at_one_and_never_below_a_tenth() -> None:
+    high = drawn(charts.lines({"a": [(1.0, 0.95)]}, title="T", axis="A"))
+    low = drawn(charts.lines({"a": [(1.0, 0.0)]}, title="T", axis="A"))
+    assert high[2:12] == levels("0.00 0.25 0.50 0.75 1.00")
+    assert low[2:12] == levels("0.00 0.03 0.05 0.08 0.10")
+    assert "circle dot s0 280.0 240.0 4" in low  # one setting stands in the middle: one to either side
+    assert axis("280.0", "256.0", "1") in low
+
+
+def test_the_frontier_joins_what_none_beats_in_both() -> None:
+    # up to 0.6 * 1.15 = 0.69; 100, 200, 300 stand at 65.7, 280 and 494.3
+    points = [("a", 100.0, 0.5), ("b", 200.0, 0.4), ("c", 300.0, 0.6), ("d", 100.0, 0.3), ("e", 300.0, 0.6)]
+    assert drawn(charts.frontier(points, title="T", unit="U")) == [
+        "svg chart 760 0 0 760 274 img T",
+        "title: T",
+        *levels("0.00 0.17 0.34 0.52 0.69"),
+        axis("65.7", "256.0", "100"),
+        axis("494.3", "256.0", "300"),
+        axis("280.0", "272.0", "U"),
+        "polyline series 65.7,71.9 494.3,38.3",
+        "circle dot 65.7 71.9 5",
+        "circle dot 280.0 105.5 5",
+        "circle dot 494.3 38.3 5",
+        "circle dot 65.7 139.1 5",
+        "circle dot 494.3 38.3 5",
+        "line leader 500.3 38.3 534.0 38.3",
+        axis("538.0", "42.3", "c (300)", "start", "label"),
+        "line leader 500.3 38.3 534.0 53.3",
+        axis("538.0", "57.3", "e (300)", "start", "label"),
+        "line leader 71.7 71.9 534.0 71.9",
+        axis("538.0", "75.9", "a (100)", "start", "label"),
+        "line leader 286.0 105.5 534.0 105.5",
+        axis("538.0", "109.5", "b (200)", "start", "label"),
+        "line leader 71.7 139.1 534.0 139.1",
+        axis("538.0", "143.1", "d (100)", "start", "label"),
+    ]

@@ -1,0 +1,95 @@
+"""The settings of a run at their edges: the last value that is taken and the first that is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from wardround.core import UserError
+from wardround.runs.settings import EpisodeKey, RunSettings
+
+PLAIN = RunSettings(benchmark="b", store="s")
+
+
+@pytest.mark.parametrize("name", ["epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"])
+def test_counts_begin_at_one(name: str) -> None:
+    assert getattr(replace(PLAIN, **{name: 1}), name) == 1
+    with pytest.raises(UserError, match=f"{name} must be at least 1, not 0"):
+        replace(PLAIN, **{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "refused"),
+    [
+        ("episode_seconds", (None, 0.5, 1e9), (0, -1, inf)),
+        ("temperature", (None, 0, 0.5, 2.5), (-0.1, inf, nan)),
+        ("top_p", (None, 0.01, 0.5, 1), (0, -0.5, 1.01)),
+        ("price", ((), (0, 0), (1, 2), (1, 2, 3)), ((1,), (1, 2, 3, 4), (-1, 2), (1, inf))),
+        ("tool_calls", ("native", "schema", "auto"), ("tools",)),
+        ("agents", (("react", "resum"),), (("react", "react"), ("re|act",))),
+        ("models", (("a", "b"),), (("a", "a"), ("a|b",))),
+        ("tasks", (("a", "b"),), (("a", "a"),)),
+        ("strata", (("a", "b"),), (("a", "a"),)),
+        ("samples", (("a", "b"),), (("a", "a"),)),
+    ],
+)
+def test_what_is_taken_and_what_is_refused(name: str, taken: tuple[Any, ...], refused: tuple[Any, ...]) -> None:
+    for value in taken:
+        assert getattr(replace(PLAIN, **{name: value}), name) == value
+    for value in refused:
+        with pytest.raises(UserError, match=name.removesuffix("s").partition("_")[0]):
+            replace(PLAIN, **{name: value})
+
+
+def test_a_price_of_two_says_nothing_of_cached_tokens() -> None:
+    assert PLAIN.known_price is None
+    two, three = (replace(PLAIN, price=price).known_price for price in ((1.0, 2.0), (1.0, 2.0, 0.5)))
+    assert two is not None
+    assert three is not None
+    assert (two.input, two.output, two.cached) == (1.0, 2.0, None)
+    assert (three.input, three.output, three.cached) == (1.0, 2.0, 0.5)
+
+
+def test_a_budget_that_was_never_settled_is_a_fault_of_ours() -> None:
+    assert replace(PLAIN, context_tokens=9).budget_tokens == 9
+    with pytest.raises(ValueError, match="settled when a run is made"):
+        _ = PLAIN.budget_tokens
+
+
+def test_they_are_written_and_read_as_they_were() -> None:
+    one = replace(PLAIN, tasks=("a",), price=(1.0, 2.0), bank="x", window=7, k=2)
+    assert RunSettings.from_json(one.to_json()) == one
+    with pytest.raises(UserError, match="unknown run settings: colour; known are advice, agents, aids"):
+        RunSettings.from_json(one.to_json() | {"colour": 1})
+
+
+def test_what_was_not_said_is_named() -> None:
+    whole = PLAIN.to_json()
+    assert RunSettings.unsaid(whole) == []
+    for later in ("episode_seconds", "samples", "aids"):  # their absence means what was done before them
+        assert RunSettings.unsaid({name: value for name, value in whole.items() if name != later}) == []
+    assert RunSettings.unsaid({name: value for name, value in whole.items() if name not in ("turns", "seed")}) == [
+        "seed",
+        "turns",
+    ]
+    inside = sorted(whole["retrieval"])
+    part = {name: value for name, value in whole["retrieval"].items() if name != inside[0]}
+    assert RunSettings.unsaid(whole | {"retrieval": part}) == [f"retrieval.{inside[0]}"]
+
+
+def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = replace(PLAIN, bank="k").resolved()
+    assert (found.benchmark, found.store, found.bank) == (f"{tmp_path}/b", f"{tmp_path}/s", f"{tmp_path}/k")
+    assert PLAIN.resolved().bank is None
+
+
+def test_a_key_reads_as_it_is_written() -> None:
+    key = EpisodeKey(agent="react", model="m", task="t", sample="s", epoch=3)
+    assert str(key) == "react|m|t|s|3"
+    assert EpisodeKey.parse(str(key)) == key
+    assert sorted([key, replace(key, epoch=1), replace(key, agent="a")])[0].agent == "a"
+    assert key.seed(1) == replace(key, agent="x", model="y").seed(1) != replace(key, epoch=2).seed(1)
