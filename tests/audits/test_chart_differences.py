@@ -15,7 +15,9 @@ from wardround.audits.chart_differences import Findings, compare_charts
 def chart(**tables: list[str]) -> Any:
     """Return a chart of tables with these rows, as far as a comparison looks at one."""
     made = {
-        name: SimpleNamespace(name=name, batch=pa.record_batch({"row_id": pa.array(rows, pa.string())}))
+        name: SimpleNamespace(
+            name=name, columns=("row_id",), batch=pa.record_batch({"row_id": pa.array(rows, pa.string())})
+        )
         for name, rows in tables.items()
     }
     return SimpleNamespace(
@@ -24,15 +26,23 @@ def chart(**tables: list[str]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("expected", "extra"),
+    ("expected", "extra", "lacking"),
     [
-        (None, {"labs": 2, "notes": 1}),
-        (chart(labs=["l1"]), {"labs": 1, "notes": 1}),
-        (chart(notes=["n1"]), {"labs": 2}),
+        (None, {"labs": 2, "notes": 1}, 0),
+        (chart(labs=["l1"]), {"labs": 1, "notes": 1}, 1),
+        (chart(notes=["n1"]), {"labs": 2}, 1),
     ],
 )
-def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(expected: Any, extra: dict[str, int]) -> None:
+def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(
+    expected: Any, extra: dict[str, int], lacking: int
+) -> None:
     found = Findings(policy="known_at")
     compare_charts(found, chart(labs=["l1", "l2"], notes=["n1"]), expected, "without it")
     assert {name: leaks.extra for name, leaks in found.tables.items() if not leaks.clean} == extra
-    assert found.differences == sum(extra.values())
+    assert found.differences == sum(extra.values()) + lacking
+
+
+def test_a_table_without_rows_that_only_one_copy_has_is_a_difference() -> None:
+    found = Findings(policy="known_at")
+    compare_charts(found, chart(labs=["l1"]), chart(labs=["l1"], notes=[]), "without it")
+    assert {name: leaks.differing for name, leaks in found.tables.items() if not leaks.clean} == {"notes": 1}

@@ -78,9 +78,21 @@ def compare_charts(found: Findings, shown: Chart, expected: Chart | None, after:
     if shown.age != age:
         found.of("patients").differing += 1
         found.example(f"{place}: age {shown.age!r}, {after} {age!r}")
+    if expected is not None:
+        _compare_shapes(found, place, shown, expected, after)
     for name in shown.table_names:
         there = expected.table(name) if expected is not None and name in expected.table_names else None
         _compare_tables(found, place, shown.table(name), there, after)
+
+
+def _compare_shapes(found: Findings, place: str, shown: Chart, expected: Chart, after: str) -> None:
+    """Count tables and columns that only one of the charts has: that there is a table says that a row may come."""
+    ours, theirs = ({name: chart.table(name).columns for name in chart.table_names} for chart in (shown, expected))
+    for name in sorted({*ours, *theirs}):
+        if ours.get(name) != theirs.get(name):
+            found.of(name).differing += 1
+            here, there = (list(columns.get(name, ())) or "no table" for columns in (ours, theirs))
+            found.example(f"{place}: {name} has the columns {_short(here)}, {after} {_short(there)}")
 
 
 def _compare_tables(found: Findings, place: str, shown: ChartTable, expected: ChartTable | None, after: str) -> None:

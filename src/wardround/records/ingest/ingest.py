@@ -309,7 +309,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
     set_aside = {name: each["quarantined"] for name, each in read.items()}
     return IngestReport(
         store=store,
-        rows={name: table["rows"] for name, table in tables.items()},
+        rows={name: table["rows"] for name, table in tables.items() if table["rows"] or not plan.spec.flatten},
         subjects=manifest["subjects"],
         quarantined={name: count for name, count in set_aside.items() if count},
         quarantine_reasons={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,12 @@ class FlatTables:
             name: _FlatTable(name, shape.read_columns, folder, shape.path) for name, shape in shapes.items()
         }
 
+    def declare(self, names: Iterable[str]) -> None:
+        """Let these tables and dictionaries be there whether or not a row comes: of one person, or few, a table that is
+        there only with its rows would say that one will come."""
+        for name in names:
+            self._tables[name].declare()
+
     def add(self, table: str, row: Mapping[str, Any]) -> None:
         """Write one row: text, int, float, datetime (or whole microseconds), date."""
         self._tables[table].add(row)
@@ -84,7 +90,7 @@ class FlatTables:
 
 
 class _FlatTable:
-    """One Parquet file, opened with the first row."""
+    """One Parquet file, opened when it is declared or with the first row."""
 
     def __init__(self, name: str, columns: Mapping[str, Any], folder: Path, path: str) -> None:
         self._name = name
@@ -128,11 +134,14 @@ class _FlatTable:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise RecordError(f"{self._name}.{field.name}: a flattened cell is not {field.type} ({error})") from None
 
-    def _put(self, rows: pa.Table) -> None:
+    def declare(self) -> pq.ParquetWriter:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
-        self._writer.write_table(rows)
+        return self._writer
+
+    def _put(self, rows: pa.Table) -> None:
+        self.declare().write_table(rows)
         self.rows += rows.num_rows
 
     def close(self) -> None:

@@ -52,6 +52,7 @@ def flatten_eicu(files: Sequence[Path], flat: FlatTables) -> None:
             found[name] = path
     if "patient" not in found:
         raise UserError("no patient.csv or patient.csv.gz is there: without it no offset of eICU can be made a time")
+    flat.declare({*MADE_OF_PATIENT, *found})
     stays = _write_patients(found["patient"], flat)
     for name, path in found.items():
         if name in flat.spec.dictionaries:

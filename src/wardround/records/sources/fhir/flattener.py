@@ -36,6 +36,7 @@ MAKERS: Mapping[str, Maker] = {
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
     """Write the rows of every resource. Reads the files twice: what medications and places are called comes first."""
     names = Names.read(files)
+    flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
     people_seen: set[str] = set()
     for file in files:
         used = False
