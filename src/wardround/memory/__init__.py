@@ -26,7 +26,9 @@ from wardround.memory.extract import (
     extract_tool_advice,
     judge_success,
 )
+from wardround.memory.findings import Findings, Measured, findings_of_chart, findings_of_text
 from wardround.memory.graph import Edge, GraphReader
+from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
 from wardround.memory.key import Key, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
@@ -35,6 +37,7 @@ from wardround.memory.pinned import PinnedBank
 from wardround.memory.reading import BankReader
 from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
+from wardround.memory.scope import CheckedPhrase, Scope, scope_of
 from wardround.memory.serve import ServedText, render_experiences
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo, withdraw
@@ -51,6 +54,7 @@ __all__ = [
     "BankAudit",
     "BankReader",
     "BankState",
+    "CheckedPhrase",
     "ContaminationReport",
     "Edge",
     "Entity",
@@ -59,12 +63,18 @@ __all__ = [
     "Extraction",
     "Feedback",
     "Finding",
+    "Findings",
+    "GraphCase",
     "GraphReader",
+    "GraphRecall",
+    "GraphRecallSettings",
     "Key",
     "Kind",
     "Match",
     "Material",
+    "Measured",
     "ModelAsker",
+    "Offered",
     "ParsedItem",
     "Passed",
     "PinnedBank",
@@ -77,6 +87,7 @@ __all__ = [
     "RevisionEntry",
     "RoleEdge",
     "RuleReflector",
+    "Scope",
     "Seed",
     "SeedRecall",
     "SeedSettings",
@@ -92,11 +103,15 @@ __all__ = [
     "extract_experiences",
     "extract_reasoning",
     "extract_tool_advice",
+    "findings_of_chart",
+    "findings_of_text",
     "judge_success",
     "may_be_served",
     "parse_experiences",
+    "recall_by_graph",
     "reduced_trajectory",
     "render_experiences",
+    "scope_of",
     "text_key",
     "trajectory_messages",
     "undo",

@@ -103,6 +103,7 @@ def walk(
     seeds: Mapping[str, float],
     *,
     judge: Callable[[str], Passing | None],
+    opposed: Callable[[str, str], bool] = lambda one, other: False,
     settings: WalkSettings | None = None,
 ) -> Walk:
     """Walk from all seeds at once, always on from the best path there is.
@@ -110,8 +111,9 @@ def walk(
     ``seeds`` maps experiences to what recall made of them (greater than 0). A path is worth its seed's score times the
     step scores (equation 6) along it: it can only lose with every step, and the first path to an experience is its
     best. Ties go by id. ``judge`` returns why an experience may not be taken; it is not walked through either.
+    ``opposed`` tells of conflicts that no edge shows.
     """
-    return _Walking(graph, judge, WalkSettings() if settings is None else settings).run(seeds)
+    return _Walking(graph, judge, opposed, WalkSettings() if settings is None else settings).run(seeds)
 
 
 @dataclass(slots=True)
@@ -120,10 +122,11 @@ class _Walking:
 
     graph: Graph
     judge: Callable[[str], Passing | None]
+    opposed: Callable[[str, str], bool]
     settings: WalkSettings
     taken: dict[str, Taken] = field(default_factory=dict)
     passed: dict[str, Passed] = field(default_factory=dict)
-    opposed: dict[str, str] = field(default_factory=dict)
+    opponents: dict[str, str] = field(default_factory=dict)
     ahead: list[tuple[float, str, tuple[str, ...], tuple[float, ...]]] = field(default_factory=list)
     steps: int = 0
 
@@ -158,7 +161,7 @@ class _Walking:
         )
         for edge in edges:
             if edge.relation == "conflict":
-                self.opposed.setdefault(edge.target, name)
+                self.opponents.setdefault(edge.target, name)
         for worth, target in self._onward(edges):
             heapq.heappush(self.ahead, (-score * worth, target, (*path, target), (*scores, worth)))
 
@@ -166,12 +169,15 @@ class _Walking:
         barred = self.judge(name)
         if barred is not None:
             return Passed(experience=name, reason=barred)
-        against = self.opposed.get(name) or next(
-            (edge.target for edge in edges if edge.relation == "conflict" and edge.target in self.taken), ""
-        )
+        against = self.opponents.get(name) or self._opponent(name, edges)
         if against:
             return Passed(experience=name, reason="conflict", because=against)
         return Passed(experience=name, reason="below") if score < self.settings.least else None
+
+    def _opponent(self, name: str, edges: Sequence[Edge]) -> str:
+        """An experience that was taken and says the opposite."""
+        ends = {edge.target for edge in edges if edge.relation == "conflict"}
+        return next((taken for taken in self.taken if taken in ends or self.opposed(name, taken)), "")
 
     def _onward(self, edges: Sequence[Edge]) -> list[tuple[float, str]]:
         """The best unvisited neighbours with their scores; what conflicts is not a way on."""

@@ -32,7 +32,7 @@ WHERE live AND number <= ? ORDER BY number
 
 def terms_of(text: str) -> list[str]:
     """The words of a text without their plural endings, in order; a decimal point becomes a letter."""
-    return [_stem(word).replace(".", "x") for word in words_of(text)]
+    return [stem(word).replace(".", "x") for word in words_of(text)]
 
 
 def index_text(connection: sqlite3.Connection, revision: int, parts: Sequence[str]) -> None:
@@ -89,7 +89,7 @@ def matching(connection: sqlite3.Connection, terms: Sequence[str], upto: int) ->
             yield int(number), -float(badness)
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """Take off an English plural: ``biopsies``, ``doses`` and ``tests`` meet ``biopsy``, ``dose`` and ``test``."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word

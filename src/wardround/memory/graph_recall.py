@@ -1,0 +1,190 @@
+"""What the graph of a bank offers for one case: seeds, the experiences walked to from them, and how each one stands.
+
+Whatever is offered, recalled or walked to, has passed the same guards (whose it is, which split it came from) and the
+check of its scope against what is known of the patient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
+from wardround.memory.findings import Findings
+from wardround.memory.graph import GraphReader
+from wardround.memory.phrases import split_phrases
+from wardround.memory.reading import BankReader
+from wardround.memory.recall import Question, SeedRecall, SeedSettings
+from wardround.memory.scope import Scope, scope_of
+from wardround.memory.walk import Passing, Walk, WalkSettings, walk
+
+Order = Literal["score", "found"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRecallSettings:
+    """How experiences are recalled through the graph (section 4.2 of the GSEM paper).
+
+    ``seeds``: K = 5, and what words, vectors and entities weigh. ``walk``: K_n = 5, at most 60 steps, at most so many
+    taken. ``order`` of what is served: by score, or as it was found. ``same_task``: only experiences of the same task;
+    the paper's memory crosses tasks. ``seed_pool``: how many are recalled, of which the K first that apply are seeds.
+    """
+
+    seeds: SeedSettings = field(default_factory=SeedSettings)
+    walk: WalkSettings = field(default_factory=WalkSettings)
+    order: Order = "score"
+    same_task: bool = False
+    seed_pool: int = 50
+    kinds: tuple[Kind, ...] = POLARITIES
+
+    def __post_init__(self) -> None:
+        if self.seed_pool < self.seeds.k:
+            raise ValueError(f"{self.seed_pool} are too few to find {self.seeds.k} seeds among")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """One experience for one case: how it stands, and why it is here. ``conflicts`` are ids, of what is served with it,
+    that say the opposite; ``boundaries`` are the conditions of experiences like it that hold elsewhere."""
+
+    experience: Experience
+    scope: Scope
+    score: float
+    quality: float | None
+    why: str
+    conflicts: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """What an episode's log notes of it."""
+        return {
+            "id": self.experience.id,
+            "kind": self.experience.kind,
+            "score": self.score,
+            "quality": self.quality,
+            "why": self.why,
+            "conflicts": list(self.conflicts),
+            "unchecked": list(self.scope.unchecked),
+        }
+
+
+@dataclass(slots=True)
+class GraphCase:
+    """One case before the graph of one bank. Scopes are checked once; ``barred`` says what was kept out, and why."""
+
+    bank: BankReader
+    subject: Subject
+    findings: Findings
+    settings: GraphRecallSettings
+    task: str | None = None
+    graph: GraphReader = field(init=False)
+    barred: dict[str, str] = field(default_factory=dict, init=False)
+    _fetch: Callable[[str], Experience | None] = field(init=False)
+    _scopes: dict[str, Scope] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = self.bank.graph()
+        self._fetch = self.bank.served_to(self.subject, kinds=self.settings.kinds, task=self.task)
+
+    def judge(self, name: str) -> Passing | None:
+        """Why an experience may not be offered for this case; None where it may."""
+        experience = self._fetch(name)
+        if experience is None:
+            return "not_served"
+        scope = self._scopes.get(name)
+        if scope is None:
+            scope = self._scopes[name] = scope_of(experience, self.findings)
+        if scope.applies:
+            return None
+        self.barred[name] = scope.excluded_by or scope.contradicted_by
+        return "excluded"
+
+    def seeds(self, question: Question) -> tuple[SeedRecall, dict[str, float]]:
+        """The recall, and the scores of the best that apply."""
+        asked = self.settings.seeds
+        wide = replace(asked, k=self.settings.seed_pool, pool=max(asked.pool, self.settings.seed_pool))
+        recall = self.bank.seeds(
+            question, for_subject=self.subject, kinds=self.settings.kinds, task=self.task, settings=wide
+        )
+        scores = {one.experience.id: one.score for one in recall.seeds if one.score > 0}
+        fit = [name for name in scores if self.judge(name) is None]
+        return recall, {name: scores[name] for name in fit[: asked.k]}
+
+    def experience(self, name: str) -> Experience:
+        """An experience that was judged fit."""
+        found = self._fetch(name)
+        assert found is not None, name
+        return found
+
+    def opposed(self, one: str, other: str) -> bool:
+        """Whether two experiences say the opposite: by an edge of either side, or under the same condition."""
+        first, second = self.experience(one), self.experience(other)
+        if first.kind != second.kind and _same_condition(first, second):
+            return True
+        ends = ((one, other), (other, one))
+        return any(
+            edge.relation == "conflict" and edge.target == target
+            for source, target in ends
+            for edge in self.graph.edges(source)
+        )
+
+    def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[Offered, ...]:
+        """What is to be served of (id, score, why), in order, with the conflicts among it marked."""
+        names = [name for name, _, _ in found]
+        return tuple(
+            Offered(
+                experience=self.experience(name),
+                scope=self._scopes[name],
+                score=score,
+                quality=self.graph.quality(name),
+                why=why,
+                conflicts=tuple(other for other in names if other != name and self.opposed(name, other)),
+                boundaries=self._boundaries(name),
+            )
+            for name, score, why in found
+        )
+
+    def _boundaries(self, name: str) -> tuple[str, ...]:
+        targets = [edge.target for edge in self.graph.edges(name) if edge.relation == "boundary"]
+        known = [experience for target in targets if (experience := self._fetch(target)) is not None]
+        return tuple(dict.fromkeys(experience.condition for experience in known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRecall:
+    """What came of a case: what is served, and how it was found."""
+
+    offered: tuple[Offered, ...]
+    seeds: SeedRecall
+    walk: Walk
+    barred: Mapping[str, str]
+
+    def facts(self) -> dict[str, Any]:
+        """What an episode's log notes of it."""
+        return {
+            "served": [one.facts() for one in self.offered],
+            "seeds": [{"id": one.experience.id, "score": one.score, "why": one.why()} for one in self.seeds.seeds],
+            "withheld": dict(self.seeds.withheld),
+            "barred": dict(self.barred),
+            "bank_revision": self.seeds.revision,
+            "walk": self.walk.facts(),
+        }
+
+
+def recall_by_graph(case: GraphCase, question: Question) -> GraphRecall:
+    """Seeds, then the deterministic walk: no model is asked, and the same case gives the same experiences."""
+    recall, scores = case.seeds(question)
+    found = walk(case.graph, scores, judge=case.judge, opposed=case.opposed, settings=case.settings.walk)
+    taken = [(one.experience, one.score, one.why()) for one in found.taken]
+    if case.settings.order == "score":
+        taken.sort(key=lambda one: (-one[1], one[0]))
+    return GraphRecall(offered=case.offered(taken), seeds=recall, walk=found, barred=dict(case.barred))
+
+
+def _same_condition(first: Experience, second: Experience) -> bool:
+    return _normal(first.condition) == _normal(second.condition)
+
+
+def _normal(condition: str) -> frozenset[str]:
+    return frozenset(" ".join(phrase.casefold().split()) for phrase in split_phrases(condition))

@@ -1,0 +1,72 @@
+"""Whether an experience applies to a patient: its condition and its exclusions, phrase by phrase, before it is used.
+
+An exclusion that holds, or a phrase of the condition that is contradicted, bars the experience. What the findings do
+not say is unchecked, and is shown so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from wardround.memory.experience import Experience
+from wardround.memory.findings import Findings
+from wardround.memory.phrases import Check, read_phrase, split_phrases
+
+Checked = Literal["holds", "fails", "unchecked"]
+_read = lru_cache(maxsize=100_000)(read_phrase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPhrase:
+    """One phrase, and what the findings say of it."""
+
+    text: str
+    checked: Checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """An experience's condition and exclusions as they stand for one patient."""
+
+    condition: tuple[CheckedPhrase, ...] = ()
+    exclusions: tuple[CheckedPhrase, ...] = ()
+
+    @property
+    def excluded_by(self) -> str:
+        """The first exclusion that holds; empty where none does."""
+        return next((phrase.text for phrase in self.exclusions if phrase.checked == "holds"), "")
+
+    @property
+    def contradicted_by(self) -> str:
+        """The first phrase of the condition that does not hold; empty where none fails."""
+        return next((phrase.text for phrase in self.condition if phrase.checked == "fails"), "")
+
+    @property
+    def applies(self) -> bool:
+        """Whether nothing that is known speaks against it."""
+        return not self.excluded_by and not self.contradicted_by
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The phrases of which the findings say nothing."""
+        return tuple(one.text for one in (*self.condition, *self.exclusions) if one.checked == "unchecked")
+
+
+def scope_of(experience: Experience, findings: Findings) -> Scope:
+    """Check an experience against what is known of a patient."""
+    return Scope(
+        condition=_checked(split_phrases(experience.condition), findings),
+        exclusions=_checked(experience.exclusions, findings),
+    )
+
+
+def _checked(phrases: Sequence[str], findings: Findings) -> tuple[CheckedPhrase, ...]:
+    return tuple(CheckedPhrase(text=phrase, checked=_standing(_read(phrase), findings)) for phrase in phrases)
+
+
+def _standing(check: Check | None, findings: Findings) -> Checked:
+    holds = None if check is None else check(findings)
+    return "unchecked" if holds is None else "holds" if holds else "fails"
