@@ -419,12 +419,14 @@ def test_evidence_stands_before_the_first_turn_of_any_agent() -> None:
 
 def test_names_say_what_an_agent_is_given() -> None:
     agent = get_agent("retrosum+ether+tool")
-    assert agent.evidence_tool
+    assert agent.more_tools == ("retrieve_evidence",)
     assert agent.searches
     assert agent.title.endswith("with evidence of ETHER in front, with retrieve_evidence as a tool")
     assert {"agents/rerank", "agents/evidence", "agents/summarise"} <= set(agent.manifest()["prompts"])
     assert not get_agent("retrosum").searches
-    with pytest.raises(UserError, match=r"can be given \+rag, \+ether, \+tool, not '\+ethr'"):
+    with pytest.raises(
+        UserError, match=r"no addition to an agent 'ethr'\. Did you mean ether\? There are: rag, ether, tool"
+    ):
         get_agent("react+ethr")
     with pytest.raises(UserError, match="retrieves its own evidence"):
         get_agent("ehr-rag+ether")

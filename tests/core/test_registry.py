@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.core import Registry, UserError, check_plugins, load_plugins, loaded_plugins
+from wardround.core import Registry, UserError, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
 
 
 class Spice:
@@ -48,7 +48,7 @@ def test_a_decorator_registers_what_it_stands_before() -> None:
 
 
 def test_an_unknown_name_gets_one_line_with_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"^there is no spice 'peper'\. Did you mean 'pepper'\? Available: pepper, cum"):
+    with pytest.raises(UserError, match=r"^there is no spice 'peper'\. Did you mean pepper\? There are: pepper, cum"):
         spices().get("peper")
 
 
@@ -120,14 +120,14 @@ def test_a_plug_in_is_imported_once_and_known_by_the_hash_of_its_source(tmp_path
     assert first.module == "wardround_plugin_counted_once"
     assert first.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert sys.counted == 1  # type: ignore[attr-defined]
-    check_plugins([first.to_json()], "this")
+    must_be_loaded([first.to_json()], "this")
+    assert changed_plugins([first.to_json()]) == ()
 
 
 def test_a_changed_plug_in_is_not_taken_for_the_one_it_was(tmp_path: Path) -> None:
     path = plugin(tmp_path, "changing", "X = 1\n")
     (first,) = load_plugins([path])
-    with pytest.raises(UserError, match=r"this was made with another version of the plug-in"):
-        check_plugins([{**first.to_json(), "sha256": "0" * 64}], "this")
+    assert changed_plugins([{**first.to_json(), "sha256": "0" * 64}]) == (str(path),)
     path.write_text("X = 2\n")
     with pytest.raises(UserError, match="was changed after it was imported"):
         load_plugins([path])
@@ -136,7 +136,7 @@ def test_a_changed_plug_in_is_not_taken_for_the_one_it_was(tmp_path: Path) -> No
 def test_what_was_made_with_a_plug_in_asks_for_it_and_does_not_run_it(tmp_path: Path) -> None:
     path = tmp_path / "unnamed.py"
     with pytest.raises(UserError, match=r"the run was made with a plug-in; name it: --plugin .*unnamed\.py"):
-        check_plugins([{"path": str(path), "module": "wardround_plugin_unnamed", "sha256": "0"}], "the run")
+        must_be_loaded([{"path": str(path), "module": "wardround_plugin_unnamed", "sha256": "0"}], "the run")
 
 
 def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:

@@ -129,9 +129,9 @@ def test_loopback_ignores_proxies_of_the_environment(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ofline", r"unknown model 'ofline'; did you mean offline\? known are offline, openai/<name>"),
-        ("gpt", "unknown model 'gpt'; known are offline"),
-        ("openai/", "unknown model 'openai/'"),
+        ("ofline", r"no model 'ofline'\. Did you mean offline\? There are: offline, openai, replay, relay"),
+        ("gpt", r"no model 'gpt'\. There are: offline"),
+        ("openai/", "the model 'openai/' is spelt openai/<name>"),
         ("openai/m", "openai/m needs an endpoint: give --base-url"),
         ("replay:/no/such", "there is no /no/such"),
     ],
@@ -148,11 +148,11 @@ def test_only_served_models_take_a_base_url(tmp_path: Path) -> None:
 
 
 def test_every_listed_kind_can_be_opened_by_name() -> None:
-    assert [entry.name.partition("/")[0].partition(":")[0] for entry in list_models()] == [
+    assert [entry.spelling for entry in list_models()] == [
         "offline",
-        "openai",
-        "replay",
-        "relay",
+        "openai/<name>",
+        "replay:<run or log>",
+        "relay:<folder>",
     ]
     assert all(entry.description for entry in list_models())
 

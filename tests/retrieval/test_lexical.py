@@ -92,7 +92,7 @@ def test_dimensions_by_name() -> None:
 
 
 def test_unknown_encoders_are_named() -> None:
-    with pytest.raises(UserError, match="did you mean lexical"):
+    with pytest.raises(UserError, match="Did you mean lexical"):
         open_encoder("lexicall")
     with pytest.raises(UserError, match="--encoder-url"):
         open_encoder("embeddings/bge-m3")

@@ -2,21 +2,28 @@
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
 from wardround.agents.catalogue import get_agent, get_method, list_agents
-from wardround.agents.context import ContextPolicy, Decision, FullContext, Rendered
+from wardround.agents.context import CONTEXT_POLICIES, ContextFactory, ContextPolicy, Decision, FullContext, Rendered
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Block, History, Observation
 from wardround.agents.loop import run_episode
-from wardround.agents.method import Method, Paper
+from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.names import AgentName
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.recollection import Memory
 from wardround.agents.settings import AgentSettings
 from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
 
 __all__ = [
+    "ADDITIONS",
+    "AGENTS",
+    "CONTEXT_POLICIES",
+    "Addition",
+    "AgentName",
     "AgentSettings",
     "AgentSpec",
     "Asked",
     "Block",
+    "ContextFactory",
     "ContextPolicy",
     "Decision",
     "Ending",

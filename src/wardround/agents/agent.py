@@ -10,15 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from wardround.agents.context import ContextPolicy, FullContext
-from wardround.agents.tokens import TokenCounter
+from wardround.agents.context import ContextFactory, FullContext
 from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
 
 if TYPE_CHECKING:
     from wardround.agents.episode import Asked, Ending, Episode
 
-ContextFactory = Callable[[TokenCounter], ContextPolicy]
+EVIDENCE_TOOL = "retrieve_evidence"
 Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[["Episode"], Awaitable["Asked"]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
@@ -67,7 +66,7 @@ class AgentSpec:
     """One agent. ``hooks`` are factories, called once per episode; they run in order. ``prompts`` names further
     templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
-    ``evidence_tool``: it wants ``retrieve_evidence`` among them. ``needs``: what of a task it cannot do without.
+    ``more_tools``: those it wants beside the usual ones. ``needs``: what of a task it cannot do without.
     """
 
     name: str
@@ -78,7 +77,7 @@ class AgentSpec:
     choose: Choose = ask_once
     loop: LoopSettings = LoopSettings()
     tools: Literal["all", "none"] = "all"
-    evidence_tool: bool = False
+    more_tools: tuple[str, ...] = ()
     needs: Needs = "nothing"
     prompts: tuple[str, ...] = ()
     package: str = "wardround.agents"
@@ -87,7 +86,7 @@ class AgentSpec:
     @property
     def searches(self) -> bool:
         """Whether it searches charts for evidence, by a hook or by the tool."""
-        return self.evidence_tool or self.needs != "nothing"
+        return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
 
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
@@ -101,7 +100,8 @@ class AgentSpec:
             "name": self.name,
             "loop": asdict(self.loop),
             "tools": self.tools,
-            "evidence_tool": self.evidence_tool,
+            "evidence_tool": EVIDENCE_TOOL in self.more_tools,
+            "more_tools": list(self.more_tools),
             "prompts": files,
             **self.facts,
         }

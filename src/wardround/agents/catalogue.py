@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from difflib import get_close_matches
 from functools import partial
 
 from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.evidence_methods import EVIDENCE_METHODS, SUFFIXES
-from wardround.agents.method import Method, Paper
+from wardround.agents.context import CONTEXT_POLICIES
+from wardround.agents.evidence_methods import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
+from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.names import AgentName
 from wardround.agents.react import REACT
 from wardround.agents.recollection import Memory, Recollection
 from wardround.agents.reflectool import (
@@ -63,98 +64,104 @@ def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentS
 
 DEFAULTS = AgentSettings()
 _SUMMARISING = ("window", "window_share", "final_summary")
-_METHODS = {
-    method.name: method
-    for method in (
-        Method(name="react", title=REACT.title, make=_react),
-        Method(
-            name="reflexion",
-            title="Reflexion: try, criticise without the truth, try again",
-            make=_reflexion,
-            uses=("trials",),
-        ),
-        Method(
-            name="resum",
-            title="ReSum: every w calls a summary replaces the history",
-            make=_summing(actor=False, summariser=False),
-            uses=_SUMMARISING,
-            tables=(2, 4),
-        ),
-        Method(
-            name="reflectool-cs",
-            title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
-            make=_selection,
-            memory=("tool",),
-            uses=("candidates", "advice"),
-        ),
-        Method(
-            name="reflectool-ir",
-            title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
-            make=_refinement,
-            memory=("tool",),
-            uses=("refinements", "advice"),
-        ),
-        Method(
-            name="reasoningbank",
-            title="ReasoningBank: strategies of similar cases, judged without the truth",
-            make=_react,
-            memory=("reasoning",),
-            uses=("k",),
-        ),
-        Method(
-            name="retrosum",
-            title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
-            make=_summing(),
-            uses=_SUMMARISING,
-            tables=(2, 4),
-        ),
-        Method(
-            name="retrosum-evolved",
-            title="RetroSum with experiences for the actor and for the summariser",
-            make=_summing(),
-            memory=("actor", "summariser"),
-            uses=(*_SUMMARISING, "k"),
-            tables=(2, 4),
-        ),
-        Method(
-            name="retrosum-actor-only",
-            title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
-            make=_summing(summariser=False),
-            uses=_SUMMARISING,
-            tables=(4,),
-        ),
-        Method(
-            name="retrosum-summariser-only",
-            title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
-            make=_summing(actor=False),
-            uses=_SUMMARISING,
-            tables=(4,),
-        ),
-        Method(
-            name="retrosum-evolved-actor",
-            title="Ablation: RetroSum with experiences for the actor only",
-            make=_summing(),
-            memory=("actor",),
-            uses=(*_SUMMARISING, "k"),
-            tables=(4,),
-        ),
-        Method(
-            name="retrosum-evolved-summariser",
-            title="Ablation: RetroSum with experiences for the summariser only",
-            make=_summing(),
-            memory=("summariser",),
-            uses=(*_SUMMARISING, "k"),
-            tables=(4,),
-        ),
-        *EVIDENCE_METHODS,
-    )
-}
+for _method in (
+    Method(name="react", title=REACT.title, make=_react),
+    Method(
+        name="reflexion",
+        title="Reflexion: try, criticise without the truth, try again",
+        make=_reflexion,
+        uses=("trials",),
+    ),
+    Method(
+        name="resum",
+        title="ReSum: every w calls a summary replaces the history",
+        make=_summing(actor=False, summariser=False),
+        uses=_SUMMARISING,
+        tables=(2, 4),
+    ),
+    Method(
+        name="reflectool-cs",
+        title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
+        make=_selection,
+        memory=("tool",),
+        uses=("candidates", "advice"),
+    ),
+    Method(
+        name="reflectool-ir",
+        title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
+        make=_refinement,
+        memory=("tool",),
+        uses=("refinements", "advice"),
+    ),
+    Method(
+        name="reasoningbank",
+        title="ReasoningBank: strategies of similar cases, judged without the truth",
+        make=_react,
+        memory=("reasoning",),
+        uses=("k",),
+    ),
+    Method(
+        name="retrosum",
+        title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
+        make=_summing(),
+        uses=_SUMMARISING,
+        tables=(2, 4),
+    ),
+    Method(
+        name="retrosum-evolved",
+        title="RetroSum with experiences for the actor and for the summariser",
+        make=_summing(),
+        memory=("actor", "summariser"),
+        uses=(*_SUMMARISING, "k"),
+        tables=(2, 4),
+    ),
+    Method(
+        name="retrosum-actor-only",
+        title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
+        make=_summing(summariser=False),
+        uses=_SUMMARISING,
+        tables=(4,),
+    ),
+    Method(
+        name="retrosum-summariser-only",
+        title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
+        make=_summing(actor=False),
+        uses=_SUMMARISING,
+        tables=(4,),
+    ),
+    Method(
+        name="retrosum-evolved-actor",
+        title="Ablation: RetroSum with experiences for the actor only",
+        make=_summing(),
+        memory=("actor",),
+        uses=(*_SUMMARISING, "k"),
+        tables=(4,),
+    ),
+    Method(
+        name="retrosum-evolved-summariser",
+        title="Ablation: RetroSum with experiences for the summariser only",
+        make=_summing(),
+        memory=("summariser",),
+        uses=(*_SUMMARISING, "k"),
+        tables=(4,),
+    ),
+    *EVIDENCE_METHODS,
+):
+    AGENTS.add(_method.name, _method)
+for _name, _addition in EVIDENCE_ADDITIONS.items():
+    ADDITIONS.add(_name, _addition)
 
 
-def get_agent(name: str, settings: AgentSettings = DEFAULTS, *, memory: Memory | None = None) -> AgentSpec:
+def get_agent(
+    name: str,
+    settings: AgentSettings = DEFAULTS,
+    *,
+    memory: Memory | None = None,
+    context_policy: str | None = None,
+) -> AgentSpec:
     """Return an agent, for example ``retrosum`` or ``retrosum+ether``. Raises UserError for an unknown name, which
-    names those there are, or where a bank is needed."""
-    method, suffixes = _parts(name)
+    names those there are, or where a bank is needed. ``context_policy``: another one than the agent's own, by name."""
+    method, additions = _parts(name)
     agent = method.make(settings)
     if method.memory:
         if memory is None:
@@ -162,11 +169,13 @@ def get_agent(name: str, settings: AgentSettings = DEFAULTS, *, memory: Memory |
         recollection = partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice)
         served = (f"memory/served_{kind}" for kind in method.memory)
         agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *served))
-    for suffix in suffixes:
-        agent = SUFFIXES[suffix].give(agent)
+    for addition in additions:
+        agent = addition.give(agent)
+    if context_policy is not None:
+        agent = replace(agent, context=CONTEXT_POLICIES.get(context_policy))
     held = asdict(settings)
     facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
-    title = ", ".join((method.title, *(SUFFIXES[suffix].title for suffix in suffixes)))
+    title = ", ".join((method.title, *(addition.title for addition in additions)))
     return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
 
 
@@ -177,21 +186,14 @@ def get_method(name: str) -> Method:
 
 def list_agents(paper: Paper | None = None) -> tuple[Method, ...]:
     """Return all methods, or those of one paper, in the order of its tables."""
-    return tuple(method for method in _METHODS.values() if paper in (None, method.paper))
+    return tuple(method for method in AGENTS.registered if paper in (None, method.paper))
 
 
-def _parts(name: str) -> tuple[Method, tuple[str, ...]]:
+def _parts(name: str) -> tuple[Method, tuple[Addition, ...]]:
     """Return a name's method and what is added to it."""
-    base, *suffixes = name.split("+")
-    if base not in _METHODS:
-        near = get_close_matches(base, _METHODS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UserError(f"there is no agent {name!r}.{hint} There are: {', '.join(_METHODS)}")
-    for suffix in suffixes:
-        if suffix not in SUFFIXES:
-            raise UserError(f"an agent can be given +{', +'.join(SUFFIXES)}, not {'+' + suffix!r}")
-    if len(set(suffixes)) < len(suffixes):
-        raise UserError(f"{name!r} names something twice")
-    if suffixes and _METHODS[base].evidence:
-        raise UserError(f"{base!r} retrieves its own evidence; +{suffixes[0]} is for agents that read with tools")
-    return _METHODS[base], tuple(suffixes)
+    parsed = AgentName.parse(name)
+    method = AGENTS.get(parsed.method)
+    additions = tuple(ADDITIONS.get(addition) for addition in parsed.additions)
+    if additions and method.evidence:
+        raise UserError(f"{method.name!r} retrieves its own evidence; {name!r} is for agents that read with tools")
+    return method, additions

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from wardround.agents.history import Block, History
 from wardround.agents.reductions import collapse, cut, digest_line, digest_text
 from wardround.agents.tokens import TokenCounter, count_message
-from wardround.core import LimitReached, Message
+from wardround.core import LimitReached, Message, Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,11 @@ class ContextPolicy(Protocol):
         ...
 
 
+ContextFactory = Callable[[TokenCounter], ContextPolicy]
+CONTEXT_POLICIES: Registry[ContextFactory] = Registry("context_policies", one="context policy")
+"""Every context policy by name: a maker that takes the counter of one episode."""
+
+
 class _Form:
     """How a block looks at present, with the tokens of each of its messages."""
 
@@ -66,6 +71,7 @@ class _Form:
         self.tokens = sum(self.sizes)
 
 
+@CONTEXT_POLICIES.named("full")
 class FullContext:
     """Everything, until it does not fit; see the module's docstring.
 

@@ -7,12 +7,12 @@ question's factual query, vanilla or ETHER. ``<agent>+tool`` may search for evid
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, Needs
+from wardround.agents.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
 from wardround.agents.desk import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM
 from wardround.agents.gathering import BESIDE_TOOLS, Gathering, Recipe
-from wardround.agents.method import Method
+from wardround.agents.method import Addition, Method
 from wardround.agents.reasoned_search import ReasonedSearch
 from wardround.agents.settings import AgentSettings
 
@@ -74,14 +74,6 @@ def prompts_of(recipe: Recipe) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suffix:
-    """What an agent can be given beside its method, by what is added to its name after a ``+``."""
-
-    title: str
-    give: Callable[[AgentSpec], AgentSpec]
-
-
 def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
     """Return what puts a recipe's evidence before an agent's first turn."""
 
@@ -96,10 +88,15 @@ def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
     return give
 
 
-SUFFIXES: Mapping[str, Suffix] = {
-    "rag": Suffix(title="with the nearest chunks in front", give=in_front(RECIPES["rag"])),
-    "ether": Suffix(title="with evidence of ETHER in front", give=in_front(ETHER)),
-    "tool": Suffix(title="with retrieve_evidence as a tool", give=lambda agent: replace(agent, evidence_tool=True)),
+def with_evidence_tool(agent: AgentSpec) -> AgentSpec:
+    """Return the agent with ``retrieve_evidence`` among its tools."""
+    return replace(agent, more_tools=(*agent.more_tools, EVIDENCE_TOOL))
+
+
+EVIDENCE_ADDITIONS: Mapping[str, Addition] = {
+    "rag": Addition(title="with the nearest chunks in front", give=in_front(RECIPES["rag"])),
+    "ether": Addition(title="with evidence of ETHER in front", give=in_front(ETHER)),
+    "tool": Addition(title="with retrieve_evidence as a tool", give=with_evidence_tool),
 }
 
 

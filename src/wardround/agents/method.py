@@ -8,6 +8,7 @@ from typing import Literal
 
 from wardround.agents.agent import AgentSpec
 from wardround.agents.settings import AgentSettings
+from wardround.core import Registry
 from wardround.memory import Kind
 
 Paper = Literal["retrosum", "ehr-rag"]
@@ -30,3 +31,17 @@ class Method:
     tables: tuple[int, ...] = (2,)
     paper: Paper = "retrosum"
     evidence: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What an agent can be given beside its method, by what stands after a ``+`` in its name."""
+
+    title: str
+    give: Callable[[AgentSpec], AgentSpec]
+
+
+AGENTS: Registry[Method] = Registry("agents", one="agent", of=Method)
+"""Every method by name, in the order of the papers' tables."""
+ADDITIONS: Registry[Addition] = Registry("additions", one="addition to an agent", of=Addition)
+"""What can be added to a method's name."""

@@ -90,7 +90,9 @@ def _tasks(arguments: argparse.Namespace) -> Rows:
 
 
 def _models(arguments: argparse.Namespace) -> Rows:
-    return [{"model": entry.name, "needs": entry.needs, "description": entry.description} for entry in list_models()]
+    return [
+        {"model": entry.spelling, "needs": entry.needs, "description": entry.description} for entry in list_models()
+    ]
 
 
 _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {

@@ -17,7 +17,7 @@ from typing import Protocol
 from wardround import __version__
 from wardround.cli.ending import INTERRUPTED, TERMINATED, printable_output, terminable
 from wardround.cli.parser import Parser
-from wardround.core import LeakError, UserError, WardroundError, keep_private
+from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
 }
 _SHARE = "--share-group"
+_PLUGIN = "--plugin"
 
 
 class Command(Protocol):
@@ -91,14 +92,35 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(f"no command {name!r}; the commands are {', '.join(COMMANDS)} (wardround --help)")
     module_name, summary = COMMANDS[name]
+    rest, plugins = _without_plugins(rest)
+    load_plugins(plugins)
     command: Command = importlib.import_module(module_name)
     description = summary[0].upper() + summary[1:] + "."
     parser = Parser(prog=f"wardround {name}", description=description, examples=command.EXAMPLES)
     command.configure(parser)
     parser.add_argument(_SHARE, action="store_true", help="what is made is for your group too, not only for you")
+    parser.add_argument(_PLUGIN, metavar="FILE", help="a Python file that registers what is named; may be repeated")
+    parser.set_defaults(plugin=plugins)
     arguments = parser.parse_args([*(word for word in rest if word != _SHARE)])  # also behind an action
     with keep_private(share_group=_SHARE in rest):
         return command.run(arguments)
+
+
+def _without_plugins(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words without ``--plugin FILE``, and the files: they add to what other options choose from, also
+    behind an action, so they are imported before the options are declared."""
+    rest, files = [], []
+    waiting = iter(words)
+    for word in waiting:
+        name, equals, value = word.partition("=")
+        if name != _PLUGIN:
+            rest.append(word)
+            continue
+        file = value if equals else next(waiting, "")
+        if not file:
+            raise UserError("--plugin names a Python file, for example --plugin my_plugin.py")
+        files.append(file)
+    return rest, files
 
 
 def _overview() -> str:

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import get_method, list_agents
+from wardround.agents import AgentName, get_method, list_agents
 from wardround.benchmarks import STRATA, Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
@@ -179,7 +179,7 @@ def _warnings(folder: RunFolder) -> list[str]:
     lines += _wordless(folder)
     kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
     for name in settings.agents if settings.bank else ():
-        missing = [kind for kind in _memory(name) if not kinds.get(kind)]
+        missing = [kind for kind in get_method(name).memory if not kinds.get(kind)]
         if missing:
             lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
     withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)
@@ -190,7 +190,9 @@ def _warnings(folder: RunFolder) -> list[str]:
 
 def _wordless(folder: RunFolder) -> list[str]:
     """Say that most codes have no words, where somebody searches by words."""
-    searching = [name for name in folder.settings.agents if get_method(name).evidence or "+" in name]
+    searching = [
+        name for name in folder.settings.agents if get_method(name).evidence or AgentName.parse(name).additions
+    ]
     if not searching:
         return []
     words, codes = codes_with_words(folder)
@@ -201,10 +203,6 @@ def _wordless(folder: RunFolder) -> list[str]:
         "and finds nothing in the others: give them words with `wardround codes describe`, then ingest again"
     )
     return [line]
-
-
-def _memory(name: str) -> tuple[str, ...]:
-    return next((method.memory for method in list_agents() if method.name == name.partition("+")[0]), ())
 
 
 def _refuse_new_settings(arguments: argparse.Namespace, settled: RunSettings) -> None:
@@ -282,6 +280,7 @@ def _settings(arguments: argparse.Namespace) -> RunSettings:
         samples=tuple(arguments.sample),
         aids=Aids.named(arguments.aids),
         tool_calls=arguments.tool_calls,
+        plugins=tuple(arguments.plugin),
     )
 
 

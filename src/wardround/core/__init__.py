@@ -3,6 +3,7 @@
 Registries and plug-in files are here too. Nothing here knows records, models or tools.
 """
 
+from wardround.core.backends import find_backend, spelling
 from wardround.core.errors import (
     FormatError,
     LeakError,
@@ -18,10 +19,10 @@ from wardround.core.extras import how_to_install
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
-from wardround.core.plugins import Plugin, check_plugins, load_plugins, loaded_plugins
+from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
 from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
-from wardround.core.prompts import PromptFile, load_prompt
+from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Entry, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
@@ -68,13 +69,15 @@ __all__ = [
     "Usage",
     "UserError",
     "WardroundError",
+    "add_prompt",
     "canonical_json",
     "chain_hash",
-    "check_plugins",
+    "changed_plugins",
     "content_hash",
     "derive_seed",
     "end_of_day",
     "estimate_tokens",
+    "find_backend",
     "format_time",
     "from_microseconds",
     "how_to_install",
@@ -84,6 +87,7 @@ __all__ = [
     "load_prompt",
     "loaded_plugins",
     "must_be_complete",
+    "must_be_loaded",
     "nearest",
     "parse_time",
     "parse_time_bound",
@@ -93,6 +97,7 @@ __all__ = [
     "private_folder",
     "row_id",
     "silent",
+    "spelling",
     "strictest",
     "sync_folder",
     "sync_tree",

@@ -45,17 +45,17 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_LOADED.values())
 
 
-def check_plugins(recorded: Iterable[Mapping[str, Any]], what: str) -> None:
-    """Raise UserError unless the plug-ins that something was made with are loaded, unchanged. ``what`` names it."""
+def must_be_loaded(recorded: Iterable[Mapping[str, Any]], what: str) -> None:
+    """Raise UserError unless the user named the plug-ins that something was made with. ``what`` names it."""
     for fact in recorded:
-        plugin = _LOADED.get(str(fact["module"]))
-        if plugin is None:
+        if str(fact["module"]) not in _LOADED:
             raise UserError(f"{what} was made with a plug-in; name it: --plugin {fact['path']}")
-        if plugin.sha256 != fact["sha256"]:
-            raise UserError(
-                f"{what} was made with another version of the plug-in {str(plugin.path)!r}; put that one back, or "
-                "start anew"
-            )
+
+
+def changed_plugins(recorded: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the paths of the loaded plug-ins that are not what they were when something was made with them."""
+    known = [(fact, _LOADED.get(str(fact["module"]))) for fact in recorded]
+    return tuple(str(one.path) for fact, one in known if one is not None and one.sha256 != fact["sha256"])
 
 
 def _load(path: Path) -> Plugin:

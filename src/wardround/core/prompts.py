@@ -38,10 +38,21 @@ class PromptFile:
         return self.template.render(**values).strip()
 
 
+_WRITTEN: dict[tuple[str, str], str] = {}
+
+
+def add_prompt(package: str, name: str, source: str) -> None:
+    """Make a text the template of a name, where a module has no ``prompts`` folder: a plug-in that is one file."""
+    _WRITTEN[package, name] = source
+    load_prompt.cache_clear()
+
+
 @cache
 def load_prompt(package: str, name: str) -> PromptFile:
     """Load ``prompts/<name>.jinja`` of a package, for example ``load_prompt("wardround.agents", "react_system")``."""
-    source = resources.files(package).joinpath("prompts", f"{name}.jinja").read_text(encoding="utf-8")
+    source = _WRITTEN.get((package, name))
+    if source is None:
+        source = resources.files(package).joinpath("prompts", f"{name}.jinja").read_text(encoding="utf-8")
     version = _VERSION.search(source)
     return PromptFile(
         name=f"{package.removeprefix('wardround.')}/{name}",

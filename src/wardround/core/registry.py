@@ -11,10 +11,10 @@ import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 from wardround.core.errors import UserError
-from wardround.core.suggestions import unknown
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         """Return the thing of a name; UserError names the nearest and all that exist."""
         entry = self._entries.get(name) or self._installed().get(name)
         if entry is None:
-            raise UserError(unknown(self.one, name, self.names))
+            raise UserError(self._unknown(name))
         thing = entry.load()
         self._check(name, thing, entry.place)
         return thing
@@ -99,6 +99,12 @@ class Registry(Generic[T]):
                 )
             found[point.name] = Entry(name=point.name, title=f"of the package {place}", place=place, load=point.load)
         return found
+
+    def _unknown(self, name: str) -> str:
+        names = self.names
+        near = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"there is no {self.one} {name!r}.{hint} There are: {', '.join(names)}"
 
     def _check(self, name: str, thing: object, place: str) -> None:
         if self._of is not None and not isinstance(thing, self._of):

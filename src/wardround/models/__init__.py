@@ -7,7 +7,7 @@ from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
 from wardround.models.offline import OfflineModel
-from wardround.models.opening import ModelEntry, list_models, open_model
+from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, list_models, open_model
 from wardround.models.pricing import parse_price
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.recording import Recorded, recorded_replies, reply_of
@@ -19,6 +19,7 @@ from wardround.models.scripted import ScriptedModel, call, calls, say
 from wardround.models.structured import Structured, complete_structured, read_value
 
 __all__ = [
+    "MODELS",
     "TOOL_CALLS",
     "USAGE_FIELDS",
     "ChatModel",
@@ -29,6 +30,7 @@ __all__ = [
     "ModelEntry",
     "ModelSettings",
     "OfflineModel",
+    "Opening",
     "Recorded",
     "RecordedModel",
     "RelayModel",
@@ -41,6 +43,7 @@ __all__ = [
     "call",
     "calls",
     "complete_structured",
+    "find_model",
     "list_models",
     "open_model",
     "parse_price",

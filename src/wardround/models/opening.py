@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wardround.core import Price, UserError
+from wardround.core import Price, Registry, UserError, find_backend, spelling
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
@@ -21,33 +20,106 @@ from wardround.models.schema_calls import with_tool_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What is known where a model is opened: the rest of its name, and what was said beside it."""
+
+    name: str
+    rest: str = ""
+    base_url: str | None = None
+    api_key: str | None = None
+    price: Price | None = None
+    guard: DataUseGuard = field(default_factory=DataUseGuard)
+    retry: RetryPolicy | None = None
+    max_concurrent: int = 64
+    extra: Mapping[str, Any] | None = None
+    endpoint: Endpoint | None = None
+    relay_timeout_seconds: float = 3600.0
+    tool_calls: str = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """What can be opened. ``needs`` says what has to be given with it."""
+    """One kind of model by name. ``takes`` is what its name goes on with, ``needs`` what has to be given with it.
+
+    ``served``: behind an endpoint, so that ``--base-url`` is meant for it. ``recorded``: its replies are those of a
+    run, made with that run's prompts.
+    """
 
     name: str
     description: str
+    open: Callable[[Opening], Model]
+    takes: str = ""
+    rest_optional: bool = False
     needs: str = ""
+    served: bool = False
+    recorded: bool = False
+
+    @property
+    def spelling(self) -> str:
+        """How its names are written."""
+        return spelling(self)
 
 
-_ENTRIES = (
-    ModelEntry(name="offline", description="Rule-based policy: a floor, not a language model; no network, no key."),
+MODELS: Registry[ModelEntry] = Registry("models", one="model", of=ModelEntry)
+"""Every kind of model there is, by the first part of its names."""
+
+
+def _open_served(opening: Opening) -> Model:
+    endpoint = opening.endpoint
+    if endpoint is None:
+        if opening.base_url is None:
+            raise UserError(f"{opening.name} needs an endpoint: give --base-url, for example http://127.0.0.1:8000/v1")
+        endpoint = Endpoint(
+            opening.base_url,
+            guard=opening.guard,
+            api_key=opening.api_key,
+            policy=opening.retry,
+            max_concurrent=opening.max_concurrent,
+        )
+    model = ChatModel(opening.rest, endpoint, price=opening.price, extra=opening.extra)
+    return with_tool_calls(model, opening.tool_calls)
+
+
+for _entry in (
     ModelEntry(
-        name="openai/<name>",
+        name="offline",
+        description="Rule-based policy: a floor, not a language model; no network, no key.",
+        open=lambda opening: OfflineModel(),
+    ),
+    ModelEntry(
+        name="openai",
+        takes="/<name>",
         description="A model behind any OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, a proxy, hosted).",
         needs="--base-url; --permit-endpoint for real records on another machine",
+        open=_open_served,
+        served=True,
     ),
-    ModelEntry(name="replay:<run or log>", description="Recorded replies only: a run again without its model."),
     ModelEntry(
-        name="relay:<folder>",
+        name="replay",
+        takes=":<run or log>",
+        description="Recorded replies only: a run again without its model.",
+        open=lambda opening: ReplayModel(Path(opening.rest)),
+        recorded=True,
+    ),
+    ModelEntry(
+        name="relay",
+        takes=":<folder>",
         description="A person or a program plays the model: requests and replies are files in the folder.",
         needs="somebody who writes <n>.reply.json for each <n>.request.json",
+        open=lambda opening: RelayModel(Path(opening.rest), timeout_seconds=opening.relay_timeout_seconds),
     ),
-)
+):
+    MODELS.add(_entry.name, _entry)
 
 
 def list_models() -> tuple[ModelEntry, ...]:
-    """Everything ``open_model`` knows, in the order to show it."""
-    return _ENTRIES
+    """Every kind of model that is registered, in the order to show it."""
+    return MODELS.registered
+
+
+def find_model(name: str) -> tuple[ModelEntry, str]:
+    """Return the entry behind a model's name and the rest of the name; UserError where there is none."""
+    return find_backend(MODELS, name)
 
 
 def open_model(
@@ -70,25 +142,22 @@ def open_model(
     option or an endpoint the guard does not allow. ``tool_calls``: how a served model is asked for them
     (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`).
     """
-    backend, _, rest = name.partition("/")
-    if backend == "openai" and rest:
-        if endpoint is None:
-            if base_url is None:
-                raise UserError(f"{name} needs an endpoint: give --base-url, for example http://127.0.0.1:8000/v1")
-            endpoint = Endpoint(
-                base_url, guard=guard or DataUseGuard(), api_key=api_key, policy=retry, max_concurrent=max_concurrent
-            )
-        return with_tool_calls(ChatModel(rest, endpoint, price=price, extra=extra), tool_calls)
-    if base_url is not None:
+    entry, rest = find_model(name)
+    if base_url is not None and not entry.served:
         raise UserError(f"{name} takes no --base-url; a served model is named openai/<name>")
-    kind, _, place = name.partition(":")
-    if kind == "replay" and place:
-        return ReplayModel(Path(place))
-    if kind == "relay" and place:
-        return RelayModel(Path(place), timeout_seconds=relay_timeout_seconds)
-    if name == "offline":
-        return OfflineModel()
-    known = [entry.name for entry in _ENTRIES]
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise UserError(f"unknown model {name!r}; {hint}known are {', '.join(known)}")
+    return entry.open(
+        Opening(
+            name=name,
+            rest=rest,
+            base_url=base_url,
+            api_key=api_key,
+            price=price,
+            guard=guard or DataUseGuard(),
+            retry=retry,
+            max_concurrent=max_concurrent,
+            extra=extra,
+            endpoint=endpoint,
+            relay_timeout_seconds=relay_timeout_seconds,
+            tool_calls=tool_calls,
+        )
+    )

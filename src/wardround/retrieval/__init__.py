@@ -9,7 +9,7 @@ from wardround.retrieval.endpoint import EndpointEncoder
 from wardround.retrieval.evidence_index import EvidenceIndex
 from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.lexical import LexicalEncoder
-from wardround.retrieval.opening import EncoderEntry, list_encoders, open_encoder
+from wardround.retrieval.opening import ENCODERS, EncoderEntry, EncoderOpening, list_encoders, open_encoder
 from wardround.retrieval.passages import Passage, Trajectory, merge
 from wardround.retrieval.recent import describe_recent_events
 from wardround.retrieval.sentence import SentenceEncoder
@@ -17,9 +17,11 @@ from wardround.retrieval.telling import described_codes
 from wardround.retrieval.time_relevance import combined_score, time_relevance
 
 __all__ = [
+    "ENCODERS",
     "CachedEncoder",
     "Encoder",
     "EncoderEntry",
+    "EncoderOpening",
     "EndpointEncoder",
     "EvidenceIndex",
     "LexicalEncoder",

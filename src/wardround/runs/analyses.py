@@ -17,7 +17,7 @@ from wardround.runs import charts
 from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
-from wardround.tools import default_toolset
+from wardround.tools import TOOLS
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
 _MOST_TABLES = 14
@@ -145,7 +145,7 @@ def _turn_bin(turns: int) -> int:
 
 
 def _tool_mix(groups: Mapping[str, Sequence[EpisodeScore]]) -> Iterable[Section]:
-    category = {tool.name: tool.category for tool in default_toolset(evidence=True).tools}
+    category = {tool.name: tool.category for tool in TOOLS.registered}
     rows = {}
     for label, group in groups.items():
         counts: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,18 +23,19 @@ def open_environment(
     result_tokens: int,
     encoder: Encoder | None = None,
     retrieval: RetrievalSettings | None = None,
-    evidence_tool: bool = False,
+    more_tools: Sequence[str] = (),
     aids: Aids = DEFAULT_AIDS,
 ) -> Environment:
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
-    ``encoder`` and ``retrieval`` are what evidence is found with; ``evidence_tool`` offers it as a tool too.
+    ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
+    beside the usual ones.
     ``aids`` are what the session does for a language model.
     """
     space = benchmark.space(get_task(sample.task))
     return Environment(
         store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
-        default_toolset(evidence=evidence_tool),
+        default_toolset(more=more_tools),
         benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
         encoder=encoder,

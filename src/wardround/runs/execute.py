@@ -22,7 +22,7 @@ from typing import Any
 
 from wardround.agents import AgentSpec, check_question
 from wardround.benchmarks import Benchmark, Sample, get_task, question_of
-from wardround.core import Progress, Reporter, UserError, derive_seed, printing, silent
+from wardround.core import Progress, Reporter, UserError, derive_seed, load_plugins, printing, silent
 from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
@@ -32,6 +32,7 @@ from wardround.runs.results import finished_entries, finished_keys
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import (
     must_fit_cassettes,
+    must_have_plugins,
     must_have_prompts,
     must_have_settings,
     open_benchmark,
@@ -52,6 +53,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
     """
     settings = settings.resolved()
+    plugins = load_plugins(settings.plugins)
     store = Store.open(Path(settings.store))
     benchmark = Benchmark.open(Path(settings.benchmark))
     settings = replace(settings, context_tokens=settings.context_tokens or benchmark.context_tokens)
@@ -66,8 +68,13 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     _check_questions(agents, keys, benchmark)
     if not outside:
         asyncio.run(_check(settings, store))
-    facts = {**_facts(settings, store, benchmark, agents, len(keys)), "bank": bank}
-    must_fit_cassettes(settings, facts["prompts"])
+    facts = {
+        **_facts(settings, store, benchmark, agents, len(keys)),
+        "bank": bank,
+        "plugins": [one.to_json() for one in plugins],
+    }
+    if not outside:
+        must_fit_cassettes(settings, facts["prompts"])
     folder = RunFolder.create(path, settings, facts)
     queue = WorkQueue(folder.queue)
     queue.add(keys)
@@ -83,6 +90,7 @@ def execute(
     ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
     """
     must_have_settings(folder)
+    must_have_plugins(folder)
     if any(folder.logs.iterdir()):
         _check_sources(folder)
     queue = WorkQueue(folder.queue)
@@ -212,7 +220,7 @@ async def _watch(queue: WorkQueue, report: Reporter) -> None:
 def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, report: Reporter) -> None:
     context = multiprocessing.get_context("spawn")
     own = multiprocessing.current_process().pid
-    arguments = (str(folder.path), concurrency, own)
+    arguments = (str(folder.path), concurrency, own, folder.settings.plugins)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
     try:
         with _interrupt_held():
@@ -260,10 +268,11 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
         raise UserError(f"a worker ended with status {codes[0]} (its error is above); `wardround run --resume` goes on")
 
 
-def _worker_process(path: str, concurrency: int, parent: int) -> None:
+def _worker_process(path: str, concurrency: int, parent: int, plugins: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stderr = printing(sys.stderr)  # a bug's traceback can hold what an endpoint wrote
     with suppress(asyncio.CancelledError):
+        load_plugins(plugins)
         asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, parent))
 
 

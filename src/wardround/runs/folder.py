@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.core import UserError, content_hash, private_folder, write_atomically
+from wardround.core import UserError, content_hash, must_be_loaded, private_folder, write_atomically
 from wardround.log import LOG_SUFFIX
 from wardround.runs.settings import RunSettings
 
@@ -70,6 +70,7 @@ class RunFolder:
             RunSettings.from_json(manifest["settings"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
+        must_be_loaded(manifest.get("plugins", ()), f"the run {str(path)!r}")
         return cls(path=path, manifest=manifest)
 
     @property

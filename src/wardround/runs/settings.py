@@ -15,7 +15,7 @@ from wardround.retrieval import RetrievalSettings
 from wardround.tools import Aids
 
 _SEPARATOR = "|"
-_ABSENT_BEFORE = frozenset({"episode_seconds", "samples", "aids"})
+_ABSENT_BEFORE = frozenset({"episode_seconds", "samples", "aids", "plugins", "tools", "context_policy"})
 """Settings that came later, and mean when absent what was done before there were any."""
 
 
@@ -30,7 +30,8 @@ class RunSettings:
     ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
     searched. From ``window`` to ``final_summary``: see :class:`wardround.agents.AgentSettings`. ``samples`` names
     the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`. ``tool_calls``: how served
-    models are asked for tool calls, see :mod:`wardround.models.schema_calls`.
+    models are asked for tool calls, see :mod:`wardround.models.schema_calls`. ``plugins`` are files that register
+    what is named here; ``tools`` are offered beside the usual ones; ``context_policy`` replaces every agent's own.
     """
 
     benchmark: str
@@ -69,6 +70,9 @@ class RunSettings:
     samples: tuple[str, ...] = ()
     aids: Aids = field(default_factory=Aids)
     tool_calls: str = "native"
+    plugins: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    context_policy: str | None = None
 
     def __post_init__(self) -> None:
         _ = self.agent_settings
@@ -137,7 +141,8 @@ class RunSettings:
         """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
         benchmark, store = (str(Path(path).resolve()) for path in (self.benchmark, self.store))
         bank = None if self.bank is None else str(Path(self.bank).resolve())
-        return replace(self, benchmark=benchmark, store=store, bank=bank)
+        plugins = tuple(str(Path(path).resolve()) for path in self.plugins)
+        return replace(self, benchmark=benchmark, store=store, bank=bank, plugins=plugins)
 
     @property
     def known_price(self) -> Price | None:

@@ -12,13 +12,12 @@ from typing import Any
 
 from wardround.agents import AgentSpec
 from wardround.benchmarks import Benchmark, must_have_rules, rules_prompt
-from wardround.core import UserError
+from wardround.core import UserError, changed_plugins
+from wardround.models import find_model
 from wardround.records import Store
 from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import RunSettings
-
-_REPLAY = "replay:"
 
 
 def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
@@ -72,6 +71,16 @@ def must_have_settings(folder: RunFolder) -> None:
         )
 
 
+def must_have_plugins(folder: RunFolder) -> None:
+    """Raise UserError where a plug-in is not what it was when the run began."""
+    changed = changed_plugins(folder.manifest.get("plugins", ()))
+    if changed:
+        raise UserError(
+            f"the run {str(folder.path)!r} began with another version of {', '.join(changed)}; put that one back, or "
+            "start a new run with --out"
+        )
+
+
 def must_have_prompts(folder: RunFolder, prompts: Mapping[str, str]) -> None:
     """Raise UserError where this wardround would go on with other prompts than the run began with."""
     changed = _changed(folder.manifest.get("prompts", {}), prompts)
@@ -85,8 +94,9 @@ def must_have_prompts(folder: RunFolder, prompts: Mapping[str, str]) -> None:
 def must_fit_cassettes(settings: RunSettings, prompts: Mapping[str, str]) -> None:
     """Raise UserError where a model is a recording that was made with other prompts: no reply of it could be served."""
     for model in settings.models:
-        place = Path(model.removeprefix(_REPLAY))
-        manifest = _manifest_beside(place) if model.startswith(_REPLAY) else {}
+        entry, rest = find_model(model)
+        place = Path(rest)
+        manifest = _manifest_beside(place) if entry.recorded else {}
         changed = _changed(manifest.get("prompts", {}), prompts)
         if changed:
             raise UserError(

@@ -15,7 +15,7 @@ from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, run_e
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import Endpoint, Model, ModelSettings, Recorded, open_model, recorded_replies, resumed
+from wardround.models import Endpoint, Model, ModelSettings, Recorded, find_model, open_model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
@@ -78,7 +78,7 @@ class Worker:
             result_tokens=self.settings.result_tokens,
             encoder=self.encoder,
             retrieval=self.settings.retrieval,
-            evidence_tool=agent.evidence_tool,
+            more_tools=(*self.settings.tools, *agent.more_tools),
             aids=self.settings.aids,
         )
         try:
@@ -172,7 +172,8 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
 
 def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, AgentSpec]:
     """Every agent of a run, with the loop that its aids ask for."""
-    agents = {name: get_agent(name, settings.agent_settings, memory=memory) for name in settings.agents}
+    policy, own = settings.context_policy, settings.agent_settings
+    agents = {name: get_agent(name, own, memory=memory, context_policy=policy) for name in settings.agents}
     written = settings.aids.written_calls
     return {name: replace(one, loop=replace(one.loop, written_calls=written)) for name, one in agents.items()}
 
@@ -184,7 +185,7 @@ def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> di
     endpoint = None
     if settings.base_url is not None:
         endpoint = Endpoint(settings.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
-    served = {name for name in settings.models if name.startswith("openai/")}
+    served = {name for name in settings.models if find_model(name)[0].served}
     if endpoint is not None and not served:
         raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.models)}")
     return {

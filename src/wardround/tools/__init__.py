@@ -8,10 +8,11 @@ from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 from wardround.tools.tool import Tool, ToolResult
-from wardround.tools.toolset import Toolset, default_toolset
+from wardround.tools.toolset import TOOLS, Toolset, default_toolset
 
 __all__ = [
     "AID_NAMES",
+    "TOOLS",
     "Aids",
     "Citation",
     "Environment",

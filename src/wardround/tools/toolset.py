@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wardround.core import ToolSchema, UserError
+from wardround.core import Registry, ToolSchema, UserError
 from wardround.core.suggestions import unknown
 from wardround.tools.candidate_tools import CANDIDATE_TOOLS
 from wardround.tools.evidence_tool import EVIDENCE_TOOLS
@@ -61,7 +61,18 @@ class Toolset:
         return len(self.tools)
 
 
-def default_toolset(*, evidence: bool = False) -> Toolset:
-    """All record, table, candidate and inner tools; with ``evidence`` also ``retrieve_evidence``."""
-    found = EVIDENCE_TOOLS if evidence else ()
+TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
+"""Every tool by name, those too that are offered only where somebody asks for them."""
+for _tool in (*TABLE_TOOLS, *RECORD_TOOLS, *EVIDENCE_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS):
+    TOOLS.add(_tool.name, _tool)
+
+
+def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Toolset:
+    """All record, table, candidate and inner tools; with ``evidence`` also ``retrieve_evidence``, and ``more`` by name.
+
+    Raises UserError for a name that no tool has.
+    """
+    usual = (*TABLE_TOOLS, *RECORD_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS)
+    asked = dict.fromkeys((*(tool.name for tool in EVIDENCE_TOOLS if evidence), *more))
+    found = [TOOLS.get(name) for name in asked if name not in {tool.name for tool in usual}]
     return Toolset((*TABLE_TOOLS, *RECORD_TOOLS, *found, *CANDIDATE_TOOLS, *INNER_TOOLS))
