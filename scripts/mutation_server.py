@@ -35,9 +35,10 @@ _ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins tha
 def rooms_above(room: str, project: Path) -> list[str]:
     """The rooms that may not import this one, lowest first, as the layers of pyproject.toml have them."""
     contracts = tomllib.loads(project.read_text())["tool"]["importlinter"]["contracts"]
-    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    stack = [layer.strip("()") for layer in layers]
-    return stack[: stack.index(room) : -1]
+    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["wardround"])
+    stack = [[name.strip(" ()") for name in layer.split("|")] for layer in reversed(layers)]
+    place = next(place for place, names in enumerate(stack) if room in names)
+    return [name for names in stack[:place] for name in names]
 
 
 def load(room: str) -> None:
