@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, list_agents, run_episode
-from wardround.core import Question
+from wardround.answers import OneClass, Question
 from wardround.log import EpisodeLog
 from wardround.memory import KINDS, Bank, Experience, Provenance, Subject, chart_key
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
@@ -49,8 +49,7 @@ ASKED = Prompt(
         factual_query="events and conditions that lead to readmission",
         counterfactual_query="events and conditions that go with no readmission",
         prediction_time=datetime(2190, 1, 1),
-        label_values=("0", "1"),
-        label_names=("not readmitted", "readmitted"),
+        answer=OneClass(classes=(("0", "not readmitted"), ("1", "readmitted"))),
     ),
 )
 LINE = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL | abnormal | 0.4 | 1.1 | Blood | Chemistry"
