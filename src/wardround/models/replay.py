@@ -16,6 +16,9 @@ Noter = Callable[[str, Mapping[str, Any]], None]
 Keeper = Callable[[Request, Reply], None]
 """Takes a live reply as soon as it has come, as ``EpisodeRecorder.keep`` does."""
 
+_BEFORE, _SHOWN = 60, 200
+"""Bytes shown of a message that differs: before its first difference, and in all."""
+
 
 class RecordedModel:
     """Serves one episode's recorded replies, each to the call it answered, and asks the live model for the others.
@@ -151,9 +154,7 @@ def _difference(request: Request, trajectory: Trajectory, place: int) -> str:
     turn = trajectory.turns[place]
     for index, (asked, recorded) in enumerate(zip(request.messages, turn.prompt, strict=False)):
         if asked != recorded:
-            return (
-                f"message {index} ({asked.role}) differs: asked {_short(asked.wire)}, recorded {_short(recorded.wire)}"
-            )
+            return f"message {index} ({asked.role}) differs: {_first_difference(asked.wire, recorded.wire)}"
     if len(request.messages) != len(turn.prompt):
         return f"asked with {len(request.messages)} messages, recorded with {len(turn.prompt)}"
     asked_tools = [tool.to_wire() for tool in request.tools]
@@ -163,6 +164,14 @@ def _difference(request: Request, trajectory: Trajectory, place: int) -> str:
     return "the messages and tools are the recorded ones, the settings or the response schema differ"
 
 
-def _short(wire: bytes) -> str:
-    text = wire.decode()
-    return text if len(text) <= 160 else text[:157] + "..."
+def _first_difference(asked: bytes, recorded: bytes) -> str:
+    """Show both texts around the first place where they differ."""
+    first = next((n for n, (one, other) in enumerate(zip(asked, recorded, strict=False)) if one != other), None)
+    place = min(len(asked), len(recorded)) if first is None else first
+    start = max(0, place - _BEFORE)
+    return f"asked {_piece(asked, start)}, recorded {_piece(recorded, start)}"
+
+
+def _piece(wire: bytes, start: int) -> str:
+    text = wire[start : start + _SHOWN].decode(errors="replace")
+    return f"{'...' if start else ''}{text}{'...' if start + _SHOWN < len(wire) else ''}"
