@@ -36,7 +36,7 @@ def test_agents_are_found_by_name_and_say_what_they_are_made_of() -> None:
         assert set(facts["settings"]) == set(method.uses)
         assert facts["settings"].get("window", 7) == 7
         assert facts["memory"] == list(method.memory)
-        assert {f"memory/served_{kind}" for kind in method.memory} <= set(facts["prompts"])
+        assert set(method.served) <= {name.removeprefix("agents/") for name in facts["prompts"]}
 
 
 def test_every_template_of_the_room_is_hashed_into_the_manifest_of_a_method() -> None:

@@ -1,7 +1,7 @@
 """Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
 
 from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
-from wardround.agents.catalogue import get_agent, get_method, list_agents
+from wardround.agents.catalogue import get_agent, get_method, kinds_read, list_agents
 from wardround.agents.context import CONTEXT_POLICIES, ContextFactory, ContextPolicy, Decision, FullContext, Rendered
 from wardround.agents.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.history import Block, History, Observation
@@ -49,6 +49,7 @@ __all__ = [
     "check_question",
     "get_agent",
     "get_method",
+    "kinds_read",
     "list_agents",
     "run_episode",
 ]

@@ -5,13 +5,15 @@ After a ``+`` a name may say what the agent is given beside its method: ``retros
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
 from wardround.agents.agent import AgentSpec, Hooks
 from wardround.agents.context import CONTEXT_POLICIES
 from wardround.agents.evidence_methods import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
+from wardround.agents.graph_methods import GRAPH_ADDITIONS, GRAPH_METHODS
+from wardround.agents.graph_recollection import Walker, with_graph
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
 from wardround.agents.names import AgentName
 from wardround.agents.react import REACT
@@ -26,6 +28,7 @@ from wardround.agents.reflexion import REFLEXION_PROMPTS, SelfCritique
 from wardround.agents.settings import AgentSettings
 from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising
 from wardround.core import UserError
+from wardround.memory import POLARITIES, GraphRecallSettings, Kind
 
 
 def _react(settings: AgentSettings) -> AgentSpec:
@@ -145,10 +148,11 @@ for _method in (
         uses=(*_SUMMARISING, "k"),
         tables=(4,),
     ),
+    *GRAPH_METHODS,
     *EVIDENCE_METHODS,
 ):
     AGENTS.add(_method.name, _method)
-for _name, _addition in EVIDENCE_ADDITIONS.items():
+for _name, _addition in (*EVIDENCE_ADDITIONS.items(), *GRAPH_ADDITIONS.items()):
     ADDITIONS.add(_name, _addition)
 
 
@@ -163,20 +167,43 @@ def get_agent(
     names those there are, or where a bank is needed. ``context_policy``: another one than the agent's own, by name."""
     method, additions = _parts(name)
     agent = method.make(settings)
-    if method.memory:
-        if memory is None:
-            raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
-        recollection = partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice)
-        served = (f"memory/served_{kind}" for kind in method.memory)
-        agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *served))
+    walkers = [walker for walker in (method.walker, *(one.walker for one in additions)) if walker is not None]
+    if method.memory or walkers:
+        agent = _remembering(agent, name, method, walkers, settings, memory)
     for addition in additions:
         agent = addition.give(agent)
     if context_policy is not None:
         agent = replace(agent, context=CONTEXT_POLICIES.get(context_policy))
     held = asdict(settings)
-    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(method.memory)}
+    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(kinds_read(name))}
     title = ", ".join((method.title, *(addition.title for addition in additions)))
     return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
+
+
+def _remembering(
+    agent: AgentSpec,
+    name: str,
+    method: Method,
+    walkers: Sequence[Walker],
+    settings: AgentSettings,
+    memory: Memory | None,
+) -> AgentSpec:
+    """Put what an agent reads of a bank before its first turn."""
+    if memory is None:
+        raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
+    if method.memory and method.walker is None:
+        recollection = partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice)
+        agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *method.served))
+    for walker in walkers:
+        agent = with_graph(agent, memory, walker, GraphRecallSettings())
+    return agent
+
+
+def kinds_read(name: str) -> tuple[Kind, ...]:
+    """The kinds of experiences an agent reads, by its method or by what it is given; none where it needs no bank."""
+    method, additions = _parts(name)
+    given = POLARITIES if any(one.walker for one in additions) else ()
+    return tuple(dict.fromkeys((*method.memory, *given)))
 
 
 def get_method(name: str) -> Method:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wardround.agents.agent import AgentSpec
+from wardround.agents.graph_recollection import Walker, graph_prompts
 from wardround.agents.settings import AgentSettings
 from wardround.core import Registry
 from wardround.memory import Kind
 
-Paper = Literal["retrosum", "ehr-rag"]
+Paper = Literal["retrosum", "ehr-rag", "gsem"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,8 @@ class Method:
 
     ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
     settings that it heeds. ``tables`` are those of its ``paper`` that have it. ``evidence``: it answers from what it
-    retrieves itself, so it cannot be given evidence.
+    retrieves itself, so it cannot be given evidence. ``walker``: its experiences come through the bank's graph, walked
+    by rule (``beam``) or by the model.
     """
 
     name: str
@@ -31,14 +33,24 @@ class Method:
     tables: tuple[int, ...] = (2,)
     paper: Paper = "retrosum"
     evidence: bool = False
+    walker: Walker | None = None
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The templates that show what it reads of a bank."""
+        if self.walker is not None:
+            return graph_prompts(self.walker)
+        return tuple(f"memory/served_{kind}" for kind in self.memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an agent can be given beside its method, by what stands after a ``+`` in its name."""
+    """What an agent can be given beside its method, by what stands after a ``+`` in its name; ``walker``: experiences
+    of a bank's graph, walked so."""
 
     title: str
-    give: Callable[[AgentSpec], AgentSpec]
+    give: Callable[[AgentSpec], AgentSpec] = lambda agent: agent
+    walker: Walker | None = None
 
 
 AGENTS: Registry[Method] = Registry("agents", one="agent", of=Method)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.agents import get_method
+from wardround.agents import kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bank is None:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
     path, arguments.bank = arguments.bank, None
-    reads = any(get_method(name).memory for name in arguments.agent)
+    reads = any(kinds_read(name) for name in arguments.agent)
     if reads:  # from the very bank it fills, which may be a new one
         Bank.open(path).close()
     if arguments.benchmark is not None and not arguments.resume and not arguments.stratum:

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import AgentName, get_method, list_agents
+from wardround.agents import AgentName, get_method, kinds_read, list_agents
 from wardround.benchmarks import STRATA, Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.retrieval_options import add_retrieval_options, retrieval_settings
@@ -179,7 +179,7 @@ def _warnings(folder: RunFolder) -> list[str]:
     lines += _wordless(folder)
     kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
     for name in settings.agents if settings.bank else ():
-        missing = [kind for kind in get_method(name).memory if not kinds.get(kind)]
+        missing = [kind for kind in kinds_read(name) if not kinds.get(kind)]
         if missing:
             lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
     withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)

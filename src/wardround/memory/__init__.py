@@ -39,21 +39,27 @@ from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
 from wardround.memory.serve import ServedText, render_experiences
+from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
 from wardround.memory.state import BankState, Match, Recall
+from wardround.memory.traversal import ACTIONS, Action, Candidate, Place, Traversal
 from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo, withdraw
 from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
 
 __all__ = [
+    "ACTIONS",
+    "GRAPH_PROMPT",
     "KINDS",
     "POLARITIES",
     "REFLECTED_KINDS",
     "ROLES",
     "TASK_TYPES",
+    "Action",
     "Asker",
     "Bank",
     "BankAudit",
     "BankReader",
     "BankState",
+    "Candidate",
     "CheckedPhrase",
     "ContaminationReport",
     "Edge",
@@ -78,6 +84,7 @@ __all__ = [
     "ParsedItem",
     "Passed",
     "PinnedBank",
+    "Place",
     "Polarity",
     "Provenance",
     "Question",
@@ -94,6 +101,7 @@ __all__ = [
     "ServedText",
     "Subject",
     "Taken",
+    "Traversal",
     "Undone",
     "Walk",
     "WalkSettings",
@@ -111,6 +119,7 @@ __all__ = [
     "recall_by_graph",
     "reduced_trajectory",
     "render_experiences",
+    "render_offered",
     "scope_of",
     "text_key",
     "trajectory_messages",

@@ -1,0 +1,130 @@
+"""The hook that puts experiences of a bank's graph before an agent's first turn: recalled, walked to, checked, pinned.
+
+``beam`` walks by rule and asks no model; ``model`` walks as in the GSEM paper. The case is the episode's question and,
+where there is one, its chart; nothing here sees a target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from wardround.agents.agent import AgentSpec, Hooks
+from wardround.agents.episode import Episode
+from wardround.agents.model_walk import WALK_PROMPTS, ModelWalk
+from wardround.agents.recollection import Memory
+from wardround.core import UserError
+from wardround.memory import (
+    GRAPH_PROMPT,
+    POLARITIES,
+    BankReader,
+    Findings,
+    GraphCase,
+    GraphRecallSettings,
+    Key,
+    Offered,
+    Question,
+    Subject,
+    findings_of_chart,
+    findings_of_text,
+    recall_by_graph,
+    render_offered,
+    text_key,
+)
+from wardround.retrieval import describe_recent_events
+
+Walker = Literal["beam", "model"]
+_PINNED_SHARE = 0.2
+"""The most of the actor's room that experiences may take: nothing removes them from there."""
+_CASE_TOKENS = 600
+"""How much of a chart's recent events tells a walker what case it is."""
+
+
+def graph_prompts(walker: Walker) -> tuple[str, ...]:
+    """The templates a walker may put before a model."""
+    return (f"memory/{GRAPH_PROMPT}", *(WALK_PROMPTS if walker == "model" else ()))
+
+
+def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: GraphRecallSettings) -> AgentSpec:
+    """An agent with experiences of a bank's graph before its first turn."""
+    recollection = partial(GraphRecollection, memory, walker=walker, settings=settings)
+    prompts = (*agent.prompts, *graph_prompts(walker))
+    return replace(agent, hooks=(recollection, *agent.hooks), prompts=prompts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    """One episode's case before the bank: who it is, what is known, what is asked."""
+
+    case: GraphCase
+    question: Question
+    description: str
+
+
+class GraphRecollection(Hooks):
+    """Before the first turn: recall through the graph, pin what is served, note what came and why."""
+
+    def __init__(self, memory: Memory, *, walker: Walker, settings: GraphRecallSettings) -> None:
+        if not isinstance(memory.bank, BankReader):
+            raise UserError("a walk reads a bank's graph, and this memory has none; open the bank itself")
+        self._bank = memory.bank
+        self._memory = memory
+        self._walker = walker
+        self._settings = settings
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Recall, note, pin."""
+        asking = await asyncio.to_thread(self._asking, episode)
+        offered, facts = await (self._by_model if self._walker == "model" else self._by_beam)(episode, asking)
+        detail = {"kind": "graph", "walker": self._walker, "task": episode.task, **facts}
+        episode.recorder.note("experiences", detail)
+        for kind in POLARITIES:
+            episode.lessons[kind] = tuple(one.experience for one in offered if one.experience.kind == kind)
+        served = render_offered(offered, max_tokens=int(episode.room() * _PINNED_SHARE), count=episode.counter.count)
+        if served.left_out:
+            episode.recorder.note("experiences_left_out", {"turn": episode.turn, "kind": "graph", **served.facts()})
+        if served.text:
+            episode.pin(served.text)
+
+    async def _by_beam(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
+        found = await asyncio.to_thread(recall_by_graph, asking.case, asking.question)
+        return found.offered, found.facts()
+
+    async def _by_model(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
+        recall, seeds = await asyncio.to_thread(asking.case.seeds, asking.question)
+        walk = ModelWalk(episode, asking.case, description=asking.description)
+        walking, offered = await walk.run(seeds)
+        facts = {
+            "served": [one.facts() for one in offered],
+            "seeds": [{"id": name, "score": score} for name, score in seeds.items()],
+            "withheld": dict(recall.withheld),
+            "barred": dict(asking.case.barred),
+            "bank_revision": recall.revision,
+            "steps": walking.steps,
+            "unreadable": walk.unreadable,
+        }
+        return offered, facts
+
+    def _asking(self, episode: Episode) -> _Asking:
+        """Read the case: its chart, or its text alone. Blocks."""
+        text = episode.history.prompt[1].content or ""
+        chart = getattr(episode.environment, "chart", None)
+        description = "" if chart is None else describe_recent_events(chart, max_tokens=_CASE_TOKENS)
+        findings = findings_of_text(text) if chart is None else findings_of_chart(chart)
+        return _Asking(
+            case=self._case(episode, chart, findings),
+            question=Question(text=f"{text}\n{description}", key=self._key(f"{text}\n{description}")),
+            description=description,
+        )
+
+    def _case(self, episode: Episode, chart: Any, findings: Findings) -> GraphCase:
+        if chart is None:
+            raise UserError(f"agent {episode.agent.name!r} withholds experiences by the chart, and there is none here")
+        task = episode.task if self._settings.same_task else None
+        return GraphCase(self._bank, Subject.of_chart(chart), findings, self._settings, task or None)
+
+    def _key(self, text: str) -> Key | None:
+        """The vector of a text, where the bank has vectors to compare it with."""
+        return None if self._bank.encoder is None else text_key(self._memory.encoder, text)
