@@ -7,7 +7,10 @@ from invented import Invented
 
 from wardround.audits import audit_swap
 from wardround.audits.swap import swap_sources
-from wardround.benchmarks.other_futures import differing_answers, differing_questions
+from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
+from wardround.benchmarks.hindsight import load_hindsight
+from wardround.benchmarks.other_futures import differing_answers
+from wardround.benchmarks.other_questions import differing_questions
 from wardround.synth import DIALECTS
 
 
@@ -25,6 +28,9 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
         stores=[differing_questions],
     )
     assert report.clean, report.as_text()
+    told = {what.removeprefix("questions of ") for what in report.compared}
+    assert told | report.left_out.keys() >= (set(EHRSHOT_TASKS) | (set(AGENTEHR_TASKS) if "mimic" in source else set()))
+    assert report.declared.keys() <= {one.reason for one in load_hindsight() if source in (one.sources or [source])}
     assert not report.uncovered
     assert not report.unruled
     assert report.rounds == 1

@@ -7,11 +7,12 @@ imports this room.
 from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
 from wardround.audits.leaks import LeakReport, audit_leaks
-from wardround.audits.outcome_swap import SwapReport, audit_swap
+from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
 from wardround.audits.store_check import StoreCheck, check_store
 
 __all__ = [
+    "Compared",
     "LeakReport",
     "PlausibilityReport",
     "StoreCheck",

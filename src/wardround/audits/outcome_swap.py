@@ -8,6 +8,7 @@ equal, and so must whatever is made of charts.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,20 +25,37 @@ from wardround.records.store import Store
 
 CompareCharts = Callable[[Chart, Chart], Iterator[str]]
 """What else must be equal of two charts: yields every difference in words."""
-CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Iterator[str]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Compared:
+    """What was made of two stores up to each subject's moment: how much of it, every difference in words, and how often
+    it differs by definition, by declared reason. ``left_out``: what could not be compared, and why."""
+
+    compared: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+    declared: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Compared]
 """What must be equal of two stores up to each subject's moment."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SwapReport(Findings):
     """What an outcome swap found. ``changed_rows``: raw rows that were otherwise; ``uncovered`` files have no entry in
-    the swap table and stayed as they were, ``unruled`` rows fit no rule of their file."""
+    the swap table and stayed as they were, ``unruled`` rows fit no rule of their file. ``compared``, ``declared`` and
+    ``left_out``: see :class:`Compared`."""
 
     rounds: int = 0
     raw_rows: int = 0
     changed_rows: int = 0
     answers: int = 0
     questions: int = 0
+    compared: Counter[str] = field(default_factory=Counter)
+    declared: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)
     uncovered: set[str] = field(default_factory=set)
     unruled: dict[str, int] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
@@ -54,6 +72,10 @@ class SwapReport(Findings):
             f"{self.changed_rows:,} of {self.raw_rows:,} raw rows were changed or left out",
             f"{self.differences} differences in charts, {self.answers} in tool answers, {self.questions} in questions",
         ]
+        if self.compared:
+            lines.append("compared: " + ", ".join(f"{n:,} {what}" for what, n in sorted(self.compared.items())))
+        lines += [f"{n:,} differ by definition: {reason}" for reason, n in sorted(self.declared.items())]
+        lines += [f"not compared: {what}: {why}" for what, why in sorted(self.left_out.items())]
         if self.uncovered:
             lines.append(f"not in the swap table, copied as they are: {', '.join(sorted(self.uncovered))}")
         lines += [
@@ -127,7 +149,11 @@ def _compare(
                 found.answers += 1
                 found.example(f"{subject} as of {as_of}: {difference}")
     for compare_stores in stores:
-        for difference in compare_stores(store, other, moments):
+        both = compare_stores(store, other, moments)
+        found.compared += both.compared
+        found.declared += both.declared
+        found.left_out |= both.left_out
+        for difference in both.differences:
             found.questions += 1
             found.example(difference)
 

@@ -29,7 +29,8 @@ from wardround.benchmarks.drawing import (
     weigh,
 )
 from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
-from wardround.benchmarks.label_events import EventFinder, LabelSource
+from wardround.benchmarks.hindsight import hindsight_facts
+from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
 from wardround.benchmarks.label_sources import is_other_source, label_sources
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, group_of, split_of
@@ -79,10 +80,26 @@ def build_agentehr(
         "source": source_facts(store),
         "subjects": _count_splits(recipe),
         "tasks": {name: said for name, (_, said) in built.items()},
+        "hindsight": hindsight_facts(wanted, store.spec.name),
         "answer_rules": {name: said.pop("answer_rules") for name, (_, said) in built.items()},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items()},
     }
     return Benchmark(manifest=manifest, all_samples=samples, spaces=dict(sorted(spaces.items()))).save(folder)
+
+
+def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:
+    """Return every event that could be asked about, by task and subject, without candidates or added code tables."""
+    encounters = read_encounters(store, policy)
+    found: dict[str, dict[int, list[LabelEvent]]] = {}
+    for task, source in label_sources(policy, None, store.spec).items():
+        finder = EventFinder(source=source, policy=policy)
+        held = source.table in store.table_names
+        rows = store.scan(source.table, list(source.needed_columns(policy))) if held else ()
+        found[task] = {
+            subject: finder.events(subject, batch, encounters.get(subject, Encounters.none()))
+            for subject, batch in rows
+        }
+    return found
 
 
 def _prepare(store: Store, seed: int, policy: Policy, per_task: int, fractions: Fractions, report: Reporter) -> Recipe:
@@ -107,7 +124,7 @@ def _prepare(store: Store, seed: int, policy: Policy, per_task: int, fractions: 
         per_task=per_task,
         splits=splits,
         groups=groups,
-        encounters=read_encounters(store),
+        encounters=read_encounters(store, policy),
         report=report,
         direct=is_other_source(store.spec),
     )

@@ -45,10 +45,16 @@ class Candidate:
     key: float
 
 
-def read_encounters(store: Store) -> dict[int, Encounters]:
-    """Read every subject's admissions."""
-    columns = ["hadm_id", "admittime", "dischtime"]
-    return {subject: Encounters.read(batch) for subject, batch in store.scan("admissions", columns)}
+def read_encounters(store: Store, policy: Policy) -> dict[int, Encounters]:
+    """Read every subject's admissions.
+
+    A stay ends at the later of discharge and death: of a person who died the discharge may be the midnight before, and
+    what was done on the last day would be asked about only of those who live. The published rule knows dischtime alone.
+    """
+    ends = ("dischtime", "deathtime") if policy == "known_at" else ("dischtime",)
+    held = [name for name in ends if name in store.spec.tables["admissions"].columns]
+    rows = store.scan("admissions", ["hadm_id", "admittime", *held])
+    return {subject: Encounters.read(batch, held) for subject, batch in rows}
 
 
 def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[LabelEvent]:

@@ -6,7 +6,7 @@ Rows are read from the trusted store, clock columns and all. A label is mapped o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from wardround.records import Policy
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 NO_TIME = np.iinfo(np.int64).min
+NEVER = np.iinfo(np.int64).max
 MINUTE = 60_000_000
 DAY = 86_400_000_000
 EVENT, AVAILABLE, PUBLISHED = "_event", "_available", "_published"
@@ -67,11 +68,12 @@ class Encounters:
     ends: Ints
 
     @classmethod
-    def read(cls, batch: pa.RecordBatch) -> Encounters:
-        """Read a subject's admissions rows."""
+    def read(cls, batch: pa.RecordBatch, ends_at: Sequence[str] = ("dischtime",)) -> Encounters:
+        """Read a subject's admissions rows; a stay ends at the latest of these columns."""
         starts = microseconds(batch.column("admittime"))
         order = np.argsort(starts, kind="stable")
-        ids, ends = integers(batch.column("hadm_id")), microseconds(batch.column("dischtime"))
+        ids = integers(batch.column("hadm_id"))
+        ends = np.maximum.reduce([microseconds(batch.column(name)) for name in ends_at])
         return cls(ids=ids[order], starts=starts[order], ends=ends[order])
 
     @classmethod
@@ -94,7 +96,8 @@ class Encounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelEvent:
-    """One possible question: when it happens, when it is asked, what the answer is; ``unmapped`` rows had no label."""
+    """One possible question: when it happens, when it is asked, what the answer is; ``unmapped`` rows had no label.
+    ``known_us`` is when a chart shows all of its rows."""
 
     subject_id: int
     encounter: int
@@ -102,6 +105,7 @@ class LabelEvent:
     prediction_us: int
     target: tuple[str, ...]
     unmapped: int
+    known_us: int = NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +204,7 @@ class EventFinder:
             prediction_us=asked,
             target=target,
             unmapped=sum(label is None for label in labels),
+            known_us=int(rows.shown[part].max()),
         )
 
     def _asked_at(self, event_us: int, admitted_us: int) -> int:
@@ -210,7 +215,7 @@ class EventFinder:
     def _known(self, times: Ints, batch: pa.RecordBatch) -> Ints:
         """When a row shows under ``known_at``: not before its event, and never if it never becomes available."""
         available = microseconds(batch.column(AVAILABLE))
-        return np.where(available == NO_TIME, np.iinfo(np.int64).max, np.maximum(times, available))
+        return np.where(available == NO_TIME, NEVER, np.maximum(times, available))
 
     def _kept(self, batch: pa.RecordBatch) -> Flags:
         if self.source.keep_column is None or self.source.keep is None:

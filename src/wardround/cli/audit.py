@@ -9,7 +9,8 @@ from pathlib import Path
 
 from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
 from wardround.benchmarks import Benchmark, get_task
-from wardround.benchmarks.other_futures import differing_answers, differing_questions
+from wardround.benchmarks.other_futures import differing_answers
+from wardround.benchmarks.other_questions import differing_questions
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time

@@ -26,6 +26,7 @@ from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.ehrshot.thresholds import rules_of
 from wardround.benchmarks.facts import CLOCKS, source_facts
+from wardround.benchmarks.hindsight import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, person_id, split_of
 from wardround.benchmarks.task import EHRSHOT_TASKS, Task, get_task
@@ -131,6 +132,7 @@ def build_ehrshot(
         "subjects": {"total": len(recipe.splits)} | {split: _count(recipe.splits, split) for split in SPLITS},
         "tasks": {name: said for name, (_, said) in built.items()},
         "stays": {kind: dict(counts) for kind, counts in sorted(record.kinds.items())},
+        "hindsight": hindsight_facts(wanted, store.spec.name),
         "answer_rules": {task.name: rules_of(load_concepts().get(task.name)).to_json() for task in wanted},
         "drops": {name: said.pop("drops") for name, (_, said) in built.items() if "drops" in said},
     }

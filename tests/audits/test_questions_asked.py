@@ -1,0 +1,88 @@
+"""Who is asked hangs on nothing of the outcome: faults put back in how questions are chosen are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from invented import Invented
+
+from wardround.audits import Compared
+from wardround.audits.outcome_swap import placement_of
+from wardround.audits.swap import load_swap_table, write_swapped
+from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, agentehr, drawing, hindsight
+from wardround.benchmarks.ehrshot import rules
+from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
+from wardround.benchmarks.label_events import Encounters, LabelEvent
+from wardround.benchmarks.other_questions import differing_questions
+from wardround.records import Store, ingest
+
+Futures = tuple[Store, Store, Mapping[int, datetime]]
+
+
+def _futures(invented: Invented, source: str, folder: Path) -> Futures:
+    store, moments = invented.store(source), dict(invented.samples(source))
+    copies, _ = write_swapped(
+        load_swap_table(source), [invented.raw(source)], folder / "raw", moments, placement=placement_of(store)
+    )
+    ingest(source, copies, folder / "store")
+    return store, Store.open(folder / "store"), moments
+
+
+@pytest.fixture(scope="module")
+def mimic(invented: Invented, tmp_path_factory: pytest.TempPathFactory) -> Futures:
+    return _futures(invented, "mimiciv", tmp_path_factory.mktemp("futures"))
+
+
+def _found(futures: Futures) -> Compared:
+    return differing_questions(*futures)
+
+
+def test_a_stay_that_ends_before_the_death_is_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its discharge is the midnight before: who lives would be asked about that day, who dies would not."""
+    assert _found(mimic).differences == []
+
+    def by_discharge_alone(store: Store, policy: str) -> dict[int, Encounters]:
+        return drawing.read_encounters(store, "published")
+
+    monkeypatch.setattr(agentehr, "read_encounters", by_discharge_alone)
+    assert any("labevents" in one for one in _found(mimic).differences)
+
+
+def test_a_draw_by_place_among_all_events_is_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many events come later would decide which of the earlier ones is asked about."""
+
+    def in_the_middle(events: list[LabelEvent], seed: int, task: str) -> LabelEvent:
+        return events[len(events) // 2]
+
+    assert _found(mimic).declared[hindsight.draw_reason()] > 0
+    monkeypatch.setattr("wardround.benchmarks.other_questions.choose_event", in_the_middle)
+    assert any("another is drawn" in one for one in _found(mimic).differences)
+
+
+def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_not_over_night", lambda start, end: "long" if end - start > 3 * rules.DAY else "")
+    assert any("guo_los" in one for one in _found(mimic).differences)
+
+
+def test_what_is_not_declared_is_a_difference(
+    invented: Invented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    futures = _futures(invented, "fhir", tmp_path)
+    found = _found(futures)
+    assert found.differences == []
+    assert sum(found.declared.values()) > 0
+    monkeypatch.setattr("wardround.benchmarks.other_questions.hindsight_of", lambda task, source: None)
+    assert len(_found(futures).differences) == sum(found.declared.values())
+
+
+def test_every_task_s_hindsight_is_declared_once_and_no_other() -> None:
+    tasks = [*AGENTEHR_TASKS, *EHRSHOT_TASKS]
+    assert {name for one in load_hindsight() for name in one.tasks} <= set(tasks)
+    for source in ("mimiciv", "mimiciii", "eicu", "meds", "omop", "fhir"):
+        for task in tasks:
+            assert sum(one.holds(task, source) for one in load_hindsight()) <= 1
+    assert hindsight_of("guo_los", "mimiciv") is None
+    assert "kind of visit" in (hindsight_of("guo_los", "omop") or "")
