@@ -18,7 +18,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,6 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from fake_server import Answer, FakeServer, text, tools  # noqa: E402
+from forking import Forks, is_running  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
 from wardround.memory import Bank  # noqa: E402
 from wardround.records import Store  # noqa: E402
@@ -89,53 +89,6 @@ class Speaker:
             self.sent.clear()
 
 
-class Children:
-    """A process that has imported everything and forks a child per command."""
-
-    def __init__(self) -> None:
-        words = [sys.executable, str(Path(__file__)), "--children"]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def start(self, words: list[str]) -> int:
-        """Start a command; return its process id, which is its group's too."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(words) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-
-def serve_children() -> None:
-    """What that process does: read a command's words, fork, print the child's id."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead are nobody's to wait for
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.setsid()
-            quiet = os.open(os.devnull, os.O_RDWR)
-            for number in (0, 1, 2):
-                os.dup2(quiet, number)
-            os._exit(wardround(json.loads(line)))
-        sys.stdout.write(f"{child}\n")
-        sys.stdout.flush()
-
-
-def is_running(process: int) -> bool:
-    """Whether a child of the other process still runs."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @dataclass(slots=True, kw_only=True)
 class Row:
     """The table's row of one command."""
@@ -155,7 +108,7 @@ class Campaign:
     """What every command's kills share."""
 
     place: Path
-    children: Children
+    children: Forks
     speaker: Speaker
     url: str
     moments: random.Random
@@ -381,14 +334,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, help="of each command; by default 200 of run, 50 of the others")
     parser.add_argument("--span", type=float, default=2.5, help="seconds within which a kill comes")
     parser.add_argument("--seed", type=int, default=8)
-    parser.add_argument("--children", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.children:
-        serve_children()
-        return 0
     speaker, rows = Speaker(), []
-    children = Children()
-    with tempfile.TemporaryDirectory() as folder, FakeServer(speaker) as server:
+    with tempfile.TemporaryDirectory() as folder, FakeServer(speaker) as server, Forks() as children:
         place = Path(folder)
         synthesize(place / "hospital", patients=60, seed=3)
         assert wardround(["ingest", "mimiciv", str(place / "hospital"), "--store", str(place / "store")]) == 0
@@ -419,7 +367,6 @@ def main() -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    children.close()
     print(show(rows))
     return int(any(row.lost or row.different or row.without_need for row in rows))
 

@@ -16,8 +16,8 @@ LONG = os.environ.get("WARDROUND_TEST_LONG") == "1"
 T = TypeVar("T")
 
 
-def often(suite: int, long: int) -> int:
-    """Return how often to look: ``suite`` times at every commit, ``long`` times before a release."""
+def often(suite: T, long: T) -> T:
+    """Return how often to look, or at what: ``suite`` at every commit, ``long`` before a release."""
     return long if LONG else suite
 
 

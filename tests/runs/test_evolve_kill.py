@@ -1,13 +1,13 @@
-"""Killing ``wardround evolve`` with SIGKILL as it reflects: nothing is lost or learnt twice, little is asked again."""
+"""Killing ``wardround evolve`` with SIGKILL as it reflects: nothing is lost or learnt twice, little is asked again.
+
+Every kill meets work: the model stops answering a few reflections after the one at which the kill is aimed.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_server import Answer, FakeServer, text, tools
+from forking import Forks, is_running, kill, wait_for
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.log import LogReader
@@ -24,15 +25,20 @@ from wardround.runs import RunFolder, RunSettings, execute, start
 
 KILLS = 6
 CONCURRENCY = 3
+NEVER = 1e6
 MOST_CALLS = 2
 """Model calls of the longest reflection here: a verdict and its lesson, or advice on two tools."""
 
 
 class Speaker:
-    """Plays one turn, then finishes; answers a reflection slowly, with a lesson named after its prompt."""
+    """Plays one turn, then finishes; answers a reflection slowly, with a lesson named after its prompt.
+
+    After ``last`` reflections it says nothing.
+    """
 
     def __init__(self) -> None:
         self.reflections: Counter[str] = Counter()
+        self.last = sys.maxsize
 
     def __call__(self, body: Any) -> Answer:
         if "tools" in body:
@@ -44,17 +50,13 @@ class Speaker:
         name = hashlib.sha256(asked.encode()).hexdigest()[:12]
         self.reflections[name] += 1
         lesson = f"### Item 1\nTitle: Lesson {name}\nDescription: Always\nContent: Look again, then answer."
-        return replace(text("Verdict: failure" if "Verdict:" in asked else lesson), seconds=0.05)
+        seconds = 0.01 if self.reflections.total() <= self.last else NEVER
+        return replace(text("Verdict: failure" if "Verdict:" in asked else lesson), seconds=seconds)
 
 
-def evolving(run: Path, bank: Path) -> subprocess.Popen[bytes]:
-    words = ["evolve", "--resume", str(run), "--bank", str(bank), "--workers", "1", "--concurrency", str(CONCURRENCY)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "wardround", *words],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def evolving(run: Path, bank: Path) -> list[str]:
+    words = ["evolve", "--resume", str(run), "--bank", str(bank), "--workers", "1"]
+    return [*words, "--concurrency", str(CONCURRENCY)]
 
 
 def learnt(path: Path) -> list[tuple[str, str, str, str]]:
@@ -66,7 +68,7 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     speaker, moments = Speaker(), random.Random(9)
-    with FakeServer(speaker) as server:
+    with FakeServer(speaker) as server, Forks() as forks:
         settings = RunSettings(
             benchmark=str(synthetic_benchmark_path),
             store=str(synthetic_store_path),
@@ -88,23 +90,21 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
 
         speaker.reflections.clear()
         bank = tmp_path / "killed.sqlite"
-        killed_at_work = 0
         for _ in range(KILLS):
-            asked = speaker.reflections.total()
-            process = evolving(folder.path, bank)
-            while process.poll() is None and speaker.reflections.total() == asked:
-                time.sleep(0.005)
-            time.sleep(moments.uniform(0.0, 0.25))
-            killed_at_work += process.poll() is None
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        assert killed_at_work >= KILLS // 2, "half of the kills must hit an evolve at work"
+            aim = speaker.reflections.total() + moments.randint(1, 3)
+            speaker.last = aim + CONCURRENCY
+            group = forks.start(evolving(folder.path, bank))
+            wait_for(lambda aim=aim: speaker.reflections.total() >= aim, group)  # type: ignore[misc]
+            time.sleep(moments.uniform(0.0, 0.05))
+            assert is_running(group), "a kill must hit an evolve at work"
+            kill(group)
+        speaker.last = sys.maxsize
         assert main(["evolve", "--resume", str(folder.path), "--bank", str(bank), "--workers", "1"]) == 0
 
     assert learnt(bank) == learnt(tmp_path / "whole.sqlite")
     assert speaker.reflections.keys() == undisturbed.keys()
     again = speaker.reflections.total() - undisturbed.total()
-    assert again <= killed_at_work * CONCURRENCY * MOST_CALLS, "only what was under way at a kill is asked again"
+    assert again <= KILLS * CONCURRENCY * MOST_CALLS, "only what was under way at a kill is asked again"
     with Bank.open(bank) as held:
         samples = Benchmark.open(synthetic_benchmark_path).all_samples
         assert contamination_check(held, samples, source="mimiciv").clean

@@ -1,6 +1,7 @@
 """Killing a run with SIGKILL at random moments and resuming gives the results of an undisturbed run.
 
-A few kills: ``benchmarks/kills.py`` (``make long``) makes hundreds, of every command.
+A few kills: ``benchmarks/kills.py`` (``make long``) makes hundreds, of every command. Every kill meets work: the model
+stops answering a few calls after the one at which the kill is aimed, so that the run cannot end before.
 """
 
 from __future__ import annotations
@@ -10,15 +11,46 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from effort import often
+from fake_server import Answer, FakeServer, text, tools
+from forking import Forks, kill, wait_for
 from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
 
 KILLS = 4
+CONCURRENCY = 3
+NEVER = 1e6
+WORKING = None
+"""The moment at which episodes are played; a number is that of seconds since the first worker was started."""
+
+
+class Speaker:
+    """Plays one turn, then finishes; what it says follows from the request. After ``last`` calls it says nothing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.calls = 0
+        self.last = sys.maxsize
+
+    def __call__(self, body: Any) -> Answer:
+        with self._lock:
+            self.calls += 1
+            is_held = self.calls > self.last
+        return replace(self._answer(body), seconds=NEVER) if is_held else self._answer(body)
+
+    @staticmethod
+    def _answer(body: Any) -> Answer:
+        if "tools" not in body:
+            return text("nothing")
+        acted = any(message["role"] == "tool" for message in body["messages"])
+        return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
 
 
 def without_times(folder: RunFolder) -> list[object]:
@@ -26,54 +58,53 @@ def without_times(folder: RunFolder) -> list[object]:
     return [replace(score, use=replace(score.use, model_seconds=0.0, tool_seconds=0.0)) for score in scores]
 
 
-def resume(path: Path, workers: int) -> subprocess.Popen[bytes]:
-    words = ["run", "--resume", str(path), "--workers", str(workers), "--concurrency", "3"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "wardround", *words],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def resume(path: Path, workers: int) -> list[str]:
+    return ["run", "--resume", str(path), "--workers", str(workers), "--concurrency", str(CONCURRENCY)]
 
 
-def wait_until_working(folder: RunFolder, process: subprocess.Popen[bytes]) -> None:
-    """Return once this process's workers lease episodes (or it is through)."""
+def left(folder: RunFolder) -> int:
     queue = WorkQueue(folder.queue)
-    done = queue.counts().done
-    while process.poll() is None:
-        counts = queue.counts()
-        if counts.leased or counts.done > done:
-            break
-        time.sleep(0.005)
+    counts = queue.counts()
     queue.close()
+    return counts.total - counts.done
 
 
 def test_kills_at_random_moments_change_nothing(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
-    settings = RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=3)
-    undisturbed = start(tmp_path / "undisturbed", settings)
-    started = time.monotonic()
-    counts = execute(undisturbed, concurrency=3)
-    seconds = time.monotonic() - started
-
-    moments = random.Random(20)
-    disturbed = start(tmp_path / "disturbed", settings)
-    unfinished = []
-    for kill in range(KILLS):
-        process = resume(disturbed.path, workers=1 + kill % 2)
-        wait_until_working(disturbed, process)
-        time.sleep(moments.uniform(0, seconds / KILLS))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        queue = WorkQueue(disturbed.queue)
-        unfinished.append(queue.counts().total - queue.counts().done)
-        queue.close()
-    assert unfinished[KILLS // 2] > 0, "half of the kills must hit a run at work"
-
-    final = execute(RunFolder.open(disturbed.path), concurrency=3)
+    speaker, moments = Speaker(), random.Random(20)
+    with FakeServer(speaker) as server, Forks() as forks:
+        settings = RunSettings(
+            benchmark=str(synthetic_benchmark_path),
+            store=str(synthetic_store_path),
+            models=("openai/test-model",),
+            base_url=server.url,
+            limit=2,
+            epochs=4,
+        )
+        undisturbed, disturbed = (start(tmp_path / name, settings) for name in ("undisturbed", "disturbed"))
+        counts = execute(undisturbed, concurrency=CONCURRENCY)
+        for number in range(KILLS):
+            aim = speaker.calls + moments.randint(8, 16)
+            speaker.last = aim + 6
+            group = forks.start(resume(disturbed.path, workers=2 if number == 1 else 1))
+            wait_for(lambda aim=aim: speaker.calls >= aim, group)  # type: ignore[misc]
+            time.sleep(moments.uniform(0, 0.02))
+            assert left(disturbed) > 0, "a kill must hit a run at work"
+            kill(group)
+        speaker.last = sys.maxsize
+        assert 0 < left(disturbed) < counts.total, "kills came before the end, and something was finished before them"
+        final = execute(RunFolder.open(disturbed.path), concurrency=CONCURRENCY)
     assert final == counts
     assert without_times(disturbed) == without_times(undisturbed)
+
+
+def wait_until_working(folder: RunFolder, process: subprocess.Popen[str]) -> None:
+    """Return once this process's workers lease episodes (or it is through)."""
+    queue = WorkQueue(folder.queue)
+    while process.poll() is None and not queue.counts().leased:
+        time.sleep(0.005)
+    queue.close()
 
 
 def gone_within(seconds: float, group: int) -> bool:
@@ -92,10 +123,10 @@ def gone_within(seconds: float, group: int) -> bool:
 @pytest.mark.parametrize(
     ("number", "whom", "workers", "moments"),
     [
-        (signal.SIGINT, "group", 2, (0.0, 0.1, 1.5)),
-        (signal.SIGTERM, "group", 2, (0.02, 1.5)),
-        (signal.SIGTERM, "coordinator", 2, (0.4,)),
-        (signal.SIGTERM, "coordinator", 1, (0.4,)),
+        (signal.SIGINT, "group", 2, (0.0, WORKING, *often((), (0.1, 1.5)))),
+        (signal.SIGTERM, "group", 2, (0.02, *often((), (WORKING,)))),
+        (signal.SIGTERM, "coordinator", 2, (WORKING,)),
+        (signal.SIGTERM, "coordinator", 1, (WORKING,)),
     ],
 )
 def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
@@ -105,23 +136,21 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
     number: int,
     whom: str,
     workers: int,
-    moments: tuple[float, ...],
+    moments: tuple[float | None, ...],
 ) -> None:
     """Ctrl-C reaches the whole group; SIGTERM too (systemd), or the coordinator alone (a container)."""
     settings = RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
     folder = start(tmp_path / "run", settings)
     for seconds in moments:
-        words = ["run", "--resume", str(folder.path), "--workers", str(workers), "--concurrency", "3"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "wardround", *words], start_new_session=True, stderr=subprocess.PIPE, text=True
-        )
-        if workers > 1:
+        words = [sys.executable, "-m", "wardround", *resume(folder.path, workers)]
+        process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        if seconds is not WORKING:
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
             while process.poll() is None and not children.read_text():
                 time.sleep(0.001)
+            time.sleep(seconds)
         else:
             wait_until_working(folder, process)
-        time.sleep(seconds)
         (os.killpg if whom == "group" else os.kill)(process.pid, number)
         _, said = process.communicate()
         assert process.returncode == (143 if number == signal.SIGTERM else 130)

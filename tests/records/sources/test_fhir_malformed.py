@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_fhir_properties import Hospital
 
-from effort import often
+from effort import drawn, often
 from wardround.records import load_source_spec
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import flatten_fhir
@@ -96,15 +96,15 @@ def test_every_element_of_every_type_may_be_anything(tmp_path: Path) -> None:
     with file.open("w") as target:
         for body in RESOURCES[-len(MAKERS) - len(NAMING_TYPES) :]:
             for place in _places(body):
-                for value in ANYTHING:
+                for value in drawn(ANYTHING, 4, seed=count):
                     target.write(json.dumps(_with(body, place, value)) + "\n")
                     count += 1
     flat = FlatTables(SPEC, tmp_path / "flat", tmp_path / "quarantine.jsonl")
     flatten_fhir([file], flat)
     flat.close()
-    assert flat.records == count > 10_000
+    assert flat.records == count > often(3_000, 10_000)
     assert flat.rows.keys() >= {"patients", "labs", "medication_requests", "documents", "conditions"}
-    assert flat.quarantined > 1_000
+    assert flat.quarantined > often(300, 1_000)
 
 
 @st.composite
