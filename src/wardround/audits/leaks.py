@@ -198,6 +198,10 @@ def same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
         coding_lag=timedelta(seconds=facts["coding_lag_seconds"]),
         result_lag=timedelta(seconds=facts["result_lag_seconds"]),
         culture_lag=timedelta(seconds=facts["culture_lag_seconds"]),
-        median_delays={name: timedelta(seconds=seconds) for name, seconds in medians.items()},
+        median_delays={name: (_delay(first), _delay(other)) for name, (first, other) in medians.items()},
         user_codes=user_codes,
     )
+
+
+def _delay(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

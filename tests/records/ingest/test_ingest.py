@@ -279,10 +279,23 @@ def test_rows_whose_subject_comes_from_a_parent(tmp_path: Path) -> None:
     assert chart.table("triage").num_rows == 1
 
 
+def test_the_median_of_delays_is_that_of_other_people(tmp_path: Path) -> None:
+    """Later delays of the person's own change nothing earlier, those of another move it."""
+    known = {}
+    for who in (0, 1, 2):
+        late = "".join(
+            f"{200 + day},{who},,503,2150-03-{day:02} 09:00:00,2150-03-{day:02} 23:00:00,1,1,\n" for day in range(1, 9)
+        )
+        run(tmp_path / f"{who}", {"hosp/labs.csv": FILES["hosp/labs.csv"] + (late if who else "")})
+        store = Store.open(tmp_path / f"{who}" / "store")
+        known[who] = {row["lab_id"]: row["_available"] for row in lab_rows(store)}[102]
+    assert known == {0: moment("10 08:00"), 1: moment("10 08:00"), 2: moment("10 21:00")}
+
+
 def test_a_given_median_wins_over_the_data(tmp_path: Path) -> None:
-    run(tmp_path, {}, median_delays={"labs.charttime.storetime": timedelta(hours=5)})
+    run(tmp_path, {}, median_delays={"labs.charttime.storetime": (None, timedelta(hours=5))})
     store = Store.open(tmp_path / "store")
-    assert store.manifest["median_delay_seconds"]["labs.charttime.storetime"] == 18000.0
+    assert store.manifest["median_delay_seconds"]["labs.charttime.storetime"] == [None, 18000.0]
     assert {row["lab_id"]: row["_available"] for row in lab_rows(store)}[102] == moment("10 12:00")
 
 

@@ -69,8 +69,8 @@ class Rows:
     def lag(self, setting: str) -> int:
         return {"coding_lag": 100}[setting]
 
-    def median_delay(self, start: str, end: str) -> int | None:
-        return self.delay
+    def median_delay(self, start: str, end: str) -> Times:
+        return _times([self.delay] * self.num_rows)
 
 
 def _times(values: list[int | None]) -> Times:

@@ -18,6 +18,7 @@ Row = dict[str, Any]
 SPEC = load_source_spec("mimiciii")
 S = {"subject_id": 7}
 STAY = {"subject_id": 7, "hadm_id": 100}
+OTHER = {"subject_id": 9}
 ICU = STAY | {"icustay_id": 1000}
 SECOND = timedelta(seconds=1)
 
@@ -126,6 +127,7 @@ TABLES: Mapping[str, list[Row]] = {
         | {"charttime": "2150-03-11 05:00:00", "storetime": "2150-03-11 05:30:00", "itemid": 220045, "value": "88"}
         | {"valuenum": 88.0, "error": 1},
         ICU | {"charttime": "2150-03-11 07:00:00", "itemid": 211, "value": "90", "stopped": "NotStopd"},
+        OTHER | {"charttime": "2150-03-11 05:00:00", "storetime": "2150-03-11 05:30:00", "itemid": 211},
     ],
     "DATETIMEEVENTS": [
         ICU
@@ -142,6 +144,7 @@ TABLES: Mapping[str, list[Row]] = {
         | {"charttime": "2150-03-11 10:00:00", "storetime": "2150-03-11 10:40:00", "itemid": 30013, "amount": 50.0}
         | {"amountuom": "ml", "orderid": 5},
         ICU | {"charttime": "2150-03-11 11:00:00", "itemid": 30013, "rate": 20.0, "orderid": 6},
+        OTHER | {"charttime": "2150-03-11 10:00:00", "storetime": "2150-03-11 10:40:00", "itemid": 30013},
     ],
     "INPUTEVENTS_MV": [
         _STRETCH

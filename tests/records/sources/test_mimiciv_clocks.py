@@ -17,6 +17,7 @@ from wardround.records import IngestSettings, Store, ingest
 Row = dict[str, Any]
 S = {"subject_id": 1}
 STAY = {"subject_id": 1, "hadm_id": 100}
+OTHER = {"subject_id": 2}
 SECOND = timedelta(seconds=1)
 
 ADMIT, DISCHARGE = "2150-03-10 08:00:00", "2150-03-15 14:00:00"
@@ -77,6 +78,7 @@ TABLES: Mapping[str, list[Row]] = {
         STAY | {"labevent_id": 1, "itemid": 1, "charttime": "2150-03-10 06:00:00", "storetime": "2150-03-10 07:00:00"},
         STAY | {"labevent_id": 2, "itemid": 1, "charttime": "2150-03-11 06:00:00", "storetime": "2150-03-11 07:00:00"},
         STAY | {"labevent_id": 3, "itemid": 2, "charttime": "2150-03-12 06:00:00", "value": "no storetime"},
+        OTHER | {"labevent_id": 4, "itemid": 1, "charttime": "2150-03-10 06:00:00", "storetime": "2150-03-10 07:00:00"},
     ],
     "microbiologyevents": [
         _micro(1, 70, 1, ab_name="AMPICILLIN", interpretation="R", **_GROWN),

@@ -36,7 +36,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     subject = table.subject or "_subject"
     writer = BucketWriter(folder, plan.shards, subject, plan.settings.memory_bytes // 16)
     counts = ReadCounts()
-    delays: dict[str, dict[int, int]] = {f"{start}.{end}": {} for start, end in medians_of(table)}
+    delays: dict[str, list[dict[int, int]]] = {f"{start}.{end}": [{}, {}] for start, end in medians_of(table)}
     columns: list[str] = []
     kept = 0
     for rows, broken in _rows(plan, table, counts):
@@ -51,7 +51,10 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
     counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
     note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
-    plan.note(f"table-{name}", {**note, "delays": {key: list(each.items()) for key, each in delays.items()}})
+    plan.note(
+        f"table-{name}",
+        {**note, "delays": {key: [list(half.items()) for half in each] for key, each in delays.items()}},
+    )
 
 
 def medians_of(table: TableSpec) -> list[tuple[str, str]]:

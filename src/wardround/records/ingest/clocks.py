@@ -5,7 +5,7 @@ All rows of a subject lie in one shard and records refer only to rows of the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,18 +33,22 @@ from wardround.records.rules.language import (
     walk,
     walk_everywhere,
 )
+from wardround.records.shards.buckets import bucket_numbers
 from wardround.records.specs.arrow_types import integers, microseconds, valid
 from wardround.records.specs.spec import SourceSpec, TableSpec
 
+Halves = tuple[int | None, int | None]
+"""A figure of each half of the subjects; None where that half has none."""
 Load = Callable[[str, tuple[str, ...]], "pa.RecordBatch | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSettings:
-    """Delays in microseconds: the lags of the settings, and the medians by ``table.from.to``."""
+    """Delays in microseconds: the lags of the settings, and by ``table.from.to`` the median of each half of the
+    subjects (:func:`half_of`)."""
 
     lags: Mapping[str, int]
-    medians: Mapping[str, int]
+    medians: Mapping[str, Halves]
 
 
 @dataclass(slots=True)
@@ -127,7 +131,7 @@ class ShardClocks:
 
 def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     needed = {table.key[0], *rule_columns(table.available_at)}
-    if any(isinstance(part, Following | Closed | Around) for part in walk(table.available_at)):
+    if any(isinstance(part, Following | Closed | Around | MedianDelay) for part in walk(table.available_at)):
         needed.update(_subject_column(table))
     for other in spec.tables.values():
         for _, rule in other.rules():
@@ -269,9 +273,11 @@ class TableFrame:
         """A setting in microseconds."""
         return self.clocks.settings.lags[setting]
 
-    def median_delay(self, start: str, end: str) -> int | None:
-        """The table's median of ``end - start`` in microseconds, taken over all subjects."""
-        return self.clocks.settings.medians.get(f"{self.table.name}.{start}.{end}")
+    def median_delay(self, start: str, end: str) -> Times:
+        """Per row the median of ``end - start``, in microseconds, of the half to which its subject does not belong."""
+        halves = self.clocks.settings.medians.get(f"{self.table.name}.{start}.{end}", (None, None))
+        medians = np.array([NO_TIME if median is None else median for median in halves])
+        return np.asarray(medians[1 - half_of(self.subjects())])
 
     def _look_up(self, key: str, table: str, values: Times | None) -> Times:
         parent = self.clocks.parent(table)
@@ -285,6 +291,14 @@ class TableFrame:
         return np.where(places >= 0, values[parent.order][places], NO_TIME)
 
 
+def half_of(subjects: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return to which half of all subjects each belongs: 0 or 1, by its number alone.
+
+    What a clock takes from the whole source it takes from the other half, so that nobody's own later rows have a say.
+    """
+    return bucket_numbers(subjects, 2)
+
+
 def median_of_counts(counts: Mapping[int, int]) -> int | None:
     """Return the lower median of values given as value -> count; None if there are none."""
     total, seen = sum(counts.values()), 0
@@ -295,12 +309,14 @@ def median_of_counts(counts: Mapping[int, int]) -> int | None:
     return None
 
 
-def delay_counts(table: TableSpec, start: str, end: str, batch: Any, counts: dict[int, int]) -> None:
-    """Add the delays ``end - start`` of a batch, in whole seconds and at least 0, to ``counts``."""
+def delay_counts(table: TableSpec, start: str, end: str, batch: Any, counts: Sequence[dict[int, int]]) -> None:
+    """Add the delays ``end - start`` of a batch, in whole seconds and at least 0, to the ``counts`` of each half."""
     if start not in batch.schema.names or end not in batch.schema.names:
         return
     from_times, to_times = microseconds(batch.column(start)), microseconds(batch.column(end))
     both = (from_times != NO_TIME) & (to_times != NO_TIME)
     seconds = np.maximum((to_times[both] - from_times[both]) // 1_000_000, 0)
-    for value, count in zip(*np.unique(seconds, return_counts=True), strict=True):
-        counts[int(value)] = counts.get(int(value), 0) + int(count)
+    halves = half_of(integers(batch.column(table.subject or "_subject"), null=0))[both]
+    for half, counted in enumerate(counts):
+        for value, count in zip(*np.unique(seconds[halves == half], return_counts=True), strict=True):
+            counted[int(value)] = counted.get(int(value), 0) + int(count)

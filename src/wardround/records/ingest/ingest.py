@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +32,7 @@ from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.finalise import Finishing
 from wardround.records.ingest.joins import DictionaryIndex, GroupLabels
 from wardround.records.ingest.needed_tables import needed_tables
-from wardround.records.ingest.plan import RAW_ROWS, Plan, as_json, is_finished, prepare, shard_count
+from wardround.records.ingest.plan import RAW_ROWS, Medians, Plan, as_json, is_finished, prepare, shard_count
 from wardround.records.ingest.settings import IngestReport, IngestSettings
 from wardround.records.reading.flat_tables import QUARANTINE
 from wardround.records.reading.quarantine import write_quarantine
@@ -184,19 +185,22 @@ def _without(table: pa.Table, dictionary: DictionarySpec) -> pa.Table:
     return table.filter(pc.invert(pc.is_in(key, pa.array(dictionary.absent, pa.string()))))
 
 
-def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, float]:
-    medians: dict[str, float] = {}
+def _medians(plan: Plan, tables: Sequence[str]) -> dict[str, Medians]:
+    medians: dict[str, Medians] = {}
     for name in tables:
         delays = plan.noted(f"table-{name}")["delays"]
         for start, end in medians_of(plan.spec.tables[name]):
-            found = median_of_counts(dict(delays[f"{start}.{end}"]))
-            if found is not None:
-                medians[f"{name}.{start}.{end}"] = float(found)
-    given = {name: delay.total_seconds() for name, delay in plan.settings.median_delays.items()}
+            first, other = (median_of_counts(dict(half)) for half in delays[f"{start}.{end}"])
+            medians[f"{name}.{start}.{end}"] = (first, other)
+    given = {name: (_seconds(first), _seconds(other)) for name, (first, other) in plan.settings.median_delays.items()}
     return {**medians, **given}
 
 
-def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, float], report: Reporter = silent) -> None:
+def _seconds(delay: timedelta | None) -> float | None:
+    return None if delay is None else delay.total_seconds()
+
+
+def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, Medians], report: Reporter = silent) -> None:
     """Turn one bucket of every table into a shard, unless that was done."""
     if plan.noted(f"shard-{shard:05d}") is not None:
         return
@@ -211,7 +215,7 @@ def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, float], report
 _FINISHING: dict[tuple[Path, str], Finishing] = {}
 
 
-def _finishing(plan: Plan, medians: Mapping[str, float]) -> Finishing:
+def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
     """Return what shards share, made once per process."""
     key = (plan.store, plan.digest)
     if key not in _FINISHING:
@@ -237,7 +241,7 @@ def _file_hashes(folder: Path) -> list[list[str]]:
     return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]
 
 
-def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, float]) -> None:
+def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians]) -> None:
     shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
     notes = {name: plan.noted(f"table-{name}") for name in tables}
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
@@ -254,7 +258,7 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, floa
         "subjects": sum(len(shard["subjects"]) for shard in shards),
         "settings": settings,
         "assumptions": list(plan.settings.assumptions(plan.spec)),
-        "median_delay_seconds": dict(medians),
+        "median_delay_seconds": {name: list(halves) for name, halves in medians.items()},
         "tables": {
             name: {
                 "file": _shown_files(plan, name),

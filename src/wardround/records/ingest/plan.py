@@ -20,6 +20,8 @@ from wardround.records.reading.source_files import SourceFiles
 from wardround.records.shards.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, building_folder
 from wardround.records.specs.spec import SourceSpec
 
+Medians = tuple[float | None, float | None]
+"""A median of each half of the subjects, in seconds."""
 _PLAN = "plan.json"
 _BUCKETS, _FLAT = "buckets", "flat"
 RAW_ROWS = (_BUCKETS, _FLAT)
@@ -73,7 +75,7 @@ class Plan:
         path = self.building / "done" / f"{part}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
-    def clock_settings(self, medians: Mapping[str, float]) -> ClockSettings:
+    def clock_settings(self, medians: Mapping[str, Medians]) -> ClockSettings:
         """Return the delays in microseconds; a median given in the settings wins over the data's."""
         lags = {
             "coding_lag": self.settings.coding_lag.total_seconds(),
@@ -82,8 +84,12 @@ class Plan:
         }
         return ClockSettings(
             lags={name: round(seconds * 1e6) for name, seconds in lags.items()},
-            medians={name: round(seconds * 1e6) for name, seconds in medians.items()},
+            medians={name: (_microseconds(first), _microseconds(other)) for name, (first, other) in medians.items()},
         )
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e6)
 
 
 def shard_count(files: SourceFiles, settings: IngestSettings) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -17,16 +17,16 @@ from wardround.records.specs.spec import SourceSpec
 class IngestSettings:
     """Everything that decides a store's content besides the source files, and the bounds of the work.
 
-    ``median_delays`` fixes the table-wide medians (key ``table.from.to``) instead of taking them from the data: the
-    deletion audit needs the same median on both sides. ``result_lag`` and ``culture_lag`` stand for the time at which a
-    laboratory result or a culture is known, where the source records none. ``memory_bytes`` bounds the work, not the
-    result. ``shards``: into how many files each table is cut (None: by the size of the input).
+    ``median_delays`` fixes the medians of both halves of the subjects (key ``table.from.to``) instead of taking them
+    from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
+    which a laboratory result or a culture is known, where the source records none. ``memory_bytes`` bounds the work,
+    not the result. ``shards``: into how many files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
     result_lag: timedelta = timedelta(hours=24)
     culture_lag: timedelta = timedelta(days=7)
-    median_delays: Mapping[str, timedelta] = field(default_factory=dict)
+    median_delays: Mapping[str, tuple[timedelta | None, timedelta | None]] = field(default_factory=dict)
     user_codes: Path | None = None
     memory_bytes: int = 1 << 30
     workers: int = 1
@@ -44,13 +44,17 @@ class IngestSettings:
             "coding_lag_seconds": self.coding_lag.total_seconds(),
             "result_lag_seconds": self.result_lag.total_seconds(),
             "culture_lag_seconds": self.culture_lag.total_seconds(),
-            "median_delay_seconds": {name: delay.total_seconds() for name, delay in self.median_delays.items()},
+            "median_delay_seconds": {name: _in_seconds(delays) for name, delays in self.median_delays.items()},
             "user_codes": None if self.user_codes is None else _hash_folder(self.user_codes),
         }
 
     def assumptions(self, spec: SourceSpec) -> tuple[str, ...]:
         """Return, in words, the times that this source does not record and these settings stand for."""
         return tuple(f"assumed: {text}: {getattr(self, name)} ({name})" for name, text in spec.assumed.items())
+
+
+def _in_seconds(delays: Iterable[timedelta | None]) -> list[float | None]:
+    return [None if delay is None else delay.total_seconds() for delay in delays]
 
 
 def _hash_folder(folder: Path) -> str:

@@ -21,7 +21,7 @@
     end_of_day(r)           23:59:59 of the day of r
     dated(r, DAY)           r, but 23:59:59 of its day where r is exactly midnight (some sources write so a day without
                             a time); DAY where r is null, and not before the start of DAY
-    median_delay(FROM, TO)  FROM plus the table's median of TO - FROM
+    median_delay(FROM, TO)  FROM plus the table's median of TO - FROM over other subjects
     following(r, COLUMN, 'A', ..) the next r of the subject's rows in the table whose COLUMN holds one of the values,
                             not before this row's own; null if there is none, or if one that holds a value written
                             '!A' comes first
@@ -230,7 +230,7 @@ class Dated:
 
 @dataclass(frozen=True, slots=True)
 class MedianDelay:
-    """``start`` plus the whole table's median of ``end - start``."""
+    """``start`` plus the table's median of ``end - start`` over other subjects."""
 
     start: str
     end: str
@@ -396,8 +396,8 @@ class Frame(Protocol):
         """A setting in microseconds."""
         ...
 
-    def median_delay(self, start: str, end: str) -> int | None:
-        """The table's median of ``end - start`` in microseconds; None when no row has both."""
+    def median_delay(self, start: str, end: str) -> Times:
+        """Per row the table's median of ``end - start``, in microseconds, over other subjects; null without any."""
         ...
 
 
@@ -441,8 +441,8 @@ def evaluate(rule: Rule, frame: Frame) -> Times:
         case Dated(part, day):
             return _dated(evaluate(part, frame), evaluate(day, frame))
         case MedianDelay(start, end):
-            delay = frame.median_delay(start, end)
-            return np.full(frame.num_rows, NO_TIME) if delay is None else _add(frame.times(start), delay)
+            times, delays = frame.times(start), frame.median_delay(start, end)
+            return np.where((times == NO_TIME) | (delays == NO_TIME), NO_TIME, times + delays)
         case Following(part, column, values, barriers):
             wanted, ends = frame.holds(column, values), frame.holds(column, barriers) if barriers else None
             return following(evaluate(part, frame), wanted, ends, frame.subjects())
