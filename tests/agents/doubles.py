@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from wardround.agents import AgentSpec, Limits, Outcome, Prompt, get_agent, run_episode
+from wardround.agents import AgentSpec, Limits, Outcome, Prompt, get_agent, get_method, run_episode
 from wardround.core import Message, ToolFailure
 from wardround.log import ToolRecord
+from wardround.memory import MemorySettings
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
 from wardround.tools.tool import Tool, ToolResult
 from wardround.tools.toolset import Toolset
@@ -178,3 +180,14 @@ def check_wire(messages: Sequence[Message]) -> None:
             assert answer.tool_call_id == call.id
             assert answer.content
             position += 1
+
+
+def settings_of(name: str, **given: Any) -> object:
+    """An agent's own settings, of those given the ones that it has."""
+    kind = get_method(name).settings
+    return kind(**{one.name: given[one.name] for one in fields(kind) if one.name in given})
+
+
+def recall_of(**given: Any) -> MemorySettings:
+    """The same of what is served from a bank."""
+    return MemorySettings(**{name: given[name] for name in ("k", "advice") if name in given})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
 from importlib import resources
 
 import pytest
@@ -30,11 +31,11 @@ class NoBank:
 def test_agents_are_found_by_name_and_say_what_they_are_made_of() -> None:
     memory = agents.Memory(bank=NoBank(), encoder=LexicalEncoder())
     for method in agents.list_agents():
-        agent = agents.get_agent(method.name, agents.AgentSettings(window=7), memory=memory)
+        agent = agents.get_agent(method.name, memory=memory)
         facts = agent.manifest()
         assert (agent.name, agent.title) == (method.name, method.title)
-        assert set(facts["settings"]) == set(method.uses)
-        assert facts["settings"].get("window", 7) == 7
+        served = {"k": 1, "advice": 3} if method.memory else {}
+        assert facts["settings"] == asdict(method.settings()) | served
         assert facts["memory"] == list(method.memory)
         assert set(method.served) <= {name.removeprefix("agents/") for name in facts["prompts"]}
 
@@ -59,4 +60,4 @@ def test_a_method_that_reads_experiences_says_that_it_needs_a_bank() -> None:
 
 def test_settings_below_one_are_refused() -> None:
     with pytest.raises(UserError, match="window must be at least 1"):
-        agents.AgentSettings(window=0)
+        agents.SummarySettings(window=0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from doubles import TASK, ListRecorder, PaperChart, check_wire, play
+from doubles import TASK, ListRecorder, PaperChart, check_wire, play, recall_of, settings_of
 from memory_charts import chart_of, filled_memory
 
-from wardround.agents import AgentSettings, Limits, Memory, Prompt, get_agent
+from wardround.agents import Limits, Memory, Prompt, get_agent
 from wardround.core import UserError
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
@@ -34,7 +34,7 @@ def played(
     environment = PaperChart()
     environment.chart = chart_of(store)  # type: ignore[attr-defined]
     model, recorder = ScriptedModel(six_turns), ListRecorder()
-    agent = get_agent(name, AgentSettings(window=3, **settings), memory=memory)
+    agent = get_agent(name, settings_of(name, window=3, **settings), memory=memory, recall=recall_of(**settings))
     prompt = Prompt(user=TASK.user, task=task)
     assert play(model, agent=agent, environment=environment, recorder=recorder, prompt=prompt, limits=limits).answer
     for request in model.requests:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from doubles import PaperChart, play
+from doubles import PaperChart, play, settings_of
 from memory_charts import TASK as TASK_NAME
 from memory_charts import chart_of, filled_memory
 from questions import READMISSION
 
-from wardround.agents import AgentSettings, Limits, Memory, Prompt, get_agent, list_agents
+from wardround.agents import Limits, Memory, Prompt, get_agent, list_agents
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Reply, Request, ScriptedModel, call, recorded_replies, resumed, say
 from wardround.records import Store
@@ -21,7 +21,7 @@ PROMPT = Prompt(user="Name the diagnoses.", task=TASK_NAME)
 ASKED = replace(PROMPT, user="Will the patient be readmitted?", question=READMISSION)
 EVIDENCE = ("react+rag", "retrosum+ether", *(method.name for method in list_agents() if method.paper == "ehr-rag"))
 LIMITS = Limits(turns=7, context_tokens=6000, reply_tokens=600)
-SETTINGS = AgentSettings(window=2, final_summary=True)
+SETTINGS = {"window": 2, "final_summary": True}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def chart(store: Store) -> PaperChart:
 def test_what_was_played_is_read_back_and_played_on_from_any_call(
     name: str, memory: Memory, synthetic_store: Store, tmp_path: Path
 ) -> None:
-    agent = get_agent(name, SETTINGS, memory=memory)
+    agent = get_agent(name, settings_of(name, **SETTINGS), memory=memory)
     model = ScriptedModel(speaking)
     with EpisodeLog(tmp_path / "log.sqlite") as log:
         recorder = log.begin("e1", {})

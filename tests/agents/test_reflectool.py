@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from doubles import ListRecorder, PaperChart, check_wire, play
+from doubles import ListRecorder, PaperChart, check_wire, play, recall_of, settings_of
 from memory_charts import chart_of, filled_memory
 
-from wardround.agents import AgentSettings, EstimatedTokens, Limits, Memory, Outcome, get_agent
+from wardround.agents import EstimatedTokens, Limits, Memory, Outcome, SelectionSettings, get_agent
 from wardround.agents.tokens import count_message
 from wardround.core import ProviderError
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
@@ -30,7 +30,7 @@ def played(
     environment = PaperChart()
     environment.chart = chart_of(store)  # type: ignore[attr-defined]
     model, recorder = ScriptedModel(script), ListRecorder()  # type: ignore[arg-type]
-    agent = get_agent(name, AgentSettings(**settings), memory=memory)
+    agent = get_agent(name, settings_of(name, **settings), memory=memory, recall=recall_of(**settings))
     return play(model, agent=agent, environment=environment, recorder=recorder), model, recorder, environment
 
 
@@ -79,7 +79,7 @@ def test_every_sample_has_a_seed_of_its_own(memory: Memory, synthetic_store: Sto
     model = ScriptedModel([END, END, END])
     environment = PaperChart()
     environment.chart = chart_of(synthetic_store)  # type: ignore[attr-defined]
-    agent = get_agent("reflectool-cs", AgentSettings(candidates=3), memory=memory)
+    agent = get_agent("reflectool-cs", SelectionSettings(candidates=3), memory=memory)
     play(model, agent=agent, environment=environment, settings=ModelSettings(seed=7))
     assert [request.settings.seed for request in model.requests] == [7, 8, 9]
 

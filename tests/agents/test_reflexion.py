@@ -7,7 +7,7 @@ import re
 import pytest
 from doubles import TASK, ListRecorder, check_wire, play
 
-from wardround.agents import AgentSettings, Limits, get_agent
+from wardround.agents import Limits, ReflexionSettings, get_agent
 from wardround.core import ProviderError
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
@@ -70,7 +70,7 @@ def test_three_trials_carry_two_critiques_and_each_critic_reads_its_own_trial() 
         return call("finish", response=[str(trial)]) if acted else call("get_rows", table_name=f"t{trial}")
 
     model = ScriptedModel(scripted)
-    outcome = play(model, agent=get_agent("reflexion", AgentSettings(trials=3)))
+    outcome = play(model, agent=get_agent("reflexion", ReflexionSettings(trials=3)))
     assert outcome.answer == ("3",)
     critics = [request for request in model.requests if not request.tools]
     shown = [re.findall(r"^\[result\]\n(\w+)", "\n".join(texts(request)), re.MULTILINE) for request in critics]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from doubles import ListRecorder, PaperChart, play
+from doubles import ListRecorder, PaperChart, play, settings_of
 from memory_charts import chart_of, filled_memory
 
-from wardround.agents import AgentSettings, Limits, Memory, get_agent, list_agents
+from wardround.agents import Limits, Memory, ReflexionSettings, SummarySettings, get_agent, list_agents
 from wardround.models import Request, ScriptedModel, call, say
 from wardround.models.scripted import Line
 from wardround.records import Store
 
-SETTINGS = AgentSettings(window=2, final_summary=True)
+SETTINGS = {"window": 2, "final_summary": True}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,12 @@ def test_no_request_shows_tool_calls_without_tools(name: str, memory: Memory, sy
     environment = PaperChart()
     environment.chart = chart_of(synthetic_store)  # type: ignore[attr-defined]
     model = ScriptedModel(speaking)
-    play(model, agent=get_agent(name, SETTINGS, memory=memory), environment=environment, limits=Limits(turns=5))
+    play(
+        model,
+        agent=get_agent(name, settings_of(name, **SETTINGS), memory=memory),
+        environment=environment,
+        limits=Limits(turns=5),
+    )
     for request in model.requests:
         called = any(message.tool_calls or message.role == "tool" for message in request.messages)
         assert request.tools or not called
@@ -57,7 +62,7 @@ def test_no_request_shows_tool_calls_without_tools(name: str, memory: Memory, sy
 def test_a_summary_is_what_stands_between_its_tags(reply: str) -> None:
     script = [call("get_rows", table_name="a"), say(reply), call("finish", response=["x"])]
     model, recorder = ScriptedModel(script), ListRecorder()
-    play(model, agent=get_agent("retrosum", AgentSettings(window=1)), recorder=recorder)
+    play(model, agent=get_agent("retrosum", SummarySettings(window=1)), recorder=recorder)
     carried = model.requests[2].messages[-1].content or ""
     assert "\n\nS1 kept\n\n" in carried
     assert "S9" not in carried
@@ -73,7 +78,7 @@ def test_many_long_critiques_leave_room_for_the_trials() -> None:
         return call("finish", response=[f"x{request.ordinal}"])
 
     recorder = ListRecorder()
-    agent = get_agent("reflexion", AgentSettings(trials=12))
+    agent = get_agent("reflexion", ReflexionSettings(trials=12))
     limits = Limits(context_tokens=8000, reply_tokens=1000)
     outcome = play(ScriptedModel(wordy), agent=agent, recorder=recorder, limits=limits)
     assert (outcome.finish, outcome.answer) == ("finish", ("x22",))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
-from wardround.agents import AgentSettings, EstimatedTokens, Limits, get_agent
+from wardround.agents import EstimatedTokens, Limits, SummarySettings, get_agent
 from wardround.agents.tokens import count_message
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import Reply, Request, ScriptedModel, call, say
@@ -65,7 +65,7 @@ def played(
     name: str, script: object = acting, *, window: int = 3, limits: Limits | None = None
 ) -> tuple[ScriptedModel, ListRecorder]:
     model, recorder = ScriptedModel(script), ListRecorder()  # type: ignore[arg-type]
-    outcome = play(model, agent=get_agent(name, AgentSettings(window=window)), recorder=recorder, limits=limits)
+    outcome = play(model, agent=get_agent(name, SummarySettings(window=window)), recorder=recorder, limits=limits)
     assert outcome.answer == ("x",)
     return model, recorder
 
@@ -151,12 +151,12 @@ def test_a_summary_is_due_earlier_where_what_was_read_fills_its_share_of_the_roo
     seen = {}
     for share in (0.4, 1.0):
         model, recorder = ScriptedModel(script), ListRecorder()
-        agent = get_agent("retrosum", AgentSettings(window_share=share))
+        agent = get_agent("retrosum", SummarySettings(window_share=share))
         play(model, agent=agent, recorder=recorder, limits=Limits(context_tokens=8000, reply_tokens=1000))
         seen[share] = [(note["turn"], note["by"]) for note in recorder.of("summary")]
     assert seen == {0.4: [(3, "room")], 1.0: []}
     with pytest.raises(UserError, match="share"):
-        AgentSettings(window_share=0.0)
+        SummarySettings(window_share=0.0)
 
 
 def test_the_previous_summary_parts_the_distant_turns_from_the_recent_ones() -> None:
@@ -236,7 +236,7 @@ def test_a_summary_takes_a_quarter_of_the_room_at_most() -> None:
 
 
 def test_the_last_summary_is_written_for_reflection_when_it_is_asked_for() -> None:
-    agent = get_agent("retrosum", AgentSettings(window=100, final_summary=True))
+    agent = get_agent("retrosum", SummarySettings(window=100, final_summary=True))
     model, recorder = (
         ScriptedModel([call("get_rows", table_name="t1"), call("finish", response=["x"]), say("S1")]),
         ListRecorder(),

@@ -10,7 +10,10 @@ from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
 from wardround.agents.names import AgentName
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.recollection import Memory
-from wardround.agents.settings import AgentSettings
+from wardround.agents.reflectool import RefinementSettings, SelectionSettings
+from wardround.agents.reflexion import ReflexionSettings
+from wardround.agents.settings import Budget, NoSettings
+from wardround.agents.summaries import SummarySettings
 from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
 
 __all__ = [
@@ -19,10 +22,10 @@ __all__ = [
     "CONTEXT_POLICIES",
     "Addition",
     "AgentName",
-    "AgentSettings",
     "AgentSpec",
     "Asked",
     "Block",
+    "Budget",
     "ContextFactory",
     "ContextPolicy",
     "Decision",
@@ -38,12 +41,17 @@ __all__ = [
     "LoopSettings",
     "Memory",
     "Method",
+    "NoSettings",
     "Observation",
     "Outcome",
     "Paper",
     "Prompt",
     "Recorder",
+    "RefinementSettings",
+    "ReflexionSettings",
     "Rendered",
+    "SelectionSettings",
+    "SummarySettings",
     "TokenCounter",
     "ask_once",
     "check_question",

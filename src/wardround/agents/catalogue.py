@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from typing import Any
 
 from wardround.agents.agent import AgentSpec, Hooks
 from wardround.agents.context import CONTEXT_POLICIES
@@ -23,34 +24,36 @@ from wardround.agents.reflectool import (
     SELECTION_PROMPTS,
     CandidateSelection,
     IterativeRefinement,
+    RefinementSettings,
+    SelectionSettings,
 )
-from wardround.agents.reflexion import REFLEXION_PROMPTS, SelfCritique
-from wardround.agents.settings import AgentSettings
-from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising
+from wardround.agents.reflexion import REFLEXION_PROMPTS, ReflexionSettings, SelfCritique
+from wardround.agents.settings import NoSettings
+from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising, SummarySettings
 from wardround.core import UserError
-from wardround.memory import POLARITIES, GraphRecallSettings, Kind
+from wardround.memory import POLARITIES, Kind, MemorySettings
 
 
-def _react(settings: AgentSettings) -> AgentSpec:
+def _react(settings: NoSettings) -> AgentSpec:
     return REACT
 
 
-def _reflexion(settings: AgentSettings) -> AgentSpec:
+def _reflexion(settings: ReflexionSettings) -> AgentSpec:
     return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
 
 
-def _selection(settings: AgentSettings) -> AgentSpec:
+def _selection(settings: SelectionSettings) -> AgentSpec:
     return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=SELECTION_PROMPTS)
 
 
-def _refinement(settings: AgentSettings) -> AgentSpec:
+def _refinement(settings: RefinementSettings) -> AgentSpec:
     return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=REFINEMENT_PROMPTS)
 
 
-def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentSettings], AgentSpec]:
+def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[SummarySettings], AgentSpec]:
     """Return the maker of one row of table 4: who looks back."""
 
-    def make(settings: AgentSettings) -> AgentSpec:
+    def make(settings: SummarySettings) -> AgentSpec:
         def hook() -> Hooks:
             return Summarising(
                 window=settings.window,
@@ -65,88 +68,106 @@ def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[AgentS
     return make
 
 
-DEFAULTS = AgentSettings()
-_SUMMARISING = ("window", "window_share", "final_summary")
+DEFAULT_RECALL = MemorySettings()
 for _method in (
-    Method(name="react", title=REACT.title, make=_react),
+    Method(name="react", title=REACT.title, make=_react, paper="retrosum", tables=(2,)),
     Method(
         name="reflexion",
         title="Reflexion: try, criticise without the truth, try again",
         make=_reflexion,
-        uses=("trials",),
+        settings=ReflexionSettings,
+        tables=(2,),
+        paper="retrosum",
     ),
     Method(
         name="resum",
         title="ReSum: every w calls a summary replaces the history",
         make=_summing(actor=False, summariser=False),
-        uses=_SUMMARISING,
+        settings=SummarySettings,
         tables=(2, 4),
+        paper="retrosum",
     ),
     Method(
         name="reflectool-cs",
         title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
         make=_selection,
         memory=("tool",),
-        uses=("candidates", "advice"),
+        settings=SelectionSettings,
+        tables=(2,),
+        paper="retrosum",
     ),
     Method(
         name="reflectool-ir",
         title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
         make=_refinement,
         memory=("tool",),
-        uses=("refinements", "advice"),
+        settings=RefinementSettings,
+        tables=(2,),
+        paper="retrosum",
     ),
     Method(
         name="reasoningbank",
         title="ReasoningBank: strategies of similar cases, judged without the truth",
         make=_react,
         memory=("reasoning",),
-        uses=("k",),
+        tables=(2,),
+        paper="retrosum",
     ),
     Method(
         name="retrosum",
         title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
         make=_summing(),
-        uses=_SUMMARISING,
+        settings=SummarySettings,
         tables=(2, 4),
+        paper="retrosum",
     ),
     Method(
         name="retrosum-evolved",
         title="RetroSum with experiences for the actor and for the summariser",
         make=_summing(),
         memory=("actor", "summariser"),
-        uses=(*_SUMMARISING, "k"),
+        settings=SummarySettings,
         tables=(2, 4),
+        section="retrosum",
+        paper="retrosum",
     ),
     Method(
         name="retrosum-actor-only",
         title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
         make=_summing(summariser=False),
-        uses=_SUMMARISING,
+        settings=SummarySettings,
         tables=(4,),
+        section="retrosum",
+        paper="retrosum",
     ),
     Method(
         name="retrosum-summariser-only",
         title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
         make=_summing(actor=False),
-        uses=_SUMMARISING,
+        settings=SummarySettings,
         tables=(4,),
+        section="retrosum",
+        paper="retrosum",
     ),
     Method(
         name="retrosum-evolved-actor",
         title="Ablation: RetroSum with experiences for the actor only",
         make=_summing(),
         memory=("actor",),
-        uses=(*_SUMMARISING, "k"),
+        settings=SummarySettings,
         tables=(4,),
+        section="retrosum",
+        paper="retrosum",
     ),
     Method(
         name="retrosum-evolved-summariser",
         title="Ablation: RetroSum with experiences for the summariser only",
         make=_summing(),
         memory=("summariser",),
-        uses=(*_SUMMARISING, "k"),
+        settings=SummarySettings,
         tables=(4,),
+        section="retrosum",
+        paper="retrosum",
     ),
     *GRAPH_METHODS,
     *EVIDENCE_METHODS,
@@ -158,24 +179,31 @@ for _name, _addition in (*EVIDENCE_ADDITIONS.items(), *GRAPH_ADDITIONS.items()):
 
 def get_agent(
     name: str,
-    settings: AgentSettings = DEFAULTS,
+    settings: Any = None,
     *,
     memory: Memory | None = None,
+    recall: MemorySettings = DEFAULT_RECALL,
     context_policy: str | None = None,
 ) -> AgentSpec:
     """Return an agent, for example ``retrosum`` or ``retrosum+ether``. Raises UserError for an unknown name, which
-    names those there are, or where a bank is needed. ``context_policy``: another one than the agent's own, by name."""
+    names those there are, or where a bank is needed.
+
+    ``settings`` are of its method's own class; ``recall`` says how much of the bank it is served; ``context_policy``
+    is another one than the agent's own, by name.
+    """
     method, additions = _parts(name)
-    agent = method.make(settings)
+    own = method.settings() if settings is None else settings
+    method.must_fit(own)
+    agent = method.make(own)
     walkers = [walker for walker in (method.walker, *(one.walker for one in additions)) if walker is not None]
     if method.memory or walkers:
-        agent = _remembering(agent, name, method, walkers, settings, memory)
+        agent = _remembering(agent, name, method, walkers, recall, memory)
     for addition in additions:
         agent = addition.give(agent)
     if context_policy is not None:
         agent = replace(agent, context=CONTEXT_POLICIES.get(context_policy))
-    held = asdict(settings)
-    facts = {"settings": {used: held[used] for used in method.uses}, "memory": list(kinds_read(name))}
+    served = {"k": recall.k, "advice": recall.advice} if method.memory else {}
+    facts = {"settings": asdict(own) | served, "memory": list(kinds_read(name))}
     title = ", ".join((method.title, *(addition.title for addition in additions)))
     return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
 
@@ -185,17 +213,17 @@ def _remembering(
     name: str,
     method: Method,
     walkers: Sequence[Walker],
-    settings: AgentSettings,
+    recall: MemorySettings,
     memory: Memory | None,
 ) -> AgentSpec:
     """Put what an agent reads of a bank before its first turn."""
     if memory is None:
         raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
     if method.memory and method.walker is None:
-        recollection = partial(Recollection, memory, kinds=method.memory, k=settings.k, advice=settings.advice)
+        recollection = partial(Recollection, memory, kinds=method.memory, k=recall.k, advice=recall.advice)
         agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *method.served))
     for walker in walkers:
-        agent = with_graph(agent, memory, walker, GraphRecallSettings())
+        agent = with_graph(agent, memory, walker, recall.graph)
     return agent
 
 

@@ -14,7 +14,7 @@ from wardround.agents.desk import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_E
 from wardround.agents.gathering import BESIDE_TOOLS, Gathering, Recipe
 from wardround.agents.method import Addition, Method
 from wardround.agents.reasoned_search import ReasonedSearch
-from wardround.agents.settings import AgentSettings
+from wardround.agents.settings import NoSettings
 
 _SHOWN = ("evidence",)
 _RERANKED = ("searcher_system", "rerank")
@@ -50,14 +50,14 @@ def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Nee
     )
 
 
-def retrieving(name: str) -> Callable[[AgentSettings], AgentSpec]:
+def retrieving(name: str) -> Callable[[NoSettings], AgentSpec]:
     """Return the maker of one of the recipes."""
     recipe = RECIPES[name]
     needs: Needs = "labels" if recipe.two_sides else "question"
     return lambda settings: answering(lambda: Gathering(recipe), prompts_of(recipe), needs=needs)
 
 
-def reasoning(settings: AgentSettings) -> AgentSpec:
+def reasoning(settings: NoSettings) -> AgentSpec:
     """Return ReAct RAG."""
     return answering(ReasonedSearch, (*_SHOWN, *_SEARCHED))
 
@@ -101,7 +101,7 @@ EVIDENCE_ADDITIONS: Mapping[str, Addition] = {
 
 
 def _row(
-    name: str, title: str, tables: tuple[int, ...], make: Callable[[AgentSettings], AgentSpec] | None = None
+    name: str, title: str, tables: tuple[int, ...], make: Callable[[NoSettings], AgentSpec] | None = None
 ) -> Method:
     """A method of the paper; where nothing else makes it, the recipe of its name does."""
     made = make or retrieving(name)

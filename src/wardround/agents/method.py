@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wardround.agents.agent import AgentSpec
 from wardround.agents.graph_recollection import Walker, graph_prompts
-from wardround.agents.settings import AgentSettings
-from wardround.core import Registry
+from wardround.agents.settings import NoSettings
+from wardround.core import Registry, UserError
 from wardround.memory import Kind
 
 Paper = Literal["retrosum", "ehr-rag", "gsem"]
@@ -19,19 +19,21 @@ Paper = Literal["retrosum", "ehr-rag", "gsem"]
 class Method:
     """One agent by name, not made yet: a composition, and the experiences it reads.
 
-    ``memory`` are the kinds it retrieves: it cannot be made without a bank, whatever is in it. ``uses`` names the
-    settings that it heeds. ``tables`` are those of its ``paper`` that have it. ``evidence``: it answers from what it
-    retrieves itself, so it cannot be given evidence. ``walker``: its experiences come through the bank's graph, walked
-    by rule (``beam``) or by the model.
+    ``settings`` is the section of what may be set of it, which ``make`` is given; in a file it is ``agent.<section>``,
+    by default under its own name, and ablations share that of their method. ``memory`` are the kinds it retrieves: it
+    cannot be made without a bank, whatever is in it. ``tables`` are those of its ``paper`` that have it; a method that
+    is in none has no paper. ``evidence``: it answers from what it retrieves itself, so it cannot be given evidence.
+    ``walker``: its experiences come through the bank's graph, walked by rule (``beam``) or by the model.
     """
 
     name: str
     title: str
-    make: Callable[[AgentSettings], AgentSpec]
+    make: Callable[[Any], AgentSpec]
+    settings: type = NoSettings
+    section: str = ""
     memory: tuple[Kind, ...] = ()
-    uses: tuple[str, ...] = ()
-    tables: tuple[int, ...] = (2,)
-    paper: Paper = "retrosum"
+    tables: tuple[int, ...] = ()
+    paper: Paper | None = None
     evidence: bool = False
     walker: Walker | None = None
 
@@ -41,6 +43,16 @@ class Method:
         if self.walker is not None:
             return graph_prompts(self.walker)
         return tuple(f"memory/served_{kind}" for kind in self.memory)
+
+    @property
+    def section_name(self) -> str:
+        """The name of its section of settings."""
+        return self.section or self.name
+
+    def must_fit(self, own: object) -> None:
+        """Raise UserError unless these are settings of this method."""
+        if not isinstance(own, self.settings):
+            raise UserError(f"{self.name} takes {self.settings.__name__}, not {type(own).__name__}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from wardround.agents.episode import Asked, Episode
 from wardround.agents.reductions import cut_notice, cut_text
 from wardround.agents.served import served_text
 from wardround.agents.tokens import count_message
-from wardround.core import Message, ProviderError, ToolCall, without_thinking
+from wardround.core import Message, ProviderError, ToolCall, check_settings, setting, without_thinking
 from wardround.models.protocol import ModelSettings
 
 SELECTION_PROMPTS = ("choose", "memory/served_tool")
@@ -31,6 +31,26 @@ _FRAME_TOKENS = 200
 _VERIFIER_TOKENS = 1024
 """The longest reply of a choice: it is a number and a reason."""
 _CHOICE = re.compile(r"choice[\s*_`]*[:：]?[\s*_`]*(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionSettings:
+    """How many actions are weighed."""
+
+    candidates: int = setting(2, "actions sampled before one is chosen", least=1, was=("--candidates",))
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefinementSettings:
+    """How often an action is reviewed."""
+
+    refinements: int = setting(2, "reviews of a proposed action, at most", least=1, was=("--refinements",))
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,27 @@ whole turn limit, all its turns are in the log, and the last trial's answer coun
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wardround.agents.agent import Hooks
 from wardround.agents.beside import Beside, prompt_text
 from wardround.agents.episode import Ending, Episode
+from wardround.core import check_settings, setting
 
 REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried")
 _CRITIQUE_SHARE = 0.15
 _CRITIQUES_SHARE = 0.3
 """The most of the actor's room that one critique and all of them together may take: nothing removes them from there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflexionSettings:
+    """How often it tries."""
+
+    trials: int = setting(2, "attempts, the first one included", least=1, was=("--trials",))
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 class SelfCritique(Hooks):

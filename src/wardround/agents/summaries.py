@@ -13,17 +13,49 @@ A summary that fails changes nothing: the previous one stays, the history stays,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wardround.agents.agent import Hooks
 from wardround.agents.beside import Beside, Written, prompt_text
 from wardround.agents.episode import Ending, Episode
 from wardround.agents.history import Block
 from wardround.agents.served import served_text
 from wardround.agents.tokens import count_message
+from wardround.core import check_settings, setting
 
 SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried")
 _SUMMARY_SHARE = 0.25
 """The most of the actor's room that a summary may take: nothing removes it from there."""
 _LESSONS_SHARE = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarySettings:
+    """When summaries are written."""
+
+    window: int = setting(
+        10,
+        "tool calls between two summaries (the paper's turn has one call)",
+        unit="calls",
+        source="RetroSum, w of eq. 3-5",
+        least=1,
+        was=("--window",),
+    )
+    window_share: float = setting(
+        0.7,
+        "share of the actor's room that, filled since the last summary, makes one due earlier",
+        above=0,
+        most=1,
+        was=("--window-share",),
+    )
+    final_summary: bool = setting(
+        False,
+        "write one more summary when the answer is in, for reflection to read",
+        source="RetroSum, S_final of eq. 7",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 class Summarising(Hooks):

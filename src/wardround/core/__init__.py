@@ -26,7 +26,9 @@ from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Entry, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
+from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
 from wardround.core.sqlite_files import must_be_complete
+from wardround.core.strict import read_toml, refuse_unknown, strict
 from wardround.core.suggestions import nearest, unknown
 from wardround.core.terminal import PrintableStream, printable, printing
 from wardround.core.thinking import without_thinking
@@ -47,6 +49,7 @@ __all__ = [
     "SENSITIVITIES",
     "Entry",
     "FormatError",
+    "Leaf",
     "LeakError",
     "LimitReached",
     "Message",
@@ -63,6 +66,7 @@ __all__ = [
     "RowId",
     "Secret",
     "Sensitivity",
+    "Setting",
     "ToolCall",
     "ToolFailure",
     "ToolSchema",
@@ -73,6 +77,8 @@ __all__ = [
     "canonical_json",
     "chain_hash",
     "changed_plugins",
+    "check_settings",
+    "choices_of",
     "content_hash",
     "derive_seed",
     "end_of_day",
@@ -83,6 +89,7 @@ __all__ = [
     "how_to_install",
     "is_read_only",
     "keep_private",
+    "leaves",
     "load_plugins",
     "load_prompt",
     "loaded_plugins",
@@ -95,9 +102,13 @@ __all__ = [
     "printing",
     "private_file",
     "private_folder",
+    "read_toml",
+    "refuse_unknown",
     "row_id",
+    "setting",
     "silent",
     "spelling",
+    "strict",
     "strictest",
     "sync_folder",
     "sync_tree",

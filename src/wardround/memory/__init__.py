@@ -40,6 +40,7 @@ from wardround.memory.reflector import RuleReflector
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
 from wardround.memory.serve import ServedText, render_experiences
 from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
+from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.traversal import ACTIONS, Action, Candidate, Place, Traversal
 from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo, withdraw
@@ -79,6 +80,7 @@ __all__ = [
     "Match",
     "Material",
     "Measured",
+    "MemorySettings",
     "ModelAsker",
     "Offered",
     "ParsedItem",

@@ -8,8 +8,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import AgentSettings
+from wardround.agents import AGENTS, Method
 from wardround.core import Price, UserError, derive_seed
+from wardround.memory import MemorySettings
 from wardround.models import TOOL_CALLS
 from wardround.retrieval import RetrievalSettings
 from wardround.tools import Aids
@@ -28,7 +29,7 @@ class RunSettings:
     wall time; ``limit`` caps the samples per task (None: all). ``api_key_variable`` names an environment variable; the
     key itself is never written down. ``bank`` is a file of experiences, read as it stands when the run starts;
     ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
-    searched. From ``window`` to ``final_summary``: see :class:`wardround.agents.AgentSettings`. ``samples`` names
+    searched. From ``window`` to ``final_summary``: see the methods. ``samples`` names
     the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`. ``tool_calls``: how served
     models are asked for tool calls, see :mod:`wardround.models.schema_calls`. ``plugins`` are files that register
     what is named here; ``tools`` are offered beside the usual ones; ``context_policy`` replaces every agent's own.
@@ -58,13 +59,13 @@ class RunSettings:
     bank: str | None = None
     encoder: str = "lexical"
     encoder_url: str | None = None
-    window: int = AgentSettings().window
-    window_share: float = AgentSettings().window_share
-    k: int = AgentSettings().k
-    advice: int = AgentSettings().advice
-    candidates: int = AgentSettings().candidates
-    refinements: int = AgentSettings().refinements
-    trials: int = AgentSettings().trials
+    window: int = 10
+    window_share: float = 0.7
+    k: int = 1
+    advice: int = 3
+    candidates: int = 2
+    refinements: int = 2
+    trials: int = 2
     final_summary: bool = False
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     samples: tuple[str, ...] = ()
@@ -75,7 +76,9 @@ class RunSettings:
     context_policy: str | None = None
 
     def __post_init__(self) -> None:
-        _ = self.agent_settings
+        for method in AGENTS.registered:
+            self.own_settings(method)
+        _ = self.recall
         for name in ("epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -107,10 +110,15 @@ class RunSettings:
             raise ValueError("the context budget is settled when a run is made; these settings are of none")
         return self.context_tokens
 
+    def own_settings(self, method: Method) -> object:
+        """Return the settings of a method; raises UserError where one is out of range."""
+        names = [field.name for field in fields(method.settings)]
+        return method.settings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
+
     @property
-    def agent_settings(self) -> AgentSettings:
-        """The settings of the methods; raises UserError where one is out of range."""
-        return AgentSettings(**{field.name: getattr(self, field.name) for field in fields(AgentSettings)})
+    def recall(self) -> MemorySettings:
+        """How much of the bank an episode is served."""
+        return MemorySettings(bank=self.bank, k=self.k, advice=self.advice)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""

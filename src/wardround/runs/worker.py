@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, run_episode
+from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, get_method, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
@@ -172,8 +172,16 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
 
 def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, AgentSpec]:
     """Every agent of a run, with the loop that its aids ask for."""
-    policy, own = settings.context_policy, settings.agent_settings
-    agents = {name: get_agent(name, own, memory=memory, context_policy=policy) for name in settings.agents}
+    agents = {
+        name: get_agent(
+            name,
+            settings.own_settings(get_method(name)),
+            memory=memory,
+            recall=settings.recall,
+            context_policy=settings.context_policy,
+        )
+        for name in settings.agents
+    }
     written = settings.aids.written_calls
     return {name: replace(one, loop=replace(one.loop, written_calls=written)) for name, one in agents.items()}
 

@@ -1,0 +1,84 @@
+"""Reading what people write into dataclasses, strictly: TOML files, and values given on the command line.
+
+A name that nobody knows is an error with the nearest one; a value of another type is an error that names the place.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from wardround.core.errors import UserError
+
+T = TypeVar("T")
+
+_WHERE = re.compile(r" - at `\$?(?P<where>[^`]*)`$")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; UserError says which file, and where in it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{str(path)!r} is no TOML: {error}") from error
+
+
+def strict(kind: type[T], body: Any, where: str) -> T:
+    """Make a dataclass of what was read. ``where`` names the place in errors, for example ``my.toml [budget]``."""
+    _refuse_unknown(kind, body, where)
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(_told(str(error), where)) from None
+    except UserError as error:  # a section's own check
+        raise UserError(f"{where}: {error}") from None
+
+
+def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise UserError for the first name that is not known, with the nearest that is."""
+    there = list(known)
+    for name in names:
+        if name not in there:
+            near = get_close_matches(name, there, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UserError(f"{where}: there is no {name!r}.{hint} There are: {', '.join(there)}")
+
+
+def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
+    """Go down into sections, lists and tables of sections: msgspec passes over what a dataclass does not know."""
+    if is_dataclass(kind) and isinstance(kind, type) and isinstance(body, Mapping):
+        kinds = typing.get_type_hints(kind)
+        refuse_unknown(body, (one.name for one in fields(kind) if one.init), where)
+        for name, value in body.items():
+            _refuse_unknown(kinds[name], value, f"{where} {name}")
+        return
+    inner = [part for part in get_args(kind) if part is not types.NoneType]
+    if isinstance(body, Mapping) and inner and isinstance(get_origin(kind), type) and len(inner) == 2:
+        for name, value in body.items():
+            _refuse_unknown(inner[1], value, f"{where} {name}")
+        return
+    for value in body if isinstance(body, (list, tuple)) else ():
+        for part in inner:
+            _refuse_unknown(part, value, where)
+    if isinstance(body, Mapping) and get_origin(kind) in (typing.Union, types.UnionType):
+        for part in inner:
+            _refuse_unknown(part, body, where)
+
+
+def _told(message: str, where: str) -> str:
+    """Turn ``Expected `int`, got `str` - at `$.window``` into ``<where> window: expected int, got str``."""
+    found = _WHERE.search(message)
+    place = f" {found['where'].lstrip('.')}" if found and found["where"] else ""
+    text = _WHERE.sub("", message).replace("`", "")
+    return f"{where}{place}: {text[:1].lower()}{text[1:]}"
