@@ -13,7 +13,8 @@ from wardround.core import Message, ToolFailure
 from wardround.log import ToolRecord
 from wardround.memory import MemorySettings
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
-from wardround.tools.tool import Tool, ToolResult
+from wardround.tools.definition import Tool
+from wardround.tools.result import ToolResult
 from wardround.tools.toolset import Toolset
 
 TASK = Prompt(user="Name the patient's diagnoses. The candidates are in diagnoses_ccs_candidates.")
@@ -50,6 +51,8 @@ class PaperChart:
     """An environment whose rows are made of paper: ``rows`` gives numbered lines, ``write`` is not read-only."""
 
     checks_answers = False
+    chart = None
+    evidence = None
 
     def __init__(self, *, line: str = "labevents:{n} | 2150-01-01 08:00:00 | Creatinine | 1.2 | mg/dL") -> None:
         self.line = line
@@ -74,7 +77,7 @@ class PaperChart:
             given = json.loads(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
             if not isinstance(given, dict):
                 return ToolResult(text="Error: arguments must be a JSON object", is_error=True)
-            return tool.function(self, **given)
+            return tool.function(self, None, **given)
         except (ValueError, TypeError, ToolFailure) as error:
             return ToolResult(text=f"Error: the arguments are wrong ({error})", is_error=True)
 
@@ -93,7 +96,7 @@ class PaperChart:
     def accept_any_answer(self) -> None:
         pass
 
-    def _rows(self, environment: object, table_name: str, lines: int = 3) -> ToolResult:
+    def _rows(self, session: object, page: object, table_name: str, lines: int = 3) -> ToolResult:
         body = "\n".join(self.line.format(n=n) for n in range(lines))
         cursor = "c1" if lines < 1000 else None
         return ToolResult(
@@ -105,11 +108,13 @@ class PaperChart:
         )
 
 
-def _think(environment: object, **given: Any) -> ToolResult:
+def _think(session: object, page: object, **given: Any) -> ToolResult:
     return ToolResult(text="noted")
 
 
-def _finish(environment: object, response: list[str], evidence: dict[str, list[str]] | None = None) -> ToolResult:
+def _finish(
+    session: object, page: object, response: list[str], evidence: dict[str, list[str]] | None = None
+) -> ToolResult:
     if not response:
         raise ToolFailure("response is empty")
     cited = {answer: tuple(rows) for answer, rows in (evidence or {}).items()}

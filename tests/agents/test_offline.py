@@ -26,7 +26,7 @@ from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.tools import Environment, default_toolset
 from wardround.tools.candidates import CandidateSpace
-from wardround.tools.tool import ToolResult
+from wardround.tools.result import ToolResult
 
 CALL = ToolCall(id="1", name="run_sql_query", arguments="{}")
 

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 from wardround.agents.history import Observation
 from wardround.core import Message, ToolCall
 from wardround.models.wire import MOST_CALLS
+from wardround.records import Chart
+from wardround.retrieval import EvidenceIndex
 from wardround.tools.grounding import Citation
-from wardround.tools.tool import ToolResult
+from wardround.tools.result import ToolResult
 from wardround.tools.toolset import Toolset
 
 _KEPT_CHARACTERS = 500
@@ -26,9 +28,22 @@ _TOO_MANY = (
 
 
 class Surroundings(Protocol):
-    """The part of :class:`wardround.tools.Environment` the loop uses: a toolset bound to one chart."""
+    """The part of :class:`wardround.tools.Environment` the loop and its hooks use: a toolset bound to one chart.
+
+    ``chart`` and ``evidence`` (what the chart is searched with) are None where there is no record behind the tools.
+    """
 
     toolset: Toolset
+
+    @property
+    def chart(self) -> Chart | None:
+        """The record of the subject, as of the moment of the question."""
+        ...
+
+    @property
+    def evidence(self) -> EvidenceIndex | None:
+        """The index of the chart's events; making it may block."""
+        ...
 
     async def call_async(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
         """Run one tool off the event loop; a model's mistake is an error result, never an exception."""

@@ -56,7 +56,7 @@ class Desk:
     async def open(cls, episode: Episode, *, share: float | None = None) -> Desk:
         """Open the environment's index of the episode's chart; reading the chart's events may block."""
         question_of(episode)
-        index: EvidenceIndex | None = await asyncio.to_thread(getattr, episode.environment, "evidence", None)
+        index = await asyncio.to_thread(lambda: episode.environment.evidence)
         if index is None:
             raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
         desk = cls(episode, index, share=share)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wardround.core import Message, ToolCall
-from wardround.tools.tool import ToolResult
+from wardround.tools.result import ToolResult
 
 BlockKind = Literal["turn", "aside", "pinned"]
 

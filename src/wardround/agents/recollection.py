@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from wardround.agents.agent import Hooks
 from wardround.agents.episode import Episode
 from wardround.agents.served import served_text
 from wardround.core import UserError
 from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject, chart_key
+from wardround.records import Chart
 from wardround.retrieval import Encoder
 
 _FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
@@ -98,8 +99,8 @@ class Recollection(Hooks):
         episode.lessons["tool"] = tuple(advice)
 
 
-def _chart(episode: Episode) -> Any:
-    chart = getattr(episode.environment, "chart", None)
+def _chart(episode: Episode) -> Chart:
+    chart = episode.environment.chart
     if chart is None:
         raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
     return chart

@@ -4,10 +4,14 @@ Knows charts, codes and candidate spaces; no model, no task and no target.
 """
 
 from wardround.tools.aids import AID_NAMES, Aids
+from wardround.tools.definition import Tool
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
+from wardround.tools.page import Page
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
+from wardround.tools.signature import Range, tool
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
-from wardround.tools.tool import Tool, ToolResult
 from wardround.tools.toolset import TOOLS, Toolset, default_toolset
 
 __all__ = [
@@ -16,6 +20,9 @@ __all__ = [
     "Aids",
     "Citation",
     "Environment",
+    "Page",
+    "Range",
+    "Session",
     "SqlAnswer",
     "SqlGate",
     "SqlLimits",
@@ -24,4 +31,5 @@ __all__ = [
     "Toolset",
     "default_toolset",
     "supports_answer",
+    "tool",
 ]

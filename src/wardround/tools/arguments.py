@@ -13,7 +13,7 @@ from typing import Any
 
 from wardround.core import ToolFailure
 from wardround.core.suggestions import nearest, unknown
-from wardround.tools.tool import Tool
+from wardround.tools.definition import Tool
 
 _BOUND_CATEGORIES = frozenset({"record", "table", "candidate"})
 _MISSING = object()

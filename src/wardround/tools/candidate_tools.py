@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Annotated, Any
 
 from wardround.core import ToolFailure
+from wardround.tools.candidates import CandidateSpace, Match
+from wardround.tools.page import Page
 from wardround.tools.render import table_page
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
+from wardround.tools.signature import tool
 from wardround.tools.table_view import as_cell
-from wardround.tools.tool import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from wardround.tools.candidates import CandidateSpace, Match
-    from wardround.tools.environment import Environment
 
 _KEYWORD_LIMIT = 1_000
 _LADDER_LIMIT = 5
@@ -24,44 +25,46 @@ _OTHER_NAMES = ("keyword", "keywords", "text", "texts", "queries", "name", "name
 """What the papers' tools, and models that remember them, call the words to look for."""
 _READ_AS = re.compile(r"^(the name|spelling|code descriptions) of .*")
 """A reason with the words that a query was read as: they are long, and say what the candidate says."""
-Words = str | Sequence[str]
-"""One text or a list of texts, as both papers' tools take them."""
+Query = Annotated[list[str] | str, "One text or a list of texts."]
+"""As both papers' tools take them."""
+CandidateTable = Annotated[str, "Name of a candidate table."]
+candidate_tool = partial(tool, "candidate", other_names=dict.fromkeys(_OTHER_NAMES, "query"))
 
 
-def get_candidates_by_keyword(
-    environment: Environment, *, table_name: str, query: Words, offset: int = 0
-) -> ToolResult:
-    """Candidates that hold a text literally, case ignored."""
-    space = environment.space(table_name)
-    found = _search(environment, space, lambda word: space.by_keyword(word, _KEYWORD_LIMIT), query, clear_hits=False)
-    return _show(environment, get_candidates_by_keyword, {"table_name": space.name, "query": query}, found, offset)
+@candidate_tool()
+def get_candidates_by_keyword(session: Session, page: Page, *, table_name: CandidateTable, query: Query) -> ToolResult:
+    """Possible answers that contain a text (literal, case ignored)."""
+    space = session.space(table_name)
+    found = _search(session, space, lambda word: space.by_keyword(word, _KEYWORD_LIMIT), query, clear_hits=False)
+    return _show(page.of(table_name=space.name), space, found, names_only=page.short)
 
 
+@candidate_tool()
 def get_candidates_by_fuzzy_matching(
-    environment: Environment, *, table_name: str, query: Words, offset: int = 0
+    session: Session, page: Page, *, table_name: CandidateTable, query: Query
 ) -> ToolResult:
-    """The five candidates spelled most like each text."""
-    space, in_use = environment.space(table_name), environment.aids.candidate_order
-    found = _search(environment, space, lambda word: space.by_fuzzy(word, _LADDER_LIMIT, in_use=in_use), query)
-    arguments = {"table_name": space.name, "query": query}
-    return _show(environment, get_candidates_by_fuzzy_matching, arguments, found, offset)
+    """The possible answers spelled most like a text, five for each; only the hit where it is clear."""
+    space, in_use = session.space(table_name), session.aids.candidate_order
+    found = _search(session, space, lambda word: space.by_fuzzy(word, _LADDER_LIMIT, in_use=in_use), query)
+    return _show(page.of(table_name=space.name), space, found)
 
 
+@candidate_tool()
 def get_candidates_by_semantic_similarity(
-    environment: Environment, *, table_name: str, query: Words, offset: int = 0
+    session: Session, page: Page, *, table_name: CandidateTable, query: Query
 ) -> ToolResult:
-    """The five candidates nearest in meaning to each text."""
-    space, in_use = environment.space(table_name), environment.aids.candidate_order
-    found = _search(environment, space, lambda text: space.by_meaning(text, _LADDER_LIMIT, in_use=in_use), query)
-    arguments = {"table_name": space.name, "query": query}
-    return _show(environment, get_candidates_by_semantic_similarity, arguments, found, offset)
+    """The possible answers nearest in meaning to a text (synonyms, abbreviations, lay words; an order such as CBC
+    gives its tests), five for each; only the hit where it is clear."""
+    space, in_use = session.space(table_name), session.aids.candidate_order
+    found = _search(session, space, lambda text: space.by_meaning(text, _LADDER_LIMIT, in_use=in_use), query)
+    return _show(page.of(table_name=space.name), space, found)
 
 
 def _search(
-    environment: Environment,
+    session: Session,
     space: CandidateSpace,
     search: Callable[[str], list[Match]],
-    texts: Words,
+    texts: Sequence[str] | str,
     *,
     clear_hits: bool = True,
 ) -> list[tuple[str, list[Match]]]:
@@ -70,7 +73,7 @@ def _search(
     wanted = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if not wanted:
         raise ToolFailure("'query' is empty; give the words to look for.")
-    if not environment.aids.candidate_order:
+    if not session.aids.candidate_order:
         return [(text, search(text)) for text in wanted]
     answers = ((text, space.panel(text) or search(text)) for text in wanted)
     return [(text, worth_a_look(matches) if clear_hits else matches) for text, matches in answers]
@@ -87,27 +90,19 @@ def worth_a_look(matches: list[Match]) -> list[Match]:
 
 
 def _show(
-    environment: Environment,
-    function: Callable[..., ToolResult],
-    arguments: dict[str, Any],
-    found: list[tuple[str, list[Match]]],
-    offset: int,
+    page: Page, space: CandidateSpace, found: list[tuple[str, list[Match]]], *, names_only: bool = False
 ) -> ToolResult:
-    table = arguments["table_name"]
+    """``names_only``: how like a candidate is, and why it was found, is not said."""
     several = len(found) > 1
-    header: tuple[str, ...] = ("candidate", "similarity", "matched")
+    header: tuple[str, ...] = ("candidate",) if names_only else ("candidate", "similarity", "matched")
     header = ("query", *header) if several else header
     pairs = [(text, match) for text, matches in found for match in matches]
     nothing = [text for text, matches in found if not matches]
     note = "no match for " + ", ".join(map(repr, nothing)) if nothing else ""
     if not pairs:
-        return ToolResult(text=f"{table}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
-    cursor_at = environment.continuation(function, arguments)
-    short = environment.aids.short_pages
-    rows = _Rows(pairs, several=several, short=short)
-    if short and function is get_candidates_by_keyword:  # it holds the text: that says all
-        header = header[: 1 + several]
-    text, shown, cursor = table_page(environment, table, header, rows, offset=offset, cursor_at=cursor_at, note=note)
+        return ToolResult(text=f"{space.name}: 0 rows, {note}; try fewer or other words.", rows_total=0, rows_shown=0)
+    rows = _Rows(pairs, several=several, short=page.short)
+    text, shown, cursor = table_page(page, space.name, header, rows, note=note)
     return ToolResult(text=text, rows_total=len(rows), rows_shown=shown, cursor=cursor)
 
 
@@ -128,40 +123,3 @@ class _Rows(Sequence[tuple[str, ...]]):
             why = _READ_AS.sub(r"\1", match.why) if self._short else match.why
             cells = (as_cell(match.label), f"{match.similarity:.2f}", as_cell(why))
         return (as_cell(text), *cells) if self._several else cells
-
-
-def _tool(name: str, description: str, function: Callable[..., ToolResult]) -> Tool:
-    words = {"type": ["array", "string"], "items": {"type": "string"}, "description": "One text or a list of texts."}
-    table = {"type": "string", "description": "Name of a candidate table."}
-    return Tool(
-        name=name,
-        category="candidate",
-        description=description,
-        parameters={
-            "type": "object",
-            "properties": {"table_name": table, "query": words},
-            "required": ["table_name", "query"],
-        },
-        function=function,
-        other_names=dict.fromkeys(_OTHER_NAMES, "query"),
-    )
-
-
-CANDIDATE_TOOLS: tuple[Tool, ...] = (
-    _tool(
-        "get_candidates_by_keyword",
-        "Possible answers that contain a text (literal, case ignored).",
-        get_candidates_by_keyword,
-    ),
-    _tool(
-        "get_candidates_by_fuzzy_matching",
-        "The possible answers spelled most like a text, five for each; only the hit where it is clear.",
-        get_candidates_by_fuzzy_matching,
-    ),
-    _tool(
-        "get_candidates_by_semantic_similarity",
-        "The possible answers nearest in meaning to a text (synonyms, abbreviations, lay words; an order such as CBC "
-        "gives its tests), five for each; only the hit where it is clear.",
-        get_candidates_by_semantic_similarity,
-    ),
-)

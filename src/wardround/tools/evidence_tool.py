@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
 from wardround.core import ToolFailure, estimate_tokens, format_time
 from wardround.retrieval import EvidenceIndex, Passage, Trajectory
+from wardround.tools.page import Page
 from wardround.tools.render import SEPARATOR
-from wardround.tools.tool import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from wardround.tools.environment import Environment
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
+from wardround.tools.signature import Range, tool
 
 _CAPTION_TOKENS = 70
 _ROWS_PER_PASSAGE = (12, 10, 8, 6, 5, 4, 3, 2, 1)
@@ -35,49 +36,53 @@ class _Line:
     rows: tuple[int, ...] = ()
 
 
-def retrieve_evidence(environment: Environment, *, query: str, limit: int = 0, offset: int = 0) -> ToolResult:
-    """The latest values of the indicators most like a query, and the passages nearest to it in words and time."""
+@tool("retrieval")
+def retrieve_evidence(
+    session: Session,
+    page: Page,
+    *,
+    query: Annotated[str, "What to look for, in a few clinical words."],
+    limit: Annotated[int, Range(0, _MOST_PASSAGES), "How many passages; 0 for the usual number."] = 0,
+) -> ToolResult:
+    """Search the whole chart for what bears on a question: the latest values of the nearest measurements, and the
+    nearest passages of all other events, early and recent ones before those in between."""
     wanted = " ".join(query.split())
     if not wanted:
         raise ToolFailure("retrieve_evidence: 'query' is empty; say in a few words what to look for.")
-    index = environment.evidence
+    index = session.evidence
     if not len(index):
         return ToolResult(text="evidence: the chart has no events yet.", rows_total=0, rows_shown=0)
     passages = index.text_evidence(wanted, limit or None)
     named = index.coarse_indicators(wanted, index.settings.fine)
     trajectories = index.trajectories(named)
-    arguments = {"query": query, "limit": limit}
-    whole = environment.continuation(read_passage, arguments)
+    whole = page.part(partial(_read_passage, session, query, limit), "read_passage", {"query": query, "limit": limit})
     first, more = trajectories[:_INDICATORS_FIRST], trajectories[_INDICATORS_FIRST:]
     numbers = _indicator_lines(index, first, "latest values of the nearest indicators")
-    room = environment.max_result_tokens - _CAPTION_TOKENS - _tokens(numbers)
-    words = _passage_lines(index, wanted, passages, whole, room)
+    room = page.tokens - _CAPTION_TOKENS - _tokens(numbers)
+    words = _passage_lines(index, wanted, passages, whole.cursor, room)
     lines = [*numbers, *words, *_indicator_lines(index, more, "further indicators")]
     rows = sum(map(len, passages))
     about = f"evidence for {_short(wanted)!r}: {_count(len(trajectories), 'indicator')}, "
     about += f"{_count(len(passages), 'passage')} of {rows:,} of the chart's {len(index):,} events"
-    return _page(environment, about, lines, offset, environment.continuation(retrieve_evidence, arguments))
+    return _page(session, page, about, lines)
 
 
-def read_passage(environment: Environment, *, query: str, limit: int, offset: int) -> ToolResult:
-    """One passage of a result, all rows in time order; ``offset`` counts rows over all its passages."""
-    index = environment.evidence
+def _read_passage(session: Session, query: str, limit: int, page: Page) -> ToolResult:
+    """One passage of a result, all rows in time order; the page's offset counts rows over all its passages."""
+    index = session.evidence
     passages = index.text_evidence(" ".join(query.split()), limit or None)
     start, place = 0, 0
-    while offset >= start + len(passages[place]):
+    while page.offset >= start + len(passages[place]):
         start, place = start + len(passages[place]), place + 1
     passage = passages[place]
     lines = _rows(index, passage, range(len(passage)))
-    cursor_at = environment.continuation(read_passage, {"query": query, "limit": limit})
-    about = f"passage {place + 1} of {len(passages)}{_span(passage)}"
-    return _page(environment, about, lines, offset - start, lambda line: cursor_at(start + line))
+    return _page(session, page, f"passage {place + 1} of {len(passages)}{_span(passage)}", lines, first=start)
 
 
-def _page(
-    environment: Environment, about: str, lines: Sequence[_Line], offset: int, cursor_at: Callable[[int], str]
-) -> ToolResult:
-    """As many lines as the budget holds, at least one."""
-    budget = environment.max_result_tokens - _CAPTION_TOKENS
+def _page(session: Session, page: Page, about: str, lines: Sequence[_Line], *, first: int = 0) -> ToolResult:
+    """As many lines as the page holds, at least one; ``first`` is the offset of the first line."""
+    budget = page.tokens - _CAPTION_TOKENS
+    offset = page.offset - first
     shown: list[_Line] = []
     for line in lines[offset:]:
         budget -= estimate_tokens(line.text) + 1
@@ -85,17 +90,17 @@ def _page(
             break
         shown.append(line)
     end = offset + len(shown)
-    cursor = cursor_at(end) if end < len(lines) else None
+    cursor = page.cursor(first + end) if end < len(lines) else None
     count = f", lines {offset + 1:,}-{end:,} of {len(lines):,}" if offset or cursor else ""
     rest = f", cursor={cursor} for the next" if cursor else ""
     rows = tuple(dict.fromkeys(row for line in shown for row in line.rows))
-    columns = environment.evidence.columns
+    columns = session.evidence.columns
     tables = sorted({columns.table_names[columns.table[row]] for row in rows})
-    room = max(80, (environment.max_result_tokens - _CAPTION_TOKENS) * _CHARACTERS_PER_TOKEN)
+    room = max(80, (page.tokens - _CAPTION_TOKENS) * _CHARACTERS_PER_TOKEN)
     return ToolResult(
         text="\n".join([f"{about}{count}{rest}", *(_clip(line.text, room) for line in shown)]),
         table=", ".join(tables) or None,
-        row_ids=environment.evidence.row_ids(rows),
+        row_ids=session.evidence.row_ids(rows),
         rows_total=len({row for line in lines for row in line.rows}),
         rows_shown=len(rows),
         cursor=cursor,
@@ -183,30 +188,3 @@ def _count(number: int, noun: str) -> str:
 
 def _short(query: str) -> str:
     return query if len(query) <= 60 else query[:57] + "..."
-
-
-EVIDENCE_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="retrieve_evidence",
-        category="retrieval",
-        description=(
-            "Search the whole chart for what bears on a question: the latest values of the nearest measurements, and "
-            "the nearest passages of all other events, early and recent ones before those in between."
-        ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What to look for, in a few clinical words."},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": _MOST_PASSAGES,
-                    "default": 0,
-                    "description": "How many passages; 0 for the usual number.",
-                },
-            },
-            "required": ["query"],
-        },
-        function=retrieve_evidence,
-    ),
-)

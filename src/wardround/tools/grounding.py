@@ -9,16 +9,13 @@ negated or not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from wardround.codes import load_abbreviations, load_ccs, normalise_label
+from wardround.tools.session import Session
 from wardround.tools.table_view import TableView
-
-if TYPE_CHECKING:
-    from wardround.tools.environment import Environment
 
 _WORD = re.compile(r"[^\W_]+")
 _GENERIC = frozenset(
@@ -50,22 +47,23 @@ class Citation:
 
 
 class Grounding:
-    """Checks citations against one environment's chart; keeps the position of every row of the tables it met."""
+    """Checks citations against a session's chart; keeps the position of every row of the tables it met."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._positions: dict[str, dict[str, int]] = {}
 
     def check(
-        self, environment: Environment, answers: Sequence[str], evidence: Mapping[str, Iterable[str]]
+        self, answers: Sequence[str], evidence: Mapping[str, Iterable[str]], *, read: Collection[str]
     ) -> tuple[Citation, ...]:
-        """Return one citation per cited row, for evidence given to an answer that was really given."""
+        """Return one citation per cited row, for evidence given to an answer that was really given. ``read``: the
+        rows that the episode has been shown."""
         spelled = {normalise_label(answer): answer for answer in answers}
-        read = environment.read_row_ids
         citations = []
         for cited, row_ids in evidence.items():
             answer = spelled.get(normalise_label(cited))
             for row_id in row_ids:
-                place = self._find(environment, row_id)
+                place = self._find(row_id)
                 supports = answer is not None and place is not None and supports_answer(*place, answer)
                 citations.append(
                     Citation(
@@ -78,11 +76,11 @@ class Grounding:
                 )
         return tuple(citations)
 
-    def _find(self, environment: Environment, row_id: str) -> tuple[TableView, int] | None:
+    def _find(self, row_id: str) -> tuple[TableView, int] | None:
         table = row_id.partition(":")[0]
-        if table not in environment.chart.table_names:
+        if table not in self._session.chart.table_names:
             return None
-        view = environment.view(table)
+        view = self._session.view(table)
         if table not in self._positions:
             self._positions[table] = {name: row for row, name in enumerate(view.row_ids)}
         row = self._positions[table].get(row_id)

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 from wardround.core import ToolFailure
 from wardround.tools.arguments import clean_text
-from wardround.tools.tool import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from wardround.tools.candidates import CandidateSpace
-    from wardround.tools.environment import Environment
+from wardround.tools.candidates import CandidateSpace
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
+from wardround.tools.signature import tool
 
 _NAMED = 20
+CitedRows = Annotated[
+    dict[str, Any] | list[Any] | None,
+    "Optional: for each answer the row ids (first column of the tool results) that support it. "
+    'Either {"answer": ["table:id", ...], ...} or [{"answer": "...", "row_ids": ["table:id", ...]}, ...].',
+]
+Response = Annotated[list[str], "The final answer: a list of strings, spelled as in the candidate table."]
 
 
-def think(environment: Environment, *, response: str) -> ToolResult:
-    """Keep a thought in the conversation; nothing else happens."""
-    return ToolResult(text="Thought noted.")
+@tool("inner")
+def think(*, response: Annotated[str, "The thought."]) -> str:
+    """Write down a thought: what is known so far, what is missing, what to look up next. Reads nothing."""
+    return "Thought noted."
 
 
-def finish(environment: Environment, *, response: Sequence[str], evidence: Any = None) -> ToolResult:
-    """End the episode with an answer and, optionally, the rows that support it."""
+@tool("inner", reads_only=False)
+def finish(session: Session, *, response: Response, evidence: CitedRows = None) -> ToolResult:
+    """Give the final answer and end the episode. Call it once, when the answer is complete."""
     answer = tuple(dict.fromkeys(item.strip() for item in response if item.strip()))
-    if environment.checks_answers:
-        _check_answer(environment, answer)
+    if session.checks_answers:
+        _check_answer(session, answer)
     cited = read_evidence(evidence)
     noun = "item" if len(answer) == 1 else "items"
     rows = sum(map(len, cited.values()))
@@ -33,13 +40,13 @@ def finish(environment: Environment, *, response: Sequence[str], evidence: Any =
     return ToolResult(text=text, answer=answer, evidence=cited)
 
 
-def _check_answer(environment: Environment, answer: Sequence[str]) -> None:
+def _check_answer(session: Session, answer: Sequence[str]) -> None:
     """Refuse, once, an answer with names that are no candidates, and say the nearest ones."""
-    space = environment.answer_space
+    space = session.answer_space
     strange = [name for name in answer if space is not None and space.labels.resolve(name) is None]
     if space is None or not strange:
         return
-    environment.accept_any_answer()
+    session.accept_any_answer()
     lines = [_nearest(space, name) for name in strange[:_NAMED]]
     if len(strange) > _NAMED:
         lines.append(f"and {len(strange) - _NAMED} more")
@@ -88,56 +95,7 @@ def _row_ids(answer: str, rows: Any) -> tuple[str, ...]:
     return tuple(clean_text(row).strip() for row in rows)
 
 
-def get_next_page(environment: Environment, *, cursor: str) -> ToolResult:
-    """Go on where an earlier result stopped."""
-    return environment.cursors.resume(cursor)
-
-
-_EVIDENCE = (
-    "Optional: for each answer the row ids (first column of the tool results) that support it. "
-    'Either {"answer": ["table:id", ...], ...} or [{"answer": "...", "row_ids": ["table:id", ...]}, ...].'
-)
-
-INNER_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="get_next_page",
-        category="inner",
-        description="Continue an earlier result (rows, or a long text) from the cursor it gave.",
-        parameters={
-            "type": "object",
-            "properties": {"cursor": {"type": "string", "description": "The cursor, copied from that result."}},
-            "required": ["cursor"],
-        },
-        function=get_next_page,
-    ),
-    Tool(
-        name="think",
-        category="inner",
-        description="Write down a thought: what is known so far, what is missing, what to look up next. Reads nothing.",
-        parameters={
-            "type": "object",
-            "properties": {"response": {"type": "string", "description": "The thought."}},
-            "required": ["response"],
-        },
-        function=think,
-    ),
-    Tool(
-        name="finish",
-        category="inner",
-        description="Give the final answer and end the episode. Call it once, when the answer is complete.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "response": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "The final answer: a list of strings, spelled as in the candidate table.",
-                },
-                "evidence": {"type": ["object", "array"], "description": _EVIDENCE},
-            },
-            "required": ["response"],
-        },
-        function=finish,
-        reads_only=False,
-    ),
-)
+@tool("inner")
+def get_next_page(session: Session, *, cursor: Annotated[str, "The cursor, copied from that result."]) -> ToolResult:
+    """Continue an earlier result (rows, or a long text) from the cursor it gave."""
+    return session.cursors.resume(cursor)

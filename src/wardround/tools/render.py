@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from wardround.core import format_time, from_microseconds
 from wardround.core.tokens import estimate_tokens
 from wardround.tools.main_columns import main_columns, number_and_text, repeated
+from wardround.tools.page import Page
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
 from wardround.tools.table_view import Column, IntArray, TableView, as_cell
-from wardround.tools.tool import ToolResult
-
-if TYPE_CHECKING:
-    from wardround.tools.environment import Environment
 
 SEPARATOR = " | "
 DITTO = '"'
@@ -30,9 +28,6 @@ _SMALLEST_CELL = 160
 _CHARACTERS_PER_TOKEN = 3.0
 _CAPTION_TOKENS = 60
 _CONTEXT_BEFORE_MATCH = 120
-
-Continue = Callable[[int], ToolResult]
-"""Makes the page that starts at an offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +78,33 @@ def _left_out(view: TableView, rows: IntArray, shown: Sequence[Column]) -> list[
 
 
 def rows_page(
-    environment: Environment,
+    session: Session,
+    page: Page,
     view: TableView,
     rows: IntArray,
     *,
-    offset: int,
-    cursor_at: Callable[[int], str],
     note: str = "",
     focus: str = "",
     keep: Sequence[str] = (),
 ) -> ToolResult:
-    """Show rows of a table from ``offset`` on. ``focus`` is a case-folded text that a cut cell should show, ``keep``
-    are columns that even a short page shows."""
-    layout = lay_out(view, rows, short=environment.aids.short_pages, keep=keep)
+    """Show rows of a table. ``focus`` is a case-folded text that a cut cell should show, ``keep`` are columns that even
+    a short page shows."""
+    layout = lay_out(view, rows, short=page.short, keep=keep)
     header = SEPARATOR.join(("row_id", *layout.header))
-    budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(layout.folded) - estimate_tokens(header)
-    lines, shown = _fitting_rows(environment, view, layout.shown, rows[offset:], budget, focus)
-    total = len(rows)
-    cursor = cursor_at(offset + shown) if offset + shown < total else None
-    caption = _caption(view.name, offset, shown, total, span_text(view, rows), note, cursor)
+    budget = page.tokens - _CAPTION_TOKENS - estimate_tokens(layout.folded) - estimate_tokens(header)
+    writer = _RowWriter(session=session, page=page, view=view, columns=layout.shown, focus=focus)
+    lines = writer.fitting(rows[page.offset :], budget)
+    total, shown = len(rows), len(lines)
+    end = page.offset + shown
+    cursor = page.cursor(end) if end < total else None
+    caption = _caption(
+        view.name, page.offset, shown, total, ", ".join(filter(None, (span_text(view, rows), note))), cursor
+    )
     head = [caption, *([layout.folded] if layout.folded else []), header]
     return ToolResult(
         text="\n".join(head + lines),
         table=view.name,
-        row_ids=tuple(view.row_ids[int(row)] for row in rows[offset : offset + shown]),
+        row_ids=tuple(view.row_ids[int(row)] for row in rows[page.offset : end]),
         rows_total=total,
         rows_shown=shown,
         cursor=cursor,
@@ -122,120 +120,113 @@ def span_text(view: TableView, rows: IntArray) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _caption(name: str, offset: int, shown: int, total: int, span: str, note: str, cursor: str | None) -> str:
+def _caption(name: str, offset: int, shown: int, total: int, note: str, cursor: str | None) -> str:
     if offset == 0 and shown == total:
         count = f"{total:,} row{'' if total == 1 else 's'}"
     elif offset == 0:
         count = f"showing {shown:,} of {total:,} rows"
     else:
         count = f"showing rows {offset + 1:,}-{offset + shown:,} of {total:,}"
-    parts = [count, span, note, f"cursor={cursor} for the next" if cursor else ""]
+    parts = [count, note, f"cursor={cursor} for the next" if cursor else ""]
     return f"{name}: " + ", ".join(part for part in parts if part)
 
 
-def _fitting_rows(
-    environment: Environment, view: TableView, columns: Sequence[Column], rows: IntArray, budget: int, focus: str
-) -> tuple[list[str], int]:
-    """Return the lines of as many rows as the budget holds, at least one."""
-    cell = cell_limit(budget, len(rows))
-    lines: list[str] = []
-    spent = 0
-    for start in range(0, len(rows), _CHUNK_ROWS):
-        for line in _lines(environment, view, columns, rows[start : start + _CHUNK_ROWS], cell, focus):
-            cost = estimate_tokens(line) + 1
-            if lines and spent + cost > budget:
-                return lines, len(lines)
-            lines.append(line)
-            spent += cost
-            if spent > budget:  # a first row that is too wide on its own: cut its cells shorter, never drop it
-                return [_narrow_row(environment, view, columns, rows[:1], budget, cell, focus)], 1
-    return lines, len(lines)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowWriter:
+    """Writes rows of a table as lines, long cells cut around ``focus`` with a cursor to the rest."""
+
+    session: Session
+    page: Page
+    view: TableView
+    columns: Sequence[Column]
+    focus: str
+
+    def fitting(self, rows: IntArray, budget: int) -> list[str]:
+        """Return the lines of as many rows as the budget holds, at least one."""
+        cell = cell_limit(budget, len(rows))
+        lines: list[str] = []
+        spent = 0
+        for start in range(0, len(rows), _CHUNK_ROWS):
+            for line in self._lines(rows[start : start + _CHUNK_ROWS], cell):
+                cost = estimate_tokens(line) + 1
+                if lines and spent + cost > budget:
+                    return lines
+                lines.append(line)
+                spent += cost
+                if spent > budget:  # a first row that is too wide on its own: cut its cells shorter, never drop it
+                    return [self._narrow(rows[:1], budget, cell)]
+        return lines
+
+    def _narrow(self, row: IntArray, budget: int, cell: int) -> str:
+        line = ""
+        while cell >= 20:
+            cell = cell * 2 // 3
+            line = next(iter(self._lines(row, cell)))
+            if estimate_tokens(line) <= budget:
+                break
+        return line
+
+    def _lines(self, rows: IntArray, cell: int) -> Iterable[str]:
+        row_numbers = rows.tolist()
+        parts: list[Iterable[str]] = [[self.view.row_ids[row] for row in row_numbers]]
+        twin = self._twin()
+        for column in self.columns:
+            cells = column.cells
+            codes = column.codes[rows].tolist()
+            texts = [cells[code] if code >= 0 else "" for code in codes]
+            if self.page.short and column.kind == "time":
+                texts = [*texts[:1], *(text and DITTO if text == above else text for above, text in pairwise(texts))]
+            if twin is not None and column.name == twin[0].name:
+                texts = ["" if same else text for same, text in zip(repeated(*twin, rows), texts, strict=True)]
+            if column.kind == "text" and any(len(text) > cell for text in texts):
+                texts = [
+                    self._cut(column, row, cell) if len(text) > cell else text
+                    for row, text in zip(row_numbers, texts, strict=True)
+                ]
+            parts.append(texts)
+        return map(SEPARATOR.join, zip(*parts, strict=True))
+
+    def _twin(self) -> tuple[Column, Column] | None:
+        """A number column and the text column it mostly repeats; on a short page it is blank where it does."""
+        names = number_and_text(self.view) if self.page.short else None
+        return None if names is None else (self.view.column(names[0]), self.view.column(names[1]))
+
+    def _cut(self, column: Column, row: int, cell: int) -> str:
+        """Return the part of a long text that fits, with what is missing and the cursor that reads it."""
+        text = column.texts[column.codes[row]]
+        found = text.casefold().find(self.focus) if self.focus else 0
+        start = max(0, found - _CONTEXT_BEFORE_MATCH) if found > cell - _CONTEXT_BEFORE_MATCH else 0
+        end = start + cell
+        whole = _text_cell(self.session, self.page, self.view, row, column.name)
+        kept = as_cell(text[start:end])
+        if start:
+            kept = f"[{start:,} characters before; whole text: cursor={whole.cursor(0)}] {kept}"
+        if end < len(text):
+            kept += f" [{len(text) - end:,} more characters: cursor={whole.cursor(end)}]"
+        return kept
 
 
-def _narrow_row(
-    environment: Environment,
-    view: TableView,
-    columns: Sequence[Column],
-    row: IntArray,
-    budget: int,
-    cell: int,
-    focus: str,
-) -> str:
-    line = ""
-    while cell >= 20:
-        cell = cell * 2 // 3
-        line = next(iter(_lines(environment, view, columns, row, cell, focus)))
-        if estimate_tokens(line) <= budget:
-            break
-    return line
+def _text_cell(session: Session, page: Page, view: TableView, row: int, column: str) -> Page:
+    """The page of a long text cell, as it was written."""
+    name = view.name
+
+    def made_by(page: Page) -> ToolResult:
+        view = session.view(name)
+        prepared = view.column(column)
+        row_id = view.row_ids[row]
+        text, cursor = long_text(page, f"{name}.{column} of {row_id}", prepared.texts[prepared.codes[row]])
+        return ToolResult(text=text, table=name, row_ids=(row_id,), rows_total=1, rows_shown=1, cursor=cursor)
+
+    return page.part(made_by, "text", name, row, column)
 
 
-def _lines(
-    environment: Environment, view: TableView, columns: Sequence[Column], rows: IntArray, cell: int, focus: str
-) -> Iterable[str]:
-    row_numbers = rows.tolist()
-    parts: list[Iterable[str]] = [[view.row_ids[row] for row in row_numbers]]
-    twin = _twin(environment, view)
-    for column in columns:
-        cells = column.cells
-        codes = column.codes[rows].tolist()
-        texts = [cells[code] if code >= 0 else "" for code in codes]
-        if environment.aids.short_pages and column.kind == "time":
-            texts = [*texts[:1], *(text and DITTO if text == above else text for above, text in pairwise(texts))]
-        if twin is not None and column.name == twin[0].name:
-            texts = ["" if same else text for same, text in zip(repeated(*twin, rows), texts, strict=True)]
-        if column.kind == "text" and any(len(text) > cell for text in texts):
-            texts = [
-                _cut_cell(environment, view, column, row, cell, focus) if len(text) > cell else text
-                for row, text in zip(row_numbers, texts, strict=True)
-            ]
-        parts.append(texts)
-    return map(SEPARATOR.join, zip(*parts, strict=True))
-
-
-def _twin(environment: Environment, view: TableView) -> tuple[Column, Column] | None:
-    """A number column and the text column whose cells it mostly repeats; on a short page it is blank where it does."""
-    names = number_and_text(view) if environment.aids.short_pages else None
-    return None if names is None else (view.column(names[0]), view.column(names[1]))
-
-
-def _cut_cell(environment: Environment, view: TableView, column: Column, row: int, cell: int, focus: str) -> str:
-    """Return the part of a long text that fits, with what is missing and the cursor that reads it."""
-    text = column.texts[column.codes[row]]
-    found = text.casefold().find(focus) if focus else 0
-    start = max(0, found - _CONTEXT_BEFORE_MATCH) if found > cell - _CONTEXT_BEFORE_MATCH else 0
-    end = start + cell
-    kept = as_cell(text[start:end])
-    if start:
-        whole = environment.text_cursor(view.name, row, column.name, 0)
-        kept = f"[{start:,} characters before; whole text: cursor={whole}] {kept}"
-    if end < len(text):
-        rest = environment.text_cursor(view.name, row, column.name, end)
-        kept += f" [{len(text) - end:,} more characters: cursor={rest}]"
-    return kept
-
-
-def text_page(environment: Environment, view: TableView, row: int, column: str, offset: int) -> ToolResult:
-    """Show a long text cell from a character on, as it was written."""
-    prepared = view.column(column)
-    text = prepared.texts[prepared.codes[row]]
-    row_id = view.row_ids[row]
-
-    def cursor_at(end: int) -> str:
-        return environment.text_cursor(view.name, row, column, end)
-
-    shown, cursor = long_text(environment, f"{view.name}.{column} of {row_id}", text, offset, cursor_at)
-    return ToolResult(text=shown, table=view.name, row_ids=(row_id,), rows_total=1, rows_shown=1, cursor=cursor)
-
-
-def long_text(
-    environment: Environment, name: str, text: str, offset: int, cursor_at: Callable[[int], str]
-) -> tuple[str, str | None]:
-    """Return a caption and the part of a text from ``offset`` that fits, and the cursor of the next part."""
-    end = _text_end(text, offset, environment.max_result_tokens - _CAPTION_TOKENS)
-    cursor = cursor_at(end) if end < len(text) else None
+def long_text(page: Page, name: str, text: str) -> tuple[str, str | None]:
+    """Return a caption and the part of a text that fits the page, and the cursor of the next part."""
+    start = page.offset
+    end = _text_end(text, start, page.tokens - _CAPTION_TOKENS)
+    cursor = page.cursor(end) if end < len(text) else None
     rest = f", cursor={cursor} for the next" if cursor else ""
-    return f"{name}: characters {offset + 1:,}-{end:,} of {len(text):,}{rest}\n{text[offset:end]}", cursor
+    return f"{name}: characters {start + 1:,}-{end:,} of {len(text):,}{rest}\n{text[start:end]}", cursor
 
 
 def cell_limit(budget: int, rows: int) -> int:
@@ -272,13 +263,11 @@ def _text_end(text: str, start: int, budget: int) -> int:
 
 
 def table_page(
-    environment: Environment,
+    page: Page,
     name: str,
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    offset: int = 0,
-    cursor_at: Callable[[int], str],
     note: str = "",
     whole: Callable[[int], Sequence[str]] | None = None,
 ) -> tuple[str, int, str | None]:
@@ -287,10 +276,10 @@ def table_page(
     ``whole`` gives a row with its cells uncut, for a row that has to be cut narrower still.
     """
     head = SEPARATOR.join(header)
-    budget = environment.max_result_tokens - _CAPTION_TOKENS - estimate_tokens(head)
+    budget = page.tokens - _CAPTION_TOKENS - estimate_tokens(head)
     lines: list[str] = []
     spent = 0
-    for index in range(offset, len(rows)):
+    for index in range(page.offset, len(rows)):
         line = SEPARATOR.join(rows[index])
         spent += estimate_tokens(line) + 1
         if lines and spent > budget:
@@ -299,7 +288,8 @@ def table_page(
         if spent > budget:  # only the first row can be too wide on its own
             lines = [_narrow_cells(whole(index) if whole else rows[index], budget)]
             break
-    shown, count = len(lines), len(rows)
-    cursor = cursor_at(offset + shown) if offset + shown < len(rows) else None
-    caption = _caption(name, offset, shown, count, "", note, cursor)
+    shown = len(lines)
+    end = page.offset + shown
+    cursor = page.cursor(end) if end < len(rows) else None
+    caption = _caption(name, page.offset, shown, len(rows), note, cursor)
     return "\n".join((caption, head, *lines)), shown, cursor

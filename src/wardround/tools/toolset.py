@@ -7,12 +7,43 @@ from dataclasses import dataclass
 
 from wardround.core import Registry, ToolSchema, UserError
 from wardround.core.suggestions import unknown
-from wardround.tools.candidate_tools import CANDIDATE_TOOLS
-from wardround.tools.evidence_tool import EVIDENCE_TOOLS
-from wardround.tools.inner_tools import INNER_TOOLS
-from wardround.tools.record_tools import RECORD_TOOLS
-from wardround.tools.table_tools import TABLE_TOOLS
-from wardround.tools.tool import Tool
+from wardround.tools.candidate_tools import (
+    get_candidates_by_fuzzy_matching,
+    get_candidates_by_keyword,
+    get_candidates_by_semantic_similarity,
+)
+from wardround.tools.definition import Tool
+from wardround.tools.evidence_tool import retrieve_evidence
+from wardround.tools.inner_tools import finish, get_next_page, think
+from wardround.tools.record_tools import (
+    get_event_counts_by_time,
+    get_latest_records,
+    get_records_by_keyword,
+    get_records_by_time,
+    get_records_by_value,
+    get_unique_values,
+)
+from wardround.tools.sql_tool import run_sql_query
+from wardround.tools.table_tools import get_column_names, get_table_description, get_table_names
+
+_TABLES_AND_RECORDS = (
+    get_table_names,
+    get_column_names,
+    get_table_description,
+    get_records_by_time,
+    get_event_counts_by_time,
+    get_latest_records,
+    get_records_by_keyword,
+    get_records_by_value,
+    run_sql_query,
+    get_unique_values,
+)
+_CANDIDATES = (
+    get_candidates_by_keyword,
+    get_candidates_by_fuzzy_matching,
+    get_candidates_by_semantic_similarity,
+)
+_INNER = (get_next_page, think, finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +94,7 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-for _tool in (*TABLE_TOOLS, *RECORD_TOOLS, *EVIDENCE_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS):
+for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_INNER):
     TOOLS.add(_tool.name, _tool)
 
 
@@ -72,7 +103,7 @@ def default_toolset(*, evidence: bool = False, more: Iterable[str] = ()) -> Tool
 
     Raises UserError for a name that no tool has.
     """
-    usual = (*TABLE_TOOLS, *RECORD_TOOLS, *CANDIDATE_TOOLS, *INNER_TOOLS)
-    asked = dict.fromkeys((*(tool.name for tool in EVIDENCE_TOOLS if evidence), *more))
-    found = [TOOLS.get(name) for name in asked if name not in {tool.name for tool in usual}]
-    return Toolset((*TABLE_TOOLS, *RECORD_TOOLS, *found, *CANDIDATE_TOOLS, *INNER_TOOLS))
+    usual = {tool.name for tool in (*_TABLES_AND_RECORDS, *_CANDIDATES, *_INNER)}
+    asked = dict.fromkeys((*((retrieve_evidence.name,) if evidence else ()), *more))
+    found = [TOOLS.get(name) for name in asked if name not in usual]
+    return Toolset((*_TABLES_AND_RECORDS, *found, *_CANDIDATES, *_INNER))

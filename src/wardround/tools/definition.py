@@ -1,0 +1,34 @@
+"""What a tool is: a name, a schema for the model, and the function behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wardround.core import ToolSchema
+from wardround.tools.result import ToolResult
+
+Category = Literal["inner", "record", "table", "candidate", "knowledge", "web", "image", "retrieval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool; ``signature.tool`` makes it of a typed function.
+
+    ``function`` takes the session, the page and the validated arguments as keywords and returns a ToolResult; it raises
+    ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side. ``other_names`` are
+    names that an argument is also taken under."""
+
+    name: str
+    category: Category
+    description: str
+    parameters: Mapping[str, Any]
+    function: Callable[..., ToolResult]
+    reads_only: bool = True
+    other_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> ToolSchema:
+        """What the model is told."""
+        return ToolSchema(name=self.name, description=self.description, parameters=self.parameters)

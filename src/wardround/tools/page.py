@@ -1,0 +1,84 @@
+"""Pages: how much of a result is shown, from where on, and the cursors that name what comes next.
+
+A cursor is named by what it continues (tool, arguments, offset), so the same page has the same cursor however many
+calls came between and in whatever order parallel calls ran. What a cursor stands for is a call and an offset, never
+rows. A cursor of another session is unknown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from wardround.core import ToolFailure, content_hash
+from wardround.tools.result import ToolResult
+
+Continuation = Callable[[], ToolResult]
+
+
+class Cursors:
+    """The cursors handed out in one episode."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, Continuation] = {}
+
+    def name(self, continuation: Continuation, *identity: Any) -> str:
+        """Keep a continuation under the name its identity (JSON values) gives it, and return the name."""
+        cursor = "c" + content_hash(list(identity))[:9]
+        self._pages[cursor] = continuation
+        return cursor
+
+    def resume(self, cursor: str) -> ToolResult:
+        """Return the page a cursor stands for."""
+        page = self._pages.get(cursor.strip().strip("'\"").removeprefix("cursor="))
+        if page is None:
+            raise ToolFailure(
+                f"there is no cursor {cursor!r} in this session. Copy one letter by letter from an earlier result, "
+                "or repeat the call that gave it."
+            )
+        return page()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of one result, handed to a tool: it fills at most ``tokens`` (estimated) from ``offset`` on.
+
+    ``short``: leave out what says nothing new (the aid ``short_pages``). ``made_by`` makes the page again from another
+    offset; ``identity`` (JSON values) is what its cursors are named by.
+    """
+
+    tokens: int
+    short: bool
+    cursors: Cursors
+    made_by: Callable[[Page], ToolResult]
+    identity: tuple[Any, ...]
+    offset: int = 0
+
+    def cursor(self, offset: int) -> str:
+        """Return the cursor of this result from an offset on."""
+        return self.cursors.name(partial(self.made_by, replace(self, offset=offset)), *self.identity, offset)
+
+    def of(self, **resolved: Any) -> Page:
+        """Return the page of the same call with some arguments spelled as the record spells them."""
+        name, arguments = self.identity
+        return replace(self, identity=(name, {**arguments, **resolved}))
+
+    def part(self, made_by: Callable[[Page], ToolResult], *identity: Any) -> Page:
+        """Return the first page of something that this result shows a piece of: a long cell, a passage."""
+        return replace(self, made_by=made_by, identity=identity, offset=0)
+
+
+def first_page(
+    name: str,
+    arguments: Mapping[str, Any],
+    made_by: Callable[[Page], ToolResult],
+    *,
+    tokens: int,
+    short: bool,
+    cursors: Cursors,
+) -> Page:
+    """Return the first page of a tool call."""
+    identity = (name, dict(arguments))
+    return Page(tokens=tokens, short=short, cursors=cursors, made_by=made_by, identity=identity)

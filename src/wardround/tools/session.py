@@ -1,0 +1,145 @@
+"""A session: what the tools of one episode work on. One chart, its prepared tables, candidates, SQL and evidence.
+
+The subject and the clock are the chart's; nothing here can change them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from wardround.core import ToolFailure
+from wardround.core.suggestions import unknown
+from wardround.records import Chart
+from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
+from wardround.tools.aids import Aids
+from wardround.tools.candidates import CandidateSpace
+from wardround.tools.page import Cursors
+from wardround.tools.sql_gate import SqlGate
+from wardround.tools.table_view import TableView
+
+_SMALLEST_BUDGET = 200
+DEFAULT_AIDS = Aids()
+
+
+class Session:
+    """One chart opened for one episode.
+
+    ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
+    of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
+    ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``aids`` what is done
+    for a language model beyond the papers' tools.
+    """
+
+    def __init__(
+        self,
+        chart: Chart,
+        candidates: Mapping[str, CandidateSpace] = MappingProxyType({}),
+        *,
+        max_result_tokens: int = 2000,
+        encoder: Encoder | None = None,
+        retrieval: RetrievalSettings | None = None,
+        answer_space: str | None = None,
+        aids: Aids = DEFAULT_AIDS,
+    ) -> None:
+        self.chart = chart
+        self.aids = aids
+        self.candidates = dict(candidates)
+        if answer_space is not None and aids.short_pages:
+            self.candidates = {name: space for name, space in candidates.items() if name == answer_space}
+        self.answer_space = self.candidates.get(answer_space or "")
+        self.checks_answers = aids.answer_check and self.answer_space is not None
+        self.max_result_tokens = max(_SMALLEST_BUDGET, max_result_tokens)
+        self.cursors = Cursors()
+        self._encoder = encoder
+        self._retrieval = retrieval
+        self._evidence: EvidenceIndex | None = None
+        self._views: dict[str, TableView] = {}
+        self._gate: SqlGate | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """Record tables of the chart and candidate tables, as tools name them."""
+        return (*self.chart.table_names, *self.candidates)
+
+    def view(self, table_name: str) -> TableView:
+        """Return a record table prepared for showing; ToolFailure names the nearest table."""
+        name = self._record_table(table_name)
+        found = self._views.get(name)
+        if found is None:
+            found = self._views.setdefault(name, TableView(self.chart.table(name)))
+        return found
+
+    def column(self, view: TableView, name: str) -> str:
+        """Return a column's own spelling; ToolFailure names the nearest column."""
+        found = view.resolve(name)
+        if found is None:
+            raise ToolFailure(unknown(f"column in table {view.name!r} called", name, view.columns))
+        return found
+
+    def space(self, table_name: str) -> CandidateSpace:
+        """Return a candidate space; ToolFailure names the nearest one."""
+        wanted = _plain(table_name)
+        for name, space in self.candidates.items():
+            if name.casefold() == wanted:
+                return space
+        if not self.candidates:
+            raise ToolFailure("this session has no candidate tables.")
+        raise ToolFailure(unknown("candidate table", table_name, self.candidates))
+
+    def is_candidate_table(self, table_name: str) -> bool:
+        """Whether a name is that of a candidate table."""
+        return any(name.casefold() == _plain(table_name) for name in self.candidates)
+
+    @property
+    def gate(self) -> SqlGate:
+        """The SQL gate over the chart's visible rows, opened when first asked for."""
+        with self._opening:
+            if self._gate is None:
+                self._gate = SqlGate(self.chart, candidates=self.candidates)
+            return self._gate
+
+    @property
+    def evidence(self) -> EvidenceIndex:
+        """The index of the chart's events, made when first asked for."""
+        with self._opening:
+            if self._evidence is None:
+                self._evidence = EvidenceIndex(
+                    self.chart.event_columns(),
+                    as_of=self.chart.as_of,
+                    encoder=self._encoder or LexicalEncoder(),
+                    settings=self._retrieval,
+                )
+            return self._evidence
+
+    def accept_any_answer(self) -> None:
+        """Stop checking answers: the next one is the last that can be given."""
+        self.checks_answers = False
+
+    def close(self) -> None:
+        """Free what the session built. Calling again is harmless; tools called later build anew."""
+        with self._opening:
+            gate, self._gate = self._gate, None
+            self._evidence = None
+        if gate is not None:
+            gate.close()
+        self._views.clear()
+
+    def _record_table(self, table_name: str) -> str:
+        wanted = _plain(table_name)
+        for name in self.chart.table_names:
+            if name.casefold() == wanted:
+                return name
+        tail = wanted.rpartition(".")[2]
+        for name in self.chart.table_names:
+            if name.casefold() == tail:
+                return name
+        if any(name.casefold() == wanted for name in self.candidates):
+            raise ToolFailure(f"{table_name!r} is a candidate table; search it with the get_candidates_* tools.")
+        raise ToolFailure(unknown("table", table_name, self.chart.table_names))
+
+
+def _plain(name: str) -> str:
+    return name.strip().strip("\"`[]'").casefold()
