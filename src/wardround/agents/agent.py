@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from wardround.agents.context import ContextFactory, FullContext
+from wardround.agents.episode import Asked, Ending, Episode
 from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
 
-if TYPE_CHECKING:
-    from wardround.agents.episode import Asked, Ending, Episode
-
 EVIDENCE_TOOL = "retrieve_evidence"
 Needs = Literal["nothing", "question", "labels"]
-Choose = Callable[["Episode"], Awaitable["Asked"]]
+Choose = Callable[[Episode], Awaitable[Asked]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from wardround.agents.agent import AgentSpec
 from wardround.agents.calls import Surroundings
-from wardround.agents.context import Rendered
+from wardround.agents.context import ContextFactory, Rendered
 from wardround.agents.history import History
 from wardround.agents.outcome import Finish, Limits, Prompt
 from wardround.agents.tokens import Calibration, TokenCounter, count_message, count_schemas
@@ -28,6 +27,21 @@ class Recorder(Protocol):
     def note(self, kind: str, detail: Mapping[str, Any]) -> None:
         """Record anything else that decided what a model saw."""
         ...
+
+
+class Played(Protocol):
+    """What an episode needs to know of the agent that plays it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def package(self) -> str: ...
+    @property
+    def system(self) -> str: ...
+    @property
+    def context(self) -> ContextFactory: ...
+    @property
+    def tools(self) -> Literal["all", "none"]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +69,7 @@ class Episode:
     def __init__(
         self,
         *,
-        agent: AgentSpec,
+        agent: Played,
         model: Model,
         environment: Surroundings,
         prompt: Prompt,
@@ -221,7 +235,7 @@ class Episode:
         return self.limits.total_tokens is not None and used >= self.limits.total_tokens
 
 
-def _prompt_messages(agent: AgentSpec, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
+def _prompt_messages(agent: Played, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
     system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
     return Message(role="system", content=joined), Message(role="user", content=prompt.user)

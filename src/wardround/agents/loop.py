@@ -57,7 +57,7 @@ async def run_episode(
     )
     try:
         async with asyncio.timeout(limits.seconds) as clock:
-            ending = await _Loop(state).play()
+            ending = await _Loop(agent, state).play()
     except TimeoutError:
         if not clock.expired():
             raise
@@ -91,10 +91,11 @@ def _outcome(state: Episode, ending: Ending, seconds: float) -> Outcome:
 class _Loop:
     """One episode's control flow."""
 
-    def __init__(self, state: Episode) -> None:
+    def __init__(self, agent: AgentSpec, state: Episode) -> None:
+        self.agent = agent
         self.state = state
-        self.settings = state.agent.loop
-        self.hooks: list[Hooks] = [hook() for hook in state.agent.hooks]
+        self.settings = agent.loop
+        self.hooks: list[Hooks] = [hook() for hook in agent.hooks]
         self.runner = CallRunner(state.environment, repeat_guard=self.settings.repeat_guard)
         self.reminded = 0
         self.closing = False
@@ -128,7 +129,7 @@ class _Loop:
             state.trial_turn += 1
             for hook in self.hooks:
                 await hook.before_turn(state)
-            ending = await self._act(await self._fitting(lambda: state.agent.choose(state)))
+            ending = await self._act(await self._fitting(lambda: self.agent.choose(state)))
             if ending is not None:
                 return ending
             for hook in self.hooks:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wardround.records.chart.chart import Chart, ChartTable, Policy
+from wardround.records.chart.censor import ChartTable
+from wardround.records.chart.chart import Chart, Policy
 
 _MAX_EXAMPLES = 20
 _LONGEST = 80

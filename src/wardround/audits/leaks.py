@@ -21,7 +21,8 @@ from wardround.audits.chart_differences import Findings, compare_charts
 from wardround.audits.deletion import write_deleted
 from wardround.audits.raw_subjects import RawSubjects
 from wardround.core import Progress, Reporter, parse_time, silent
-from wardround.records.chart.chart import Chart, ChartTable, Policy
+from wardround.records.chart.censor import ChartTable
+from wardround.records.chart.chart import Chart, Policy
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.shards.layout import AVAILABLE, EVENT, PENDING

@@ -6,7 +6,8 @@ The folders are the way: ``sources`` (a folder each: spec, clocks page, reader),
 An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``Store.scan`` are for trusted code.
 """
 
-from wardround.records.chart.chart import Chart, ChartTable, Event, Policy
+from wardround.records.chart.censor import ChartTable
+from wardround.records.chart.chart import Chart, Event, Policy
 from wardround.records.chart.event_columns import EventColumns
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.sections import admission_sections

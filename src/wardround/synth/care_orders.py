@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from wardround.synth.clock import HOUR, MINUTE
 from wardround.synth.encounter import Encounter
-from wardround.synth.orders import Order, end_order, place_order
-from wardround.synth.pen import Pen
+from wardround.synth.orders import end_order, place_order
+from wardround.synth.subject_writer import Order, SubjectWriter
 
 _ADMIT_TO = {
     "MED": "Medicine", "CMED": "Cardiology", "SURG": "Surgery", "CSURG": "Surgery", "NMED": "Neuromed",
@@ -25,86 +25,86 @@ def imaging_subtype(exam: str) -> str:
     return _IMAGING.get(exam, "Ultrasound")
 
 
-def order_tests(pen: Pen, stay: Encounter, draws: Iterable[int], cultures: Iterable[int]) -> None:
+def order_tests(writer: SubjectWriter, stay: Encounter, draws: Iterable[int], cultures: Iterable[int]) -> None:
     """Enter the orders behind blood draws and cultures: before the draw, the night before for a morning one."""
-    dice = pen.dice
+    dice = writer.dice
     for moment in draws:
         hour = moment % (24 * HOUR) / HOUR
         ahead = dice.between(6, 13) * HOUR if 4 <= hour < 7.6 else dice.between(6, 45) * MINUTE
         if moment - ahead > stay.arrival:
-            place_order(pen, int(moment - ahead), "Lab", "", stay.hadm_id)
+            place_order(writer, int(moment - ahead), "Lab", "", stay.hadm_id)
     for moment in cultures:
-        place_order(pen, max(stay.arrival, moment - int(dice.between(5, 40) * MINUTE)), "Lab", "", stay.hadm_id)
+        place_order(writer, max(stay.arrival, moment - int(dice.between(5, 40) * MINUTE)), "Lab", "", stay.hadm_id)
 
 
-def _admission_orders(pen: Pen, stay: Encounter) -> list[Order]:
-    dice, hadm = pen.dice, stay.hadm_id
+def _admission_orders(writer: SubjectWriter, stay: Encounter) -> list[Order]:
+    dice, hadm = writer.dice, stay.hadm_id
     moment = stay.admit + dice.whole(60, 1500)
     service = stay.principal.condition.get("service", "MED")
     short = stay.discharge - stay.admit < 44 * HOUR
     category = "Place in observation" if short and dice.chance(0.6) else "Admit to inpatient"
     details = [("Admit category", category), ("Admit to", _ADMIT_TO.get(service, "Medicine"))]
-    place_order(pen, moment, "ADT orders", "Admit", hadm, details)
+    place_order(writer, moment, "ADT orders", "Admit", hadm, details)
     old = stay.age > 80 and dice.chance(0.3)
     status = "Do not resuscitate (DNR/DNI)" if old else "Resuscitate (Full code)"
     standing = [
-        place_order(pen, moment, "General Care", "Vitals/Monitoring", hadm),
-        place_order(pen, moment, "General Care", "Activity", hadm),
-        place_order(pen, moment, "IV therapy", "IV access", hadm),
-        place_order(pen, moment, "General Care", "Code status", hadm, [("Code status", status)]),
-        place_order(pen, moment, "Nutrition", "Diet Order", hadm),
+        place_order(writer, moment, "General Care", "Vitals/Monitoring", hadm),
+        place_order(writer, moment, "General Care", "Activity", hadm),
+        place_order(writer, moment, "IV therapy", "IV access", hadm),
+        place_order(writer, moment, "General Care", "Code status", hadm, [("Code status", status)]),
+        place_order(writer, moment, "Nutrition", "Diet Order", hadm),
     ]
     if dice.chance(0.6):
-        standing.append(place_order(pen, moment, "General Care", "Therapeutic devices/DVT/Prophylaxis", hadm))
+        standing.append(place_order(writer, moment, "General Care", "Therapeutic devices/DVT/Prophylaxis", hadm))
     if service == "CMED" or stay.icu_places or dice.chance(0.25):
-        standing.append(place_order(pen, moment, "Cardiology", "Telemetry", hadm))
+        standing.append(place_order(writer, moment, "Cardiology", "Telemetry", hadm))
     if any("oxygen_saturation" in problem.condition.vitals for problem in stay.problems):
-        standing.append(place_order(pen, moment, "Respiratory", "Oxygen Therapy", hadm))
+        standing.append(place_order(writer, moment, "Respiratory", "Oxygen Therapy", hadm))
     return standing
 
 
-def _course_orders(pen: Pen, stay: Encounter) -> list[Order]:
-    dice, hadm, standing = pen.dice, stay.hadm_id, []
+def _course_orders(writer: SubjectWriter, stay: Encounter) -> list[Order]:
+    dice, hadm, standing = writer.dice, stay.hadm_id, []
     for act in stay.acts:
         before = max(stay.arrival, act.moment - int(dice.between(0.4, 3) * HOUR))
         if act.key == "transfusion":
-            place_order(pen, before, "Blood Bank", "Red Cell Product Order", hadm)
-            place_order(pen, max(stay.arrival, before - 900), "Blood Bank", "Blood tests", hadm)
+            place_order(writer, before, "Blood Bank", "Red Cell Product Order", hadm)
+            place_order(writer, max(stay.arrival, before - 900), "Blood Bank", "Blood tests", hadm)
         elif act.row.get("surgery"):
-            place_order(pen, before, "Nutrition", "NPO/Diet for Procedure", hadm)
-            place_order(pen, act.moment + 3 * HOUR, "ADT orders", "Postop", hadm)
+            place_order(writer, before, "Nutrition", "NPO/Diet for Procedure", hadm)
+            place_order(writer, act.moment + 3 * HOUR, "ADT orders", "Postop", hadm)
         elif act.key == "intubation":
-            standing.append(place_order(pen, act.moment + 300, "Respiratory", "Mechanical Ventilation", hadm))
+            standing.append(place_order(writer, act.moment + 300, "Respiratory", "Mechanical Ventilation", hadm))
         elif act.key == "dialysis":
-            place_order(pen, before, "Hemodialysis", "Hemodialysis", hadm)
+            place_order(writer, before, "Hemodialysis", "Hemodialysis", hadm)
         elif "endoscopy" in act.key or "colonoscopy" in act.key:
-            place_order(pen, before, "Consults", "Gastroenterology", hadm)
+            place_order(writer, before, "Consults", "Gastroenterology", hadm)
     if stay.ventilation is not None and stay.death is None:
-        place_order(pen, stay.ventilation[1] - 20 * MINUTE, "Respiratory", "Extubate", hadm)
+        place_order(writer, stay.ventilation[1] - 20 * MINUTE, "Respiratory", "Extubate", hadm)
     for place in stay.places[1:]:
         if place.event == "transfer" and place.kind not in ("recovery", "lounge"):
             to = "ICU" if place.is_icu else _ADMIT_TO.get(stay.principal.condition.get("service", "MED"), "Medicine")
             moment = place.start - int(dice.between(0.3, 3) * HOUR)
-            place_order(pen, max(stay.arrival, moment), "ADT orders", "Transfer", hadm, [("Transfer to", to)])
+            place_order(writer, max(stay.arrival, moment), "ADT orders", "Transfer", hadm, [("Transfer to", to)])
     if stay.icu_places or any(act.row.get("surgery") for act in stay.acts):
         start = stay.icu_places[0].start if stay.icu_places else stay.admit + 2 * HOUR
         tube = [("Tubes & Drains type", "Indwelling urinary catheter (IUC) - Foley")]
-        standing.append(place_order(pen, start + 600, "General Care", "Tubes/Drains", hadm, tube))
+        standing.append(place_order(writer, start + 600, "General Care", "Tubes/Drains", hadm, tube))
     if stay.age > 68 and stay.discharge - stay.admit > 60 * HOUR and dice.chance(0.6):
         day = stay.admit + int(dice.between(20, 50) * HOUR)
         when = [("Consult Status", "Accepted"), ("Level of Urgency", "Routine (within 24 hours)")]
-        place_order(pen, day, "Consults", "Physical Therapy", hadm, when if dice.chance(0.3) else None)
+        place_order(writer, day, "Consults", "Physical Therapy", hadm, when if dice.chance(0.3) else None)
     return standing
 
 
-def write_care_orders(pen: Pen, stay: Encounter) -> None:
+def write_care_orders(writer: SubjectWriter, stay: Encounter) -> None:
     """Enter the general orders of a stay and what ends them."""
-    dice, hadm = pen.dice, stay.hadm_id
-    for order in [*_admission_orders(pen, stay), *_course_orders(pen, stay)]:
+    dice, hadm = writer.dice, stay.hadm_id
+    for order in [*_admission_orders(writer, stay), *_course_orders(writer, stay)]:
         later = int(dice.between(0.2, 0.8) * (stay.discharge - order.moment)) + order.moment
         if dice.chance(0.3) and later - order.moment > 4 * HOUR:
-            end_order(pen, order, later, "D/C" if dice.chance(0.45) else "Change")
+            end_order(writer, order, later, "D/C" if dice.chance(0.45) else "Change")
     if stay.death is None:
         out = stay.discharge - int(dice.between(1.2, 4.5) * HOUR)
         planned = [("Discharge Planning", "Finalized"), ("Discharge When", "Discharge Now")]
-        place_order(pen, max(stay.admit + HOUR, out), "ADT orders", "Discharge", hadm, planned)
+        place_order(writer, max(stay.admit + HOUR, out), "ADT orders", "Discharge", hadm, planned)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from wardround.synth.clock import DAY, HOUR, at_minute, day_stamp
 from wardround.synth.encounter import Problem
 from wardround.synth.labs import Laboratory
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 _CM_PER_INCH, _LBS_PER_KG = 2.54, 2.20462
 
 
-def _measurements(pen: Pen, moment: int, signals: Signals) -> list[tuple[str, str]]:
-    subject, dice = pen.subject, pen.dice
+def _measurements(writer: SubjectWriter, moment: int, signals: Signals) -> list[tuple[str, str]]:
+    subject, dice = writer.subject, writer.dice
     weight = subject.weight_kg * dice.normal(1, 0.02)
     height = subject.height_cm
-    systolic = signals.measure(pen.catalog.vitals["systolic"], moment)
+    systolic = signals.measure(writer.catalog.vitals["systolic"], moment)
     rows = [
         ("Blood Pressure", f"{round(systolic)}/{round(systolic * dice.between(0.53, 0.62))}"),
         ("Weight (Lbs)", number_text(weight * _LBS_PER_KG, 1)),
@@ -26,15 +26,15 @@ def _measurements(pen: Pen, moment: int, signals: Signals) -> list[tuple[str, st
     return [row for row in rows if dice.chance(0.75)]
 
 
-def write_clinic_visit(pen: Pen, moment: int) -> None:
+def write_clinic_visit(writer: SubjectWriter, moment: int) -> None:
     """Write one clinic day: measurements, and sometimes blood drawn."""
-    subject, dice, add = pen.subject, pen.dice, pen.add("omr")
+    subject, dice, add = writer.subject, writer.dice, writer.add("omr")
     problems = tuple(
         Problem(condition=ailment.condition, severity=ailment.severity, onset=moment - DAY, role="chronic")
         for ailment in subject.ailments_at(moment)
     )
     signals = Signals(dice, subject, problems, moment - DAY, moment + DAY, fatal=False)
-    for name, value in _measurements(pen, moment, signals):
+    for name, value in _measurements(writer, moment, signals):
         again = 2 if dice.chance(0.06) else 1
         for number in range(1, again + 1):
             add(f"{subject.subject_id},{day_stamp(moment)},{number},{name},{value}\n")
@@ -45,4 +45,4 @@ def write_clinic_visit(pen: Pen, moment: int) -> None:
         if subject.has("hyperlipidemia", moment) and dice.chance(0.6):
             panels.add("lipids")
         draw = at_minute(moment - moment % DAY + dice.between(8, 16) * HOUR)
-        Laboratory(pen, signals, None).draw(draw, panels, "")
+        Laboratory(writer, signals, None).draw(draw, panels, "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from wardround.synth.catalog import Codes, Condition
 from wardround.synth.clock import day_stamp
 from wardround.synth.encounter import Encounter
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import quoted
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import quoted
 
 _ORDER = {"principal": 0, "complication": 1, "chronic": 2, "terminal": 3}
 _EXTRA = {
@@ -39,23 +39,23 @@ def extra_codes() -> list[tuple[str, int, str]]:
     return [(code, version, title) for row in _EXTRA.values() for version, (code, title) in row.items()]
 
 
-def coded_diagnoses(pen: Pen, stay: Encounter) -> list[tuple[str, str]]:
+def coded_diagnoses(writer: SubjectWriter, stay: Encounter) -> list[tuple[str, str]]:
     """Return (code, title) in billing order, each code once."""
     present = {problem.condition.key for problem in stay.problems}
     problems = sorted(stay.problems, key=lambda problem: _ORDER[problem.role])
     found: dict[str, str] = {}
     for problem in problems:
         hidden = set(problem.condition.get("hidden_by")) & present
-        if hidden or (problem.role == "chronic" and pen.dice.chance(0.06)):
+        if hidden or (problem.role == "chronic" and writer.dice.chance(0.06)):
             continue
         for code, title in codes_of(problem.condition, stay.version, problem.severity):
             found.setdefault(code, title)
-    home = pen.subject.home_at(stay.admit)
+    home = writer.subject.home_at(stay.admit)
     status = {
         "anticoagulant": any("oral_anticoagulant" in item.drug.kinds for item in home),
-        "smoker_past": "smoker" not in present and stay.age > 45 and pen.dice.chance(0.2),
-        "do_not_resuscitate": pen.dice.chance(0.5) if stay.death else stay.age > 78 and pen.dice.chance(0.14),
-        "penicillin": "penicillin" in pen.subject.allergies and pen.dice.chance(0.6),
+        "smoker_past": "smoker" not in present and stay.age > 45 and writer.dice.chance(0.2),
+        "do_not_resuscitate": writer.dice.chance(0.5) if stay.death else stay.age > 78 and writer.dice.chance(0.14),
+        "penicillin": "penicillin" in writer.subject.allergies and writer.dice.chance(0.6),
     }
     for name, holds in status.items():
         if holds:
@@ -64,29 +64,29 @@ def coded_diagnoses(pen: Pen, stay: Encounter) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def write_coding(pen: Pen, stay: Encounter) -> list[tuple[str, str]]:
+def write_coding(writer: SubjectWriter, stay: Encounter) -> list[tuple[str, str]]:
     """Write the billing rows of a stay; returns the coded diagnoses."""
-    head = f"{pen.subject.subject_id},{stay.hadm_id}"
-    diagnoses = coded_diagnoses(pen, stay)
-    add = pen.add("diagnoses_icd")
+    head = f"{writer.subject.subject_id},{stay.hadm_id}"
+    diagnoses = coded_diagnoses(writer, stay)
+    add = writer.add("diagnoses_icd")
     for number, (code, _) in enumerate(diagnoses, 1):
         add(f"{head},{number},{code},{stay.version}\n")
-    add = pen.add("procedures_icd")
+    add = writer.add("procedures_icd")
     for number, act in enumerate(stay.acts, 1):
         code, _ = act.row["icd9" if stay.version == 9 else "icd10"]
         add(f"{head},{number},{day_stamp(act.moment)},{code},{stay.version}\n")
-    _write_drg(pen, stay, head, len(diagnoses))
-    if stay.principal.condition.get("observation", 0.0) > pen.dice.unit():
-        pen.add("hcpcsevents")(f"{head},{day_stamp(stay.admit)},{_OBSERVATION[0]},1,{_OBSERVATION[1]}\n")
+    _write_drg(writer, stay, head, len(diagnoses))
+    if stay.principal.condition.get("observation", 0.0) > writer.dice.unit():
+        writer.add("hcpcsevents")(f"{head},{day_stamp(stay.admit)},{_OBSERVATION[0]},1,{_OBSERVATION[1]}\n")
     return diagnoses
 
 
-def _write_drg(pen: Pen, stay: Encounter, head: str, diagnoses: int) -> None:
+def _write_drg(writer: SubjectWriter, stay: Encounter, head: str, diagnoses: int) -> None:
     drg = stay.principal.condition.get("drg")
-    if not drg or pen.dice.chance(0.08):
+    if not drg or writer.dice.chance(0.08):
         return
     medicare, medicare_text, refined, refined_text = drg
-    add = pen.add("drgcodes")
+    add = writer.add("drgcodes")
     load = stay.principal.severity + 0.05 * diagnoses + (0.6 if stay.icu_places else 0) + (0.8 if stay.death else 0)
     grade = min(4, max(1, round(load + 0.4)))
     risk = min(4, max(1, round(load + (stay.age - 65) / 40)))

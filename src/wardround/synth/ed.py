@@ -8,9 +8,9 @@ from wardround.synth.catalog import Condition
 from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
 from wardround.synth.coding import codes_of
 from wardround.synth.medication import allowed
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text, quoted
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text, quoted
 
 _EARLY = 5.0
 """Drugs that a condition starts within this many hours are given in the department."""
@@ -37,9 +37,9 @@ def _acuity(visit: EdVisit) -> int:
     return 1 if serious > 0.5 else 2 if serious > 0.08 or visit.severity > 1.2 else 3
 
 
-def _vital_cells(pen: Pen, signals: Signals, moment: int, *, gaps: float) -> list[str]:
+def _vital_cells(writer: SubjectWriter, signals: Signals, moment: int, *, gaps: float) -> list[str]:
     """Return temperature, heart rate, breathing, saturation, systolic, diastolic; some missing."""
-    dice, vitals = pen.dice, pen.catalog.vitals
+    dice, vitals = writer.dice, writer.catalog.vitals
     cells = []
     for key in ("temperature", "heart_rate", "respiratory_rate", "oxygen_saturation"):
         cells.append("" if dice.chance(gaps) else number_text(signals.measure(vitals[key], moment), vitals[key].digits))
@@ -48,62 +48,62 @@ def _vital_cells(pen: Pen, signals: Signals, moment: int, *, gaps: float) -> lis
     return cells + (["", ""] if dice.chance(gaps) else pressure)
 
 
-def _pain(pen: Pen, signals: Signals, moment: int) -> str:
-    if pen.dice.chance(0.12):
-        return pen.dice.pick(("", "unable", "UTA", "asleep"))
-    return str(min(10, max(0, round(signals.measure(pen.catalog.vitals["pain"], moment)))))
+def _pain(writer: SubjectWriter, signals: Signals, moment: int) -> str:
+    if writer.dice.chance(0.12):
+        return writer.dice.pick(("", "unable", "UTA", "asleep"))
+    return str(min(10, max(0, round(signals.measure(writer.catalog.vitals["pain"], moment)))))
 
 
-def write_ed_visit(pen: Pen, visit: EdVisit, signals: Signals) -> None:
+def write_ed_visit(writer: SubjectWriter, visit: EdVisit, signals: Signals) -> None:
     """Write all six ED tables for one stay."""
-    subject, dice = pen.subject, pen.dice
+    subject, dice = writer.subject, writer.dice
     head = f"{subject.subject_id},{visit.stay_id}"
-    transport = "AMBULANCE" if _acuity(visit) == 1 else dice.weighted(pen.catalog.people["transport"])
-    pen.add("edstays")(
+    transport = "AMBULANCE" if _acuity(visit) == 1 else dice.weighted(writer.catalog.people["transport"])
+    writer.add("edstays")(
         f"{subject.subject_id},{visit.hadm_id},{visit.stay_id},{stamp(visit.start)},{stamp(visit.end)},{subject.sex},"
         f"{subject.race},{transport},{visit.disposition}\n"
     )
-    cells = _vital_cells(pen, signals, visit.start + 5 * MINUTE, gaps=0.04)
+    cells = _vital_cells(writer, signals, visit.start + 5 * MINUTE, gaps=0.04)
     complaint = quoted(visit.complaint)
     acuity = "" if dice.chance(0.02) else str(_acuity(visit))
-    pain = _pain(pen, signals, visit.start + 5 * MINUTE)
-    pen.add("triage")(f"{head},{','.join(cells)},{pain},{acuity},{complaint}\n")
-    _write_vitals(pen, visit, signals, head)
-    _write_home_list(pen, visit, head)
-    _write_dispensing(pen, visit, head)
-    _write_diagnoses(pen, visit, head)
+    pain = _pain(writer, signals, visit.start + 5 * MINUTE)
+    writer.add("triage")(f"{head},{','.join(cells)},{pain},{acuity},{complaint}\n")
+    _write_vitals(writer, visit, signals, head)
+    _write_home_list(writer, visit, head)
+    _write_dispensing(writer, visit, head)
+    _write_diagnoses(writer, visit, head)
 
 
-def _write_vitals(pen: Pen, visit: EdVisit, signals: Signals, head: str) -> None:
-    dice, add = pen.dice, pen.add("vitalsign")
-    irregular = visit.condition.key == "rapid_fibrillation" or pen.subject.has("atrial_fibrillation", visit.start)
+def _write_vitals(writer: SubjectWriter, visit: EdVisit, signals: Signals, head: str) -> None:
+    dice, add = writer.dice, writer.add("vitalsign")
+    irregular = visit.condition.key == "rapid_fibrillation" or writer.subject.has("atrial_fibrillation", visit.start)
     at = visit.start + int(dice.between(1, 20)) * MINUTE
     while at < visit.end:
-        cells = _vital_cells(pen, signals, at, gaps=0.08)
+        cells = _vital_cells(writer, signals, at, gaps=0.08)
         if dice.chance(0.4):
             cells[0] = ""
         rhythm = ("Atrial Fibrillation" if irregular else "Sinus Rhythm") if dice.chance(0.06) else ""
-        add(f"{head},{stamp(at_minute(at))},{','.join(cells)},{rhythm},{_pain(pen, signals, at)}\n")
+        add(f"{head},{stamp(at_minute(at))},{','.join(cells)},{rhythm},{_pain(writer, signals, at)}\n")
         at += int(dice.between(0.7, 2.6) * HOUR)
 
 
-def _write_home_list(pen: Pen, visit: EdVisit, head: str) -> None:
-    at = visit.start + int(pen.dice.between(8, 90)) * MINUTE
-    if at >= visit.end or pen.dice.chance(0.08):
+def _write_home_list(writer: SubjectWriter, visit: EdVisit, head: str) -> None:
+    at = visit.start + int(writer.dice.between(8, 90)) * MINUTE
+    if at >= visit.end or writer.dice.chance(0.08):
         return
-    add, when = pen.add("medrecon"), stamp(at_minute(at))
-    for item in pen.subject.home_at(visit.start):
+    add, when = writer.add("medrecon"), stamp(at_minute(at))
+    for item in writer.subject.home_at(visit.start):
         drug = item.drug
-        ndc = drug.ndc if pen.dice.chance(0.9) else "0"
+        ndc = drug.ndc if writer.dice.chance(0.9) else "0"
         code = f"{int(drug.gsn) % 6000:08d}"
         add(f"{head},{when},{drug.home},{drug.gsn},{ndc},1,{code},{drug.therapy}\n")
 
 
-def _write_dispensing(pen: Pen, visit: EdVisit, head: str) -> None:
-    dice, add, number = pen.dice, pen.add("pyxis"), 0
+def _write_dispensing(writer: SubjectWriter, visit: EdVisit, head: str) -> None:
+    dice, add, number = writer.dice, writer.add("pyxis"), 0
     given = []
     for key, share, hours, _ in visit.condition.get("drugs"):
-        drug = allowed(pen, key) if hours <= _EARLY and dice.chance(share * 0.85) else None
+        drug = allowed(writer, key) if hours <= _EARLY and dice.chance(share * 0.85) else None
         if drug is not None and drug.kind not in ("sliding", "infusion"):
             given.append((visit.start + int(hours * dice.between(0.9, 1.7) * HOUR) + 10 * MINUTE, drug))
     for moment, drug in sorted(given, key=lambda pair: pair[0]):
@@ -112,11 +112,11 @@ def _write_dispensing(pen: Pen, visit: EdVisit, head: str) -> None:
             add(f"{head},{stamp(at_minute(moment))},{number},{drug.name},1,{drug.gsn}\n")
 
 
-def _write_diagnoses(pen: Pen, visit: EdVisit, head: str) -> None:
-    add = pen.add("diagnosis")
+def _write_diagnoses(writer: SubjectWriter, visit: EdVisit, head: str) -> None:
+    add = writer.add("diagnosis")
     codes = list(codes_of(visit.condition, visit.version, visit.severity))[:2]
-    for ailment in pen.subject.ailments_at(visit.start):
-        if pen.dice.chance(0.12):
+    for ailment in writer.subject.ailments_at(visit.start):
+        if writer.dice.chance(0.12):
             codes += codes_of(ailment.condition, visit.version, 1.0)[:1]
     seen: set[str] = set()
     for code, title in codes:

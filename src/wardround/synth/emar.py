@@ -8,8 +8,8 @@ from typing import NamedTuple
 from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
 from wardround.synth.dice import Dice
 from wardround.synth.medication import Course
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 _HOURS = {
     "DAILY": (8,), "Q24H": (10,), "QHS": (22,), "QPM": (20,), "DAILY16": (16,), "BID": (8, 20), "Q12H": (8, 20),
@@ -91,9 +91,9 @@ def _event(dice: Dice, course: Course) -> str:
     return "Not Given" if luck < 0.975 else "Delayed Administered" if luck < 0.985 else "Hold Dose"
 
 
-def administrations(pen: Pen, courses: list[Course], limit: int) -> list[Dose]:
+def administrations(writer: SubjectWriter, courses: list[Course], limit: int) -> list[Dose]:
     """Return all bedside events of some courses, none after ``limit``."""
-    dice, doses = pen.dice, []
+    dice, doses = writer.dice, []
     for course in courses:
         drug = course.drug
         if drug.kind == "fluid":
@@ -111,16 +111,16 @@ def administrations(pen: Pen, courses: list[Course], limit: int) -> list[Dose]:
     return [dose for dose in doses if dose.charted < limit]
 
 
-def charts_electronically(pen: Pen, moment: int) -> bool:
+def charts_electronically(writer: SubjectWriter, moment: int) -> bool:
     """Whether the ward had bedside bar codes by then; older stays have no emar rows at all."""
-    year = pen.subject.real_year(moment)
-    return year > _OLD_YEAR + 3.5 or (year > _OLD_YEAR and pen.subject.index % 3 == 0)
+    year = writer.subject.real_year(moment)
+    return year > _OLD_YEAR + 3.5 or (year > _OLD_YEAR and writer.subject.index % 3 == 0)
 
 
-def write_administrations(pen: Pen, doses: list[Dose]) -> None:
+def write_administrations(writer: SubjectWriter, doses: list[Dose]) -> None:
     """Write emar and emar_detail rows in charted order; orders must be numbered."""
-    subject, dice = pen.subject.subject_id, pen.dice
-    add, add_detail = pen.add("emar"), pen.add("emar_detail")
+    subject, dice = writer.subject.subject_id, writer.dice
+    add, add_detail = writer.add("emar"), writer.add("emar_detail")
     sequence = 0
     for dose in sorted(doses, key=lambda dose: (dose.charted, dose.course.pharmacy_id)):
         course, drug = dose.course, dose.course.drug
@@ -129,14 +129,14 @@ def write_administrations(pen: Pen, doses: list[Dose]) -> None:
         wait = (
             int(luck * 4) if luck < 0.9 else int(dice.between(10, 50)) if luck < 0.985 else int(dice.between(90, 700))
         )
-        nurse = pen.provider() if dice.chance(0.4) else ""
+        nurse = writer.provider() if dice.chance(0.4) else ""
         emar = f"{subject}-{sequence},{sequence}"
         add(
             f"{subject},{course.hadm_id},{emar},{subject}-{course.linked.sequence},{course.pharmacy_id},{nurse},"
             f"{stamp(dose.charted)},{drug.name},{dose.event},{stamp(dose.scheduled)},"
             f"{stamp(dose.charted + wait * 60)}\n"
         )
-        _write_details(pen, add_detail, f"{subject},{emar}", dose)
+        _write_details(writer, add_detail, f"{subject},{emar}", dose)
 
 
 def _administration_type(dose: Dose) -> str:
@@ -150,7 +150,7 @@ def _administration_type(dose: Dose) -> str:
     return "Insulin SC Fixed Dose" if "insulin" in drug.kinds else "Standard Maintenance Medication"
 
 
-def _write_details(pen: Pen, add: Callable[[str], None], head: str, dose: Dose) -> None:
+def _write_details(writer: SubjectWriter, add: Callable[[str], None], head: str, dose: Dose) -> None:
     drug, course = dose.course.drug, dose.course
     given = dose.event in ("Administered", "Flushed", "Delayed Administered", "Started", "Confirmed")
     due = number_text(course.dose, 3)
@@ -167,7 +167,7 @@ def _write_details(pen: Pen, add: Callable[[str], None], head: str, dose: Dose) 
             f"{drug.route},,,{bag},,,,,\n"
         )
         return
-    scanned = "if" if pen.dice.chance(0.93) else ""
+    scanned = "if" if writer.dice.chance(0.93) else ""
     pieces = number_text(dose.amount / drug.per, 2)
     add(
         f"{head},1.1,,{course.pharmacy_id},{scanned},,No,,,{amount},{unit},No,{pieces},{drug.form},{drug.code},"

@@ -18,7 +18,7 @@ from wardround.synth.dictionaries import dictionary_lines
 from wardround.synth.ids import MOST_PATIENTS
 from wardround.synth.output import Files, Packed, pack
 from wardround.synth.patient_life import Modules, write_subject
-from wardround.synth.sheet import Sheet
+from wardround.synth.table_lines import TableLines
 
 BATCH = 40
 """Subjects per batch; part of the file format, because a batch is one gzip member."""
@@ -67,10 +67,10 @@ def _claim(folder: Path) -> None:
 
 def make_batch(number: int, *, patients: int, seed: int, modules: Modules, compress: bool) -> Packed:
     """Make batch ``number``: the packed lines of its subjects."""
-    sheet, catalog = Sheet(), load_catalog()
+    lines, catalog = TableLines(), load_catalog()
     for index in range(number * BATCH, min(patients, (number + 1) * BATCH)):
-        write_subject(sheet, seed, index, catalog, modules)
-    return pack(sheet.tables, compress=compress)
+        write_subject(lines, seed, index, catalog, modules)
+    return pack(lines.tables, compress=compress)
 
 
 def _batches(work: partial[Packed], count: int, workers: int) -> Iterator[Packed]:

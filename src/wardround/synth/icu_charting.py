@@ -5,9 +5,9 @@ from __future__ import annotations
 from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
 from wardround.synth.encounter import Encounter
 from wardround.synth.ids import caregiver
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 _EYES = {4: "Spontaneously", 3: "To Speech", 2: "To Pain", 1: "None"}
 _WORDS = {5: "Oriented", 4: "Confused", 3: "Inappropriate Words", 2: "Incomprehensible sounds", 1: "No Response"}
@@ -34,16 +34,16 @@ def shift_nurse(stay_id: int, moment: int) -> int:
 class BedsideChart:
     """Writes chartevents of one ICU stay."""
 
-    __slots__ = ("_add", "_dice", "_head", "_items", "_pen", "_signals", "_stay", "_stay_id", "_vitals")
+    __slots__ = ("_add", "_dice", "_head", "_items", "_signals", "_stay", "_stay_id", "_vitals", "_writer")
 
-    def __init__(self, pen: Pen, stay: Encounter, stay_id: int, signals: Signals) -> None:
-        self._pen, self._dice, self._stay, self._stay_id, self._signals = pen, pen.dice, stay, stay_id, signals
-        self._head = f"{pen.subject.subject_id},{stay.hadm_id},{stay_id}"
-        self._add = pen.add("chartevents")
-        self._vitals = pen.catalog.vitals
+    def __init__(self, writer: SubjectWriter, stay: Encounter, stay_id: int, signals: Signals) -> None:
+        self._writer, self._dice, self._stay, self._stay_id, self._signals = writer, writer.dice, stay, stay_id, signals
+        self._head = f"{writer.subject.subject_id},{stay.hadm_id},{stay_id}"
+        self._add = writer.add("chartevents")
+        self._vitals = writer.catalog.vitals
         self._items = {
             key: (row["id"], row.get("unit", ""), row.get("low"), row.get("high"))
-            for key, row in pen.catalog.items["chartevents"].items()
+            for key, row in writer.catalog.items["chartevents"].items()
         }
 
     def _prefix(self, moment: int) -> str:
@@ -89,7 +89,7 @@ class BedsideChart:
         self._words(prefix, "eye", _EYES[eye], eye)
         self._words(prefix, "verbal", _TUBE if ventilated else _WORDS[verbal], verbal)
         self._words(prefix, "motor", _MOVES[motor], motor)
-        self._words(prefix, "rhythm", _rhythm(self._pen, self._stay, signals.level(vitals["heart_rate"], moment)))
+        self._words(prefix, "rhythm", _rhythm(self._writer, self._stay, signals.level(vitals["heart_rate"], moment)))
         sedation = dice.pick((-1, -2, -2, -3)) if ventilated else 0 if coma >= 14 else -1
         self._words(prefix, "rass", _SEDATION[sedation], sedation)
         if not ventilated:
@@ -101,7 +101,7 @@ class BedsideChart:
 
     def glucose(self, moment: int) -> None:
         """A finger stick, from the same physiology as the laboratory's glucose."""
-        analyte = self._pen.catalog.analytes["glucose"]
+        analyte = self._writer.catalog.analytes["glucose"]
         value = min(500.0, self._signals.measure(analyte, moment))
         self._number(self._prefix(moment), "glucose", value)
 
@@ -118,7 +118,7 @@ class BedsideChart:
             if flow:
                 self._number(prefix, "flow", flow if flow > 6 else dice.whole(1, 5))
             return
-        ideal = 50 + 0.91 * (self._pen.subject.height_cm - 152.4) - (4.5 if self._pen.subject.sex == "F" else 0)
+        ideal = 50 + 0.91 * (self._writer.subject.height_cm - 152.4) - (4.5 if self._writer.subject.sex == "F" else 0)
         weaning = progress > 0.75
         volume = round(ideal * dice.between(6, 7.2) / 10) * 10
         rate = dice.pick((14, 16, 18, 20))
@@ -140,15 +140,15 @@ class BedsideChart:
     def admission(self, moment: int) -> None:
         """Height, weight and code status on arrival."""
         prefix = self._prefix(moment)
-        self._number(prefix, "admission_weight", self._pen.subject.weight_kg, 1)
+        self._number(prefix, "admission_weight", self._writer.subject.weight_kg, 1)
         if self._dice.chance(0.7):
-            self._number(prefix, "height", self._pen.subject.height_cm)
+            self._number(prefix, "height", self._writer.subject.height_cm)
         self._words(prefix, "code_status", "Full code" if self._stay.death is None else "DNR / DNI")
 
     def daily_weight(self, moment: int, day: int) -> None:
         """Weight drifts with fluid."""
         change = self._dice.normal(0.4 if day < 3 else -0.4, 0.6)
-        self._number(self._prefix(moment), "weight", self._pen.subject.weight_kg + change, 1)
+        self._number(self._prefix(moment), "weight", self._writer.subject.weight_kg + change, 1)
 
 
 def _split_coma(total: int, ventilated: bool) -> tuple[int, int, int]:
@@ -160,17 +160,19 @@ def _split_coma(total: int, ventilated: bool) -> tuple[int, int, int]:
     return eye, verbal, motor
 
 
-def _rhythm(pen: Pen, stay: Encounter, rate: float) -> str:
+def _rhythm(writer: SubjectWriter, stay: Encounter, rate: float) -> str:
     keys = {problem.condition.key for problem in stay.problems}
     if keys & {"atrial_fibrillation", "rapid_fibrillation"}:
         return "AF (Atrial Fibrillation)"
     return "ST (Sinus Tachycardia) " if rate > 100 else "SB (Sinus Bradycardia)" if rate < 58 else "SR (Sinus Rhythm)"
 
 
-def write_charting(pen: Pen, stay: Encounter, stay_id: int, start: int, end: int, signals: Signals) -> None:
+def write_charting(
+    writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int, signals: Signals
+) -> None:
     """Chart one ICU stay hour by hour; nothing is charted after death."""
-    dice = pen.dice
-    chart = BedsideChart(pen, stay, stay_id, signals)
+    dice = writer.dice
+    chart = BedsideChart(writer, stay, stay_id, signals)
     has_line = any(act.key == "arterial_line" for act in stay.acts)
     first_hour = start - start % HOUR + HOUR
     phase = dice.whole(0, 3)

@@ -10,9 +10,9 @@ from wardround.synth.emar import Dose
 from wardround.synth.encounter import Encounter
 from wardround.synth.icu_charting import shift_nurse
 from wardround.synth.medication import Course
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 _RATES = {"mcg/kg/min": ("mcg/kg/min", "mg"), "mcg/hr": ("mcg/hour", "mcg"), "UNIT/HR": ("units/hour", "units")}
 _CARRIER = {
@@ -28,15 +28,15 @@ _ANTIBIOTIC, _BOLUS, _DRIP, _CRYSTALLOID = "08-Antibiotics (IV)", "05-Med Bolus"
 class Flows:
     """Writes inputevents, ingredientevents and outputevents of one ICU stay."""
 
-    def __init__(self, pen: Pen, stay: Encounter, stay_id: int, start: int, end: int) -> None:
-        self.pen, self.dice, self.stay, self.stay_id = pen, pen.dice, stay, stay_id
+    def __init__(self, writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int) -> None:
+        self.writer, self.dice, self.stay, self.stay_id = writer, writer.dice, stay, stay_id
         self.start, self.end = start, end
-        self.head = f"{pen.subject.subject_id},{stay.hadm_id},{stay_id}"
-        self.weight = number_text(pen.subject.weight_kg, 1)
-        self.items: Mapping[str, Any] = pen.catalog.items["inputevents"]
-        self.ingredients: Mapping[str, Any] = pen.catalog.items["ingredientevents"]
-        self.add, self.add_ingredient = pen.add("inputevents"), pen.add("ingredientevents")
-        self.add_output = pen.add("outputevents")
+        self.head = f"{writer.subject.subject_id},{stay.hadm_id},{stay_id}"
+        self.weight = number_text(writer.subject.weight_kg, 1)
+        self.items: Mapping[str, Any] = writer.catalog.items["inputevents"]
+        self.ingredients: Mapping[str, Any] = writer.catalog.items["ingredientevents"]
+        self.add, self.add_ingredient = writer.add("inputevents"), writer.add("ingredientevents")
+        self.add_output = writer.add("outputevents")
 
     def _times(self, begin: int, finish: int) -> str:
         luck = self.dice.unit()
@@ -86,10 +86,10 @@ class Flows:
         while at < stop:
             until = min(stop, at_minute(at + dice.between(0.7, 6) * HOUR))
             until = stop if stop - until < 20 * MINUTE else until
-            order = self.pen.numbers.infusion.take()
+            order = self.writer.numbers.infusion.take()
             link = link or order
             hours = (until - at) / HOUR
-            per_hour = self.pen.subject.weight_kg * 60 / 1000 if "kg/min" in unit else 1.0
+            per_hour = self.writer.subject.weight_kg * 60 / 1000 if "kg/min" in unit else 1.0
             status = "ChangeDose/Rate" if until < stop else "Stopped" if dice.chance(0.25) else "FinishedRunning"
             times = self._times(at, until)
             names = (_DRIP, _CRYSTALLOID, "Main order parameter", "Continuous Med")
@@ -116,7 +116,7 @@ class Flows:
             until = min(stop, int(begin + self.dice.between(1, 4) * HOUR))
             until = at_minute(until)
             volume = rate * (until - begin) / HOUR
-            order = self.pen.numbers.infusion.take()
+            order = self.writer.numbers.infusion.take()
             times, status = self._times(begin, until), "FinishedRunning"
             bolus = rate >= 250
             names = (
@@ -137,7 +137,7 @@ class Flows:
         key, drug = dose.course.drug.key, dose.course.drug
         if key not in self.items or not self.start <= dose.charted < self.end - 2 * MINUTE:
             return
-        order = self.pen.numbers.infusion.take()
+        order = self.writer.numbers.infusion.take()
         times = self._times(dose.charted, dose.charted + MINUTE)
         counted = self.items[key]["unit"] == "dose"
         amount = (1.0, "dose") if counted else (dose.amount, self.items[key]["unit"])
@@ -154,7 +154,7 @@ class Flows:
         while at < self.end - 10 * MINUTE:
             window = self.stay.ventilation
             if not (window is not None and window[0] <= at < window[1]) and self.dice.chance(0.75):
-                order = self.pen.numbers.infusion.take()
+                order = self.writer.numbers.infusion.take()
                 volume = float(self.dice.pick((60, 120, 120, 180, 240)))
                 times = self._times(at, at + MINUTE)
                 names = ("14-Oral/Gastric Intake", "", "Main order parameter", "Bolus")
@@ -181,7 +181,7 @@ class Flows:
                     until = begin + int(self.dice.between(80, 170)) * MINUTE
                     if until > self.end:
                         break
-                    order = self.pen.numbers.infusion.take()
+                    order = self.writer.numbers.infusion.take()
                     times, names = (
                         self._times(begin, until),
                         ("07-Blood Products", "", "Main order parameter", "Continuous IV"),
@@ -202,8 +202,8 @@ class Flows:
 
     def output(self, signals: Signals) -> None:
         """Urine every hour or two by catheter, and drains after heart surgery."""
-        dice, items = self.dice, self.pen.catalog.items["outputevents"]
-        urine = self.pen.catalog.vitals["urine_output"]
+        dice, items = self.dice, self.writer.catalog.items["outputevents"]
+        urine = self.writer.catalog.vitals["urine_output"]
         catheter = self.stay.ventilation is not None or dice.chance(0.6)
         step = 2 if catheter else 5
         chest = any(act.key == "coronary_bypass" for act in self.stay.acts)
@@ -226,7 +226,7 @@ class Flows:
 
 
 def write_flows(
-    pen: Pen,
+    writer: SubjectWriter,
     stay: Encounter,
     stay_id: int,
     start: int,
@@ -236,7 +236,7 @@ def write_flows(
     doses: list[Dose],
 ) -> None:
     """Write intake and output of one ICU stay from the drug courses that overlap it."""
-    flows = Flows(pen, stay, stay_id, start, end)
+    flows = Flows(writer, stay, stay_id, start, end)
     for course in courses:
         if course.start < end and course.stop > start:
             if course.drug.kind == "infusion":

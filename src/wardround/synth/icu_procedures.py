@@ -5,8 +5,8 @@ from __future__ import annotations
 from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, day_stamp, stamp
 from wardround.synth.encounter import Encounter
 from wardround.synth.icu_charting import shift_nurse
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 _SITES = {
     "gauge_20": (("Right Antecubital", "Left Metacarpal", "Left Antecubital"), "Peripheral"),
@@ -23,12 +23,12 @@ _DATES = {
 
 
 class _Bedside:
-    def __init__(self, pen: Pen, stay: Encounter, stay_id: int, start: int, end: int) -> None:
-        self.pen, self.dice, self.stay_id, self.start, self.end = pen, pen.dice, stay_id, start, end
-        self.head = f"{pen.subject.subject_id},{stay.hadm_id},{stay_id}"
-        self.weight = number_text(pen.subject.weight_kg, 1)
-        self.items = pen.catalog.items["procedureevents"]
-        self.add, self.add_date = pen.add("procedureevents"), pen.add("datetimeevents")
+    def __init__(self, writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int) -> None:
+        self.writer, self.dice, self.stay_id, self.start, self.end = writer, writer.dice, stay_id, start, end
+        self.head = f"{writer.subject.subject_id},{stay.hadm_id},{stay_id}"
+        self.weight = number_text(writer.subject.weight_kg, 1)
+        self.items = writer.catalog.items["procedureevents"]
+        self.add, self.add_date = writer.add("procedureevents"), writer.add("datetimeevents")
 
     def run(self, key: str, begin: int, finish: int, *, cut: bool = False) -> None:
         """A process with a duration: stored when it ended."""
@@ -43,7 +43,7 @@ class _Bedside:
             self._row(key, moment, moment + MINUTE, "1", "None", "Task", "FinishedRunning")
 
     def _row(self, key: str, begin: int, finish: int, value: str, unit: str, kind: str, status: str) -> None:
-        item, order = self.items[key], self.pen.numbers.infusion.take()
+        item, order = self.items[key], self.writer.numbers.infusion.take()
         sites, category = _SITES.get(key, (("",), ""))
         stored = finish + self.dice.whole(0, 45) * MINUTE
         running = kind == "ContinuousProcess"
@@ -55,7 +55,7 @@ class _Bedside:
         )
 
     def _dates(self, key: str, begin: int, finish: int) -> None:
-        items = self.pen.catalog.items["datetimeevents"]
+        items = self.writer.catalog.items["datetimeevents"]
         inserted, dressing = _DATES[key]
         at = begin + int(self.dice.between(1, 4) * HOUR)
         while at < finish:
@@ -69,9 +69,9 @@ class _Bedside:
             at += 12 * HOUR
 
 
-def write_icu_procedures(pen: Pen, stay: Encounter, stay_id: int, start: int, end: int) -> None:
+def write_icu_procedures(writer: SubjectWriter, stay: Encounter, stay_id: int, start: int, end: int) -> None:
     """Write lines, ventilation and tasks of one ICU stay."""
-    dice, bedside = pen.dice, _Bedside(pen, stay, stay_id, start, end)
+    dice, bedside = writer.dice, _Bedside(writer, stay, stay_id, start, end)
     for key, share in (("gauge_20", 0.85), ("gauge_18", 0.5)):
         if dice.chance(share):
             finish = min(end, start + int(dice.between(1, 4) * DAY))

@@ -9,8 +9,8 @@ from wardround.synth.care_orders import imaging_subtype
 from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
 from wardround.synth.encounter import Encounter, Problem
 from wardround.synth.orders import place_order
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import quoted
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import quoted
 
 _SERIAL = "Tubes and lines in standard position. No significant interval change in lung opacities. No pneumothorax."
 
@@ -24,23 +24,23 @@ class Exam(NamedTuple):
     finding: str
 
 
-def _of_problem(pen: Pen, problem: Problem, start: int, stop: int, complaint: str) -> Iterable[Exam]:
+def _of_problem(writer: SubjectWriter, problem: Problem, start: int, stop: int, complaint: str) -> Iterable[Exam]:
     for key, share, hours, finding in problem.condition.get("imaging"):
-        moment = at_minute(max(problem.onset, start) + (hours * pen.dice.between(0.8, 1.6) + 0.3) * HOUR)
-        if pen.dice.chance(share) and moment < stop:
+        moment = at_minute(max(problem.onset, start) + (hours * writer.dice.between(0.8, 1.6) + 0.3) * HOUR)
+        if writer.dice.chance(share) and moment < stop:
             early = problem.role == "principal" and hours < 30
             reason = complaint if early else problem.condition.title
             yield Exam(key=key, moment=moment, reason=reason.lower(), finding=finding)
 
 
 def plan_imaging(
-    pen: Pen, problems: Iterable[Problem], start: int, end: int, complaint: str, stay: Encounter | None
+    writer: SubjectWriter, problems: Iterable[Problem], start: int, end: int, complaint: str, stay: Encounter | None
 ) -> list[Exam]:
     """Decide the examinations of a stay or ED visit, and order them where there is a stay."""
-    exams = [exam for problem in problems for exam in _of_problem(pen, problem, start, end - 40 * MINUTE, complaint)]
+    exams = [exam for problem in problems for exam in _of_problem(writer, problem, start, end - 40 * MINUTE, complaint)]
     if stay is not None:
         for place in stay.icu_places:
-            day = place.start + int(pen.dice.between(18, 30) * HOUR)
+            day = place.start + int(writer.dice.between(18, 30) * HOUR)
             while day < place.end and stay.ventilation is not None and day < stay.ventilation[1]:
                 exams.append(
                     Exam(
@@ -50,16 +50,16 @@ def plan_imaging(
                         finding=_SERIAL,
                     )
                 )
-                day += int(pen.dice.between(20, 50) * HOUR)
+                day += int(writer.dice.between(20, 50) * HOUR)
         for exam in exams:
-            before = max(stay.arrival, exam.moment - int(pen.dice.between(0.3, 5) * HOUR))
-            place_order(pen, before, "Radiology", imaging_subtype(exam.key), stay.hadm_id)
+            before = max(stay.arrival, exam.moment - int(writer.dice.between(0.3, 5) * HOUR))
+            place_order(writer, before, "Radiology", imaging_subtype(exam.key), stay.hadm_id)
     return sorted(exams, key=lambda exam: exam.moment)
 
 
-def _report(pen: Pen, exam: Exam) -> str:
-    row, dice = pen.catalog.notes["exams"][exam.key], pen.dice
-    who = "man" if pen.subject.sex == "M" else "woman"
+def _report(writer: SubjectWriter, exam: Exam) -> str:
+    row, dice = writer.catalog.notes["exams"][exam.key], writer.dice
+    who = "man" if writer.subject.sex == "M" else "woman"
     loud = dice.chance(0.85)
     sections = [
         ("EXAMINATION", row["name"]),
@@ -74,16 +74,16 @@ def _report(pen: Pen, exam: Exam) -> str:
     return "".join(lines)
 
 
-def write_reports(pen: Pen, exams: list[Exam], hadm: str) -> None:
+def write_reports(writer: SubjectWriter, exams: list[Exam], hadm: str) -> None:
     """Write radiology notes with their details; a few get an addendum."""
-    subject, dice, counts = pen.subject.subject_id, pen.dice, pen.counts
-    add, detail = pen.add("radiology"), pen.add("radiology_detail")
+    subject, dice, counts = writer.subject.subject_id, writer.dice, writer.counts
+    add, detail = writer.add("radiology"), writer.add("radiology_detail")
     for exam in exams:
-        row = pen.catalog.notes["exams"][exam.key]
+        row = writer.catalog.notes["exams"][exam.key]
         counts["RR"] = number = counts.get("RR", 0) + 1
         note = f"{subject}-RR-{number}"
         stored = exam.moment + int(dice.skewed(2.2, 0.8) * HOUR)
-        text = quoted(_report(pen, exam))
+        text = quoted(_report(writer, exam))
         when = "" if dice.chance(0.01) else stamp(at_minute(stored))
         add(f"{note},{subject},{hadm},RR,{number},{stamp(exam.moment)},{when},{text}\n")
         for order, (name, value) in enumerate(

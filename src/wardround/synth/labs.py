@@ -8,9 +8,9 @@ from collections.abc import Callable
 from wardround.synth.catalog import Analyte, Panel
 from wardround.synth.clock import DAY, HOUR, at_minute, stamp
 from wardround.synth.encounter import Encounter
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text
 
 Draws = dict[int, set[str]]
 Values = dict[str, float]
@@ -73,9 +73,9 @@ _NEEDS = {
 }
 
 
-def plan_draws(pen: Pen, stay: Encounter) -> Draws:
+def plan_draws(writer: SubjectWriter, stay: Encounter) -> Draws:
     """Decide which panels are drawn at which minute, from arrival to shortly before the end."""
-    dice = pen.dice
+    dice = writer.dice
     draws: Draws = {}
     last = stay.discharge - (2 * HOUR if stay.death is None else HOUR)
     first = at_minute(stay.arrival + dice.between(12, 70) * 60)
@@ -124,15 +124,15 @@ def _add(draws: Draws, at: int, panels: set[str], mornings: list[int]) -> None:
 class Laboratory:
     """Turns draws into labevents rows for one subject."""
 
-    __slots__ = ("_add", "_pen", "_signals", "_stay")
+    __slots__ = ("_add", "_signals", "_stay", "_writer")
 
-    def __init__(self, pen: Pen, signals: Signals, stay: Encounter | None) -> None:
-        self._pen, self._signals, self._stay = pen, signals, stay
-        self._add = pen.add("labevents")
+    def __init__(self, writer: SubjectWriter, signals: Signals, stay: Encounter | None) -> None:
+        self._writer, self._signals, self._stay = writer, signals, stay
+        self._add = writer.add("labevents")
 
     def _values(self, panels: list[Panel], moment: int) -> Values:
         """Measure everything of one draw together, so that what must agree agrees."""
-        analytes, values = self._pen.catalog.analytes, Values()
+        analytes, values = self._writer.catalog.analytes, Values()
         measure = self._signals.measure
 
         def want(key: str) -> None:
@@ -154,28 +154,28 @@ class Laboratory:
 
     def draw(self, moment: int, keys: set[str], hadm: str) -> dict[str, float]:
         """Write the rows of one draw and return the values."""
-        pen, dice = self._pen, self._pen.dice
-        panels = [pen.catalog.panels[key] for key in sorted(keys)]
+        writer, dice = self._writer, self._writer.dice
+        panels = [writer.catalog.panels[key] for key in sorted(keys)]
         values = self._values(panels, moment)
         acute = self._stay is not None and (moment < self._stay.admit or self._stay.in_icu(moment))
         priority = "STAT" if acute or dice.chance(0.3) else "ROUTINE"
-        orderer = pen.provider() if dice.chance(0.85) else ""
+        orderer = writer.provider() if dice.chance(0.85) else ""
         specimens: dict[str, int] = {}
         hemolyzed = dice.chance(0.03)
         seen: set[str] = set()
         for panel in panels:
-            specimen = specimens.get(panel.tube) or pen.numbers.specimen.take()
+            specimen = specimens.get(panel.tube) or writer.numbers.specimen.take()
             specimens[panel.tube] = specimen
             stored = self._store_time(moment, panel)
             for key in panel.members:
                 if key not in seen:
                     seen.add(key)
-                    analyte = pen.catalog.analytes[key]
+                    analyte = writer.catalog.analytes[key]
                     self._row(analyte, values, specimen, moment, stored, orderer, priority, hadm, hemolyzed)
         return values
 
     def _store_time(self, moment: int, panel: Panel) -> str:
-        dice = self._pen.dice
+        dice = self._writer.dice
         luck = dice.unit()
         if luck < 0.012:
             return ""
@@ -196,14 +196,15 @@ class Laboratory:
         hadm: str,
         hemolyzed: bool,
     ) -> None:
-        pen = self._pen
-        column = pen.subject.column
-        pen.lab_rows += 1
+        writer = self._writer
+        column = writer.subject.column
+        writer.lab_rows += 1
         low, high = analyte.low[column], analyte.high[column]
         value, number, flag, comment = self._result(analyte, values, moment, low, high, hemolyzed)
-        subject = pen.subject
+        subject = writer.subject
+        row = writer.numbers.row_base + writer.lab_rows
         self._add(
-            f"{pen.numbers.row_base + pen.lab_rows},{subject.subject_id},{hadm},{specimen},{analyte.itemid},{orderer},"
+            f"{row},{subject.subject_id},{hadm},{specimen},{analyte.itemid},{orderer},"
             f"{stamp(moment)},{stored},{value},{number},{analyte.unit},{low},{high},{flag},{priority},{comment}\n"
         )
 
@@ -211,11 +212,11 @@ class Laboratory:
         self, analyte: Analyte, values: Values, moment: int, low: str, high: str, hemolyzed: bool
     ) -> tuple[str, str, str, str]:
         """Return value, valuenum, flag and comments."""
-        dice, key = self._pen.dice, analyte.key
+        dice, key = self._writer.dice, analyte.key
         if analyte.grades:
             return self._graded(analyte, values)
         if key == "egfr":
-            rate = _gfr(values, self._pen.subject.age(moment), self._pen.subject.sex == "F")
+            rate = _gfr(values, self._writer.subject.age(moment), self._writer.subject.sex == "F")
             text = "> 60" if rate > 60 else str(round(rate))
             return "___", "", "", f'"ESTIMATED GFR (MDRD) {text} ML/MIN/1.73 M2, FROM AGE, SEX AND SERUM CREATININE."'
         value = values[key]
@@ -232,7 +233,7 @@ class Laboratory:
         return text, text, flag, comment
 
     def _graded(self, analyte: Analyte, values: Values) -> tuple[str, str, str, str]:
-        dice = self._pen.dice
+        dice = self._writer.dice
         if analyte.key == "specimen_type":
             lined = self._stay is not None and dice.chance(0.6)
             text = analyte.grades[0 if lined else 1]
@@ -247,11 +248,11 @@ class Laboratory:
         return text, number, flag, ""
 
 
-def write_labs(pen: Pen, stay: Encounter, signals: Signals) -> Results:
+def write_labs(writer: SubjectWriter, stay: Encounter, signals: Signals) -> Results:
     """Draw and write all laboratory results of a stay; returns (moment, values) of every draw."""
-    laboratory = Laboratory(pen, signals, stay)
+    laboratory = Laboratory(writer, signals, stay)
     results = []
-    for moment, panels in plan_draws(pen, stay).items():
-        linked = moment >= stay.admit or pen.dice.chance(0.85)
+    for moment, panels in plan_draws(writer, stay).items():
+        linked = moment >= stay.admit or writer.dice.chance(0.85)
         results.append((moment, laboratory.draw(moment, panels, str(stay.hadm_id) if linked else "")))
     return results

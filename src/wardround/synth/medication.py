@@ -11,9 +11,9 @@ from wardround.synth.catalog import Drug
 from wardround.synth.clock import DAY, HOUR
 from wardround.synth.encounter import Encounter
 from wardround.synth.labs import Results
-from wardround.synth.orders import Order, end_order, place_order
-from wardround.synth.pen import Pen
+from wardround.synth.orders import end_order, place_order
 from wardround.synth.person import exclusive_classes
+from wardround.synth.subject_writer import Order, SubjectWriter
 
 _BLEEDING = frozenset({"gi_bleed", "variceal_bleed", "hemorrhagic_stroke", "bleeding_secondary"})
 _SHOCK = frozenset({"sepsis", "sepsis_secondary", "gi_bleed", "variceal_bleed", "ketoacidosis"})
@@ -36,9 +36,9 @@ class Course:
     hadm_id: int
 
 
-def allowed(pen: Pen, key: str) -> Drug | None:
+def allowed(writer: SubjectWriter, key: str) -> Drug | None:
     """Return the drug, what the allergic subject gets instead, or nothing."""
-    drugs, allergies = pen.catalog.drugs, pen.subject.allergies
+    drugs, allergies = writer.catalog.drugs, writer.subject.allergies
     seen: set[str] = set()
     while key and key not in seen:
         drug = drugs[key]
@@ -52,8 +52,8 @@ def allowed(pen: Pen, key: str) -> Drug | None:
 class _Chart:
     """Collects the courses of one stay, never the same product twice at once."""
 
-    def __init__(self, pen: Pen, stay: Encounter) -> None:
-        self.pen, self.stay = pen, stay
+    def __init__(self, writer: SubjectWriter, stay: Encounter) -> None:
+        self.writer, self.stay = writer, stay
         self.courses: list[Course] = []
         self._busy: dict[str, int] = {}
         self.kinds: dict[str, int] = {}
@@ -64,8 +64,8 @@ class _Chart:
 
     def give(self, key: str, moment: int, days: float, dose: float | None = None) -> Course | None:
         """Order a drug at a moment, for that many days; 0 means until the end of the stay."""
-        pen, stay, dice = self.pen, self.stay, self.pen.dice
-        drug = allowed(pen, key)
+        writer, stay, dice = self.writer, self.stay, self.writer.dice
+        drug = allowed(writer, key)
         end = stay.discharge
         if drug is None or moment > end - 2 * HOUR or self._busy.get(drug.key, 0) > moment:
             return None
@@ -75,7 +75,7 @@ class _Chart:
         if drug.kinds & {"anticoagulant"} and self.running("anticoagulant", moment):
             return None
         moment = moment - moment % 60 + dice.whole(0, 59)
-        order = place_order(pen, moment, "Medications", "", stay.hadm_id)
+        order = place_order(writer, moment, "Medications", "", stay.hadm_id)
         start = ((moment + 10) // HOUR + 1) * HOUR
         dose = dice.pick(drug.dose) if dose is None else dose
         if drug.kind in ("once", "replacement"):
@@ -87,26 +87,26 @@ class _Chart:
         return self._end_early(drug, dose, order, start, stop)
 
     def _end_early(self, drug: Drug, dose: float, order: Order, start: int, stop: int) -> Course:
-        dice, pen = self.pen.dice, self.pen
+        dice, writer = self.writer.dice, self.writer
         others = [other for other in drug.dose if other != dose]
         if drug.kind == "scheduled" and others and stop - start > 30 * HOUR and dice.chance(0.3):
             middle = start + int((stop - start) * dice.between(0.25, 0.7))
-            change = end_order(pen, order, middle, "Change")
+            change = end_order(writer, order, middle, "Change")
             linked = change if dice.chance(0.5) else order
             turn = (middle // HOUR + 1) * HOUR
             self._keep(drug, dose, order, linked, start, turn, "changed")
-            end_order(pen, change, stop - dice.whole(1, 50) * 60)
+            end_order(writer, change, stop - dice.whole(1, 50) * 60)
             return self._keep(drug, dice.pick(others), change, change, turn, stop, "stopped")
         last = self._renew(order, start, stop)
-        end_order(pen, last, stop - dice.whole(1, 50) * 60)
+        end_order(writer, last, stop - dice.whole(1, 50) * 60)
         return self._keep(drug, dose, order, last, start, stop, "stopped")
 
     def _renew(self, order: Order, start: int, stop: int) -> Order:
         """Now and then an order is changed, not its product: the pharmacy row then carries the later order's id."""
-        dice = self.pen.dice
+        dice = self.writer.dice
         if stop - start < 20 * HOUR or not dice.chance(0.13):
             return order
-        return end_order(self.pen, order, start + int((stop - start) * dice.between(0.15, 0.8)), "Change")
+        return end_order(self.writer, order, start + int((stop - start) * dice.between(0.15, 0.8)), "Change")
 
     def _keep(self, drug: Drug, dose: float, order: Order, linked: Order, start: int, stop: int, ending: str) -> Course:
         course = Course(
@@ -117,7 +117,7 @@ class _Chart:
             start=start,
             stop=max(stop, start),
             ending=ending,
-            pharmacy_id=self.pen.numbers.pharmacy.take(),
+            pharmacy_id=self.writer.numbers.pharmacy.take(),
             hadm_id=self.stay.hadm_id,
         )
         self.courses.append(course)
@@ -127,7 +127,7 @@ class _Chart:
         return course
 
 
-def _held(pen: Pen, drug: Drug, present: set[str]) -> bool:
+def _held(writer: SubjectWriter, drug: Drug, present: set[str]) -> bool:
     """Whether a home drug is held on admission."""
     kinds = drug.kinds
     if present & _BLEEDING and kinds & {"anticoagulant", "antiplatelet"}:
@@ -138,18 +138,18 @@ def _held(pen: Pen, drug: Drug, present: set[str]) -> bool:
         return True
     if present & _SWITCHED and drug.key in ("furosemide", "torsemide"):
         return True
-    return bool(kinds & {"metformin", "sulfonylurea", "bone"}) or pen.dice.chance(0.1)
+    return bool(kinds & {"metformin", "sulfonylurea", "bone"}) or writer.dice.chance(0.1)
 
 
-def _give_home(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -> None:
-    for item in pen.subject.home_at(stay.admit):
-        if item.drug.kind == "sliding" or _held(pen, item.drug, present):
+def _give_home(writer: SubjectWriter, stay: Encounter, chart: _Chart, present: set[str]) -> None:
+    for item in writer.subject.home_at(stay.admit):
+        if item.drug.kind == "sliding" or _held(writer, item.drug, present):
             continue
-        chart.give(item.drug.key, stay.admit + int(pen.dice.between(0.4, 4.5) * HOUR), 0, item.dose)
+        chart.give(item.drug.key, stay.admit + int(writer.dice.between(0.4, 4.5) * HOUR), 0, item.dose)
 
 
-def _give_for_problems(pen: Pen, stay: Encounter, chart: _Chart) -> None:
-    dice = pen.dice
+def _give_for_problems(writer: SubjectWriter, stay: Encounter, chart: _Chart) -> None:
+    dice = writer.dice
     for problem in stay.problems:
         condition = problem.condition
         dropped: set[str] = set()
@@ -164,8 +164,8 @@ def _give_for_problems(pen: Pen, stay: Encounter, chart: _Chart) -> None:
             continue
         for place in stay.icu_places[:1]:
             for key, share, hours, days in condition.get("icu_drugs"):
-                if "sedative" in pen.catalog.drugs[key].kinds:
-                    _sedate(pen, stay, chart, key)
+                if "sedative" in writer.catalog.drugs[key].kinds:
+                    _sedate(writer, stay, chart, key)
                 elif dice.chance(min(0.97, share * problem.severity)):
                     moment = max(place.start, start) + int(hours * dice.between(0.5, 1.2) * HOUR)
                     left = (stay.icu_places[-1].end - moment) / DAY
@@ -173,18 +173,18 @@ def _give_for_problems(pen: Pen, stay: Encounter, chart: _Chart) -> None:
                         chart.give(key, moment, min(left - 0.05, days * dice.between(0.7, 1.4)))
 
 
-def _sedate(pen: Pen, stay: Encounter, chart: _Chart, key: str) -> None:
+def _sedate(writer: SubjectWriter, stay: Encounter, chart: _Chart, key: str) -> None:
     """Sedatives run while a ventilator does, and only then."""
-    if stay.ventilation is not None and pen.dice.chance(0.85):
+    if stay.ventilation is not None and writer.dice.chance(0.85):
         start, end = stay.ventilation
         days = (end - start) / DAY - 0.06
         if days > 0.1:
-            chart.give(key, start + int(pen.dice.between(5, 25)) * 60, days)
+            chart.give(key, start + int(writer.dice.between(5, 25)) * 60, days)
 
 
-def _give_comfort(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -> None:
+def _give_comfort(writer: SubjectWriter, stay: Encounter, chart: _Chart, present: set[str]) -> None:
     """What nearly everybody gets: prevention of clots, pain and bowel orders, flushes."""
-    dice, admit = pen.dice, stay.admit
+    dice, admit = writer.dice, stay.admit
     bleeding = bool(present & _BLEEDING)
 
     def soon() -> int:
@@ -205,24 +205,24 @@ def _give_comfort(pen: Pen, stay: Encounter, chart: _Chart, present: set[str]) -
         chart.give("influenza_vaccine", stay.discharge - 26 * HOUR, 0)
 
 
-def _give_replacements(pen: Pen, stay: Encounter, chart: _Chart, results: Results) -> None:
+def _give_replacements(writer: SubjectWriter, stay: Encounter, chart: _Chart, results: Results) -> None:
     """Low potassium or magnesium is replaced once somebody has seen it."""
     for moment, values in results:
-        seen = moment + int(pen.dice.between(1.6, 4) * HOUR)
+        seen = moment + int(writer.dice.between(1.6, 4) * HOUR)
         if not stay.admit < seen < stay.discharge - 3 * HOUR:
             continue
-        if values.get("potassium", 4) < 3.5 and pen.dice.chance(0.85):
+        if values.get("potassium", 4) < 3.5 and writer.dice.chance(0.85):
             chart.give("potassium_chloride_iv" if stay.in_icu(seen) else "potassium_chloride", seen, 0, 40)
-        if values.get("magnesium", 2) < 1.6 and pen.dice.chance(0.75):
+        if values.get("magnesium", 2) < 1.6 and writer.dice.chance(0.75):
             chart.give("magnesium_sulfate", seen + 600, 0)
 
 
-def plan_drugs(pen: Pen, stay: Encounter, results: Results) -> list[Course]:
+def plan_drugs(writer: SubjectWriter, stay: Encounter, results: Results) -> list[Course]:
     """Order every drug of a stay; ``results`` are the laboratory values that may call for one."""
-    chart = _Chart(pen, stay)
+    chart = _Chart(writer, stay)
     present = {problem.condition.key for problem in stay.problems}
-    _give_for_problems(pen, stay, chart)
-    _give_home(pen, stay, chart, present)
-    _give_comfort(pen, stay, chart, present)
-    _give_replacements(pen, stay, chart, results)
+    _give_for_problems(writer, stay, chart)
+    _give_home(writer, stay, chart, present)
+    _give_comfort(writer, stay, chart, present)
+    _give_replacements(writer, stay, chart, results)
     return sorted(chart.courses, key=lambda course: (course.order.moment, course.pharmacy_id))

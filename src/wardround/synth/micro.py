@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from wardround.synth.clock import HOUR, at_minute, day_stamp, stamp
 from wardround.synth.encounter import Encounter, Problem
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import quoted
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import quoted
 
 _MIDNIGHT = " 00:00:00"
 
@@ -32,9 +32,9 @@ class CultureOrder(NamedTuple):
     finding: str
 
 
-def draw_growth(pen: Pen, mix: str) -> Growth:
+def draw_growth(writer: SubjectWriter, mix: str) -> Growth:
     """Draw an organism from a mix and decide its antibiogram."""
-    cultures, dice = pen.catalog.cultures, pen.dice
+    cultures, dice = writer.catalog.cultures, writer.dice
     organism = cultures["organisms"][dice.weighted(cultures["mixes"][mix])]
     tested = []
     for antibiotic, (number, share, susceptible, resistant) in cultures["panels"].get(organism["panel"], {}).items():
@@ -62,28 +62,30 @@ def _dilution(text: str) -> str:
 class _Bench:
     """Writes the rows of one specimen."""
 
-    def __init__(self, pen: Pen, order: Mapping[str, Any], moment: int, hadm: str) -> None:
-        self.pen, self.moment = pen, moment
-        subject, dice = pen.subject, pen.dice
+    def __init__(self, writer: SubjectWriter, order: Mapping[str, Any], moment: int, hadm: str) -> None:
+        self.writer, self.moment = writer, moment
+        subject, dice = writer.subject, writer.dice
         specimen, name = order["specimen"]
         day = day_stamp(moment) + _MIDNIGHT
         timed = "" if dice.chance(0.06) else stamp(moment)
-        self.head = f"{subject.subject_id},{hadm},{pen.numbers.micro_specimen.take()},{pen.provider()},{day},{timed}"
+        self.head = (
+            f"{subject.subject_id},{hadm},{writer.numbers.micro_specimen.take()},{writer.provider()},{day},{timed}"
+        )
         self.specimen = f"{specimen},{quoted(name)}"
         self.sequence = 0
-        self.add = pen.add("microbiologyevents")
+        self.add = writer.add("microbiologyevents")
 
     def test(self, test: Sequence[Any], hours: Sequence[float], tails: list[str]) -> None:
         """Write a test: ``tails`` are the cells from org_itemid on, one per row."""
         self.sequence += 1
-        dice = self.pen.dice
+        dice = self.writer.dice
         done = at_minute(self.moment + dice.between(hours[0], hours[1]) * HOUR)
         stored = "" if dice.chance(0.008) else stamp(done)
         stored_day = day_stamp(done) + _MIDNIGHT
         for tail in tails:
-            self.pen.micro_rows += 1
+            self.writer.micro_rows += 1
             self.add(
-                f"{self.pen.numbers.row_base + self.pen.micro_rows},{self.head},{self.specimen},{self.sequence},"
+                f"{self.writer.numbers.row_base + self.writer.micro_rows},{self.head},{self.specimen},{self.sequence},"
                 f"{stored_day},{stored},{test[0]},{quoted(test[1])},{tail}\n"
             )
 
@@ -102,11 +104,13 @@ def _plain_tail(comment: str) -> str:
     return f",,,,,,,,,,{quoted(comment)}"
 
 
-def write_culture(pen: Pen, key: str, moment: int, growth: Growth | None, hadm: str, *, positive: bool) -> None:
+def write_culture(
+    writer: SubjectWriter, key: str, moment: int, growth: Growth | None, hadm: str, *, positive: bool
+) -> None:
     """Write all tests of one specimen."""
-    cultures, dice = pen.catalog.cultures, pen.dice
+    cultures, dice = writer.catalog.cultures, writer.dice
     order = cultures["orders"][key]
-    bench = _Bench(pen, order, moment, hadm)
+    bench = _Bench(writer, order, moment, hadm)
     extras = [cultures["extra"][name] for name in order.get("also", ())]
     stain = growth.organism["stain"] if growth is not None and positive else ""
 
@@ -133,50 +137,50 @@ def write_culture(pen: Pen, key: str, moment: int, growth: Growth | None, hadm: 
     extra("last")
 
 
-def _culture_moment(pen: Pen, stay: Encounter, problem: Problem, number: int) -> int:
+def _culture_moment(writer: SubjectWriter, stay: Encounter, problem: Problem, number: int) -> int:
     """Cultures come before the first antibiotic, but for one in ten."""
-    dice = pen.dice
+    dice = writer.dice
     minutes = dice.between(12, 55) if dice.chance(0.9) else dice.between(100, 420)
     return at_minute(problem.onset + (minutes + 8 * number) * 60)
 
 
-def _sent(pen: Pen, key: str, moment: int, growth: Growth | None) -> CultureOrder:
-    order = pen.catalog.cultures["orders"][key]
+def _sent(writer: SubjectWriter, key: str, moment: int, growth: Growth | None) -> CultureOrder:
+    order = writer.catalog.cultures["orders"][key]
     found = "" if growth is None else order["fixed"][1] if "fixed" in order else str(growth.organism["name"])
     return CultureOrder(key=key, name=order["test"][1], moment=moment, finding=found)
 
 
-def write_microbiology(pen: Pen, stay: Encounter) -> list[CultureOrder]:
+def write_microbiology(writer: SubjectWriter, stay: Encounter) -> list[CultureOrder]:
     """Send and write every culture of a stay; returns what was sent."""
-    dice, sent = pen.dice, []
+    dice, sent = writer.dice, []
     for problem in stay.problems:
         orders = problem.condition.get("micro")
-        growth = draw_growth(pen, problem.condition.get("organisms")) if orders else None
+        growth = draw_growth(writer, problem.condition.get("organisms")) if orders else None
         for number, (key, share, positive) in enumerate(orders):
-            moment = _culture_moment(pen, stay, problem, number)
+            moment = _culture_moment(writer, stay, problem, number)
             if not dice.chance(share) or moment > stay.discharge - HOUR:
                 continue
             grows = dice.chance(min(0.97, positive * problem.severity**0.5))
             hadm = str(stay.hadm_id) if moment >= stay.admit or dice.chance(0.8) else ""
-            write_culture(pen, key, moment, growth, hadm, positive=grows)
-            sent.append(_sent(pen, key, moment, growth if grows else None))
+            write_culture(writer, key, moment, growth, hadm, positive=grows)
+            sent.append(_sent(writer, key, moment, growth if grows else None))
             if grows and key == "blood_culture" and dice.chance(0.8):
-                sent += _surveillance(pen, stay, moment)
+                sent += _surveillance(writer, stay, moment)
     for place in stay.icu_places:
         if dice.chance(0.45):
             moment = at_minute(place.start + dice.between(1, 9) * HOUR)
             if moment < min(place.end, stay.discharge - HOUR):
-                write_culture(pen, "mrsa_screen", moment, None, str(stay.hadm_id), positive=dice.chance(0.06))
-                sent.append(_sent(pen, "mrsa_screen", moment, None))
+                write_culture(writer, "mrsa_screen", moment, None, str(stay.hadm_id), positive=dice.chance(0.06))
+                sent.append(_sent(writer, "mrsa_screen", moment, None))
     return sent
 
 
-def _surveillance(pen: Pen, stay: Encounter, moment: int) -> list[CultureOrder]:
+def _surveillance(writer: SubjectWriter, stay: Encounter, moment: int) -> list[CultureOrder]:
     """After a positive blood culture they are repeated daily until clear."""
     sent = []
     for day in (2, 3):
-        at = at_minute(moment + day * 24 * HOUR + pen.dice.between(-3, 5) * HOUR)
+        at = at_minute(moment + day * 24 * HOUR + writer.dice.between(-3, 5) * HOUR)
         if at < stay.discharge - HOUR:
-            write_culture(pen, "blood_culture", at, None, str(stay.hadm_id), positive=False)
-            sent.append(_sent(pen, "blood_culture", at, None))
+            write_culture(writer, "blood_culture", at, None, str(stay.hadm_id), positive=False)
+            sent.append(_sent(writer, "blood_culture", at, None))
     return sent

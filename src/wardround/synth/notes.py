@@ -9,9 +9,9 @@ from wardround.synth.imaging import Exam
 from wardround.synth.labs import Results
 from wardround.synth.medication import Course
 from wardround.synth.micro import CultureOrder
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text, quoted
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text, quoted
 
 _PLACES = {
     "HOME": "Home", "HOME HEALTH CARE": "Home With Service", "DIED": "Expired", "HOSPICE": "Home With Service",
@@ -38,12 +38,12 @@ _FREQUENCIES = {
 class _Summary:
     """Builds one discharge summary section by section."""
 
-    def __init__(self, pen: Pen, stay: Encounter, signals: Signals) -> None:
-        self.pen, self.dice, self.stay, self.signals = pen, pen.dice, stay, signals
-        female = pen.subject.sex == "F"
+    def __init__(self, writer: SubjectWriter, stay: Encounter, signals: Signals) -> None:
+        self.writer, self.dice, self.stay, self.signals = writer, writer.dice, stay, signals
+        female = writer.subject.sex == "F"
         self.title, self.who = ("Ms.", "woman") if female else ("Mr.", "man")
         self.they, self.their = ("She", "her") if female else ("He", "his")
-        self.words = pen.catalog.notes["text"]
+        self.words = writer.catalog.notes["text"]
 
     def _pick(self, name: str) -> str:
         text: str = self.dice.pick(self.words[name])
@@ -76,7 +76,7 @@ class _Summary:
 
     def vitals(self, moment: int) -> str:
         """A vitals line."""
-        rows, measure = self.pen.catalog.vitals, self.signals.measure
+        rows, measure = self.writer.catalog.vitals, self.signals.measure
         systolic = measure(rows["systolic"], moment)
         return (
             f"T {measure(rows['temperature'], moment):.1f} HR {measure(rows['heart_rate'], moment):.0f} "
@@ -89,9 +89,9 @@ class _Summary:
         key, ward = self.stay.principal.condition.key, self.stay.principal.condition.get("ward")
         lungs = sick and "oxygen_saturation" in self.stay.principal.condition.vitals
         belly = sick and (ward == "surgery" or key in ("pancreatitis", "gi_bleed", "variceal_bleed", "abdominal_pain"))
-        brain = sick and self.signals.level(self.pen.catalog.vitals["coma_scale"], moment) < 14
+        brain = sick and self.signals.level(self.writer.catalog.vitals["coma_scale"], moment) < 14
         irregular = any(p.condition.key in ("atrial_fibrillation", "rapid_fibrillation") for p in self.stay.problems)
-        fast = self.signals.level(self.pen.catalog.vitals["heart_rate"], moment) > 100
+        fast = self.signals.level(self.writer.catalog.vitals["heart_rate"], moment) > 100
         heart = "heart_irregular" if irregular else "heart_fast" if fast else "heart"
         return (
             f"Vitals: {self.vitals(moment)}\nGeneral: {self._pick('general')}\nCV: {self._pick(heart)}\n"
@@ -109,7 +109,7 @@ class _Summary:
             lines = [f"___ {culture.name}: {culture.finding or 'no growth to date'}" for culture in cultures[:6]]
             parts.append("MICROBIOLOGY:\n" + "\n".join(lines))
         if exams:
-            names = self.pen.catalog.notes["exams"]
+            names = self.writer.catalog.notes["exams"]
             parts.append(
                 "IMAGING:\n" + "\n".join(f"___ {names[exam.key]['name']}: {exam.finding}" for exam in exams[:4])
             )
@@ -122,9 +122,9 @@ class _Summary:
             for name, key in _BLOOD:
                 if key in values and key not in seen:
                     seen.add(key)
-                    analyte = self.pen.catalog.analytes[key]
+                    analyte = self.writer.catalog.analytes[key]
                     text = number_text(values[key], analyte.digits)
-                    column = self.pen.subject.column
+                    column = self.writer.subject.column
                     low, high = analyte.low[column], analyte.high[column]
                     odd = (low and float(text) < float(low)) or (high and float(text) > float(high))
                     found.append(f"{name}-{text}{'*' if odd else ''}")
@@ -154,7 +154,7 @@ class _Summary:
 
     def home_list(self) -> str:
         """Medications on admission."""
-        items = self.pen.subject.home_at(self.stay.admit)
+        items = self.writer.subject.home_at(self.stay.admit)
         if not items:
             return "None"
         rows = [f"{number}. {_dosing(item.drug, item.dose)} " for number, item in enumerate(items, 1)]
@@ -165,7 +165,7 @@ class _Summary:
         last = self.stay.discharge - 14 * HOUR
         kept = {course.drug.key: course for course in courses if course.stop >= last and _goes_home(course)}
         lines = [_dosing(course.drug, course.dose) for course in kept.values()]
-        for item in self.pen.subject.home_at(self.stay.admit):
+        for item in self.writer.subject.home_at(self.stay.admit):
             if item.drug.key not in kept and item.drug.kinds & {"metformin", "sulfonylurea", "statin"}:
                 lines.append(f"{_dosing(item.drug, item.dose)} (resume)")
         return "\n".join(f"{number}.  {line} " for number, line in enumerate(lines, 1)) or "None"
@@ -207,7 +207,7 @@ def _header(name: str, style: int) -> str:
 
 
 def _compose(
-    pen: Pen,
+    writer: SubjectWriter,
     summary: _Summary,
     stay: Encounter,
     results: Results,
@@ -216,9 +216,9 @@ def _compose(
     courses: list[Course],
     where: str,
 ) -> str:
-    dice, condition = pen.dice, stay.principal.condition
-    names = pen.catalog.people["allergy_names"]
-    allergies = " / ".join(names[item] for item in sorted(pen.subject.allergies) if item in names)
+    dice, condition = writer.dice, stay.principal.condition
+    names = writer.catalog.people["allergy_names"]
+    allergies = " / ".join(names[item] for item in sorted(writer.subject.allergies) if item in names)
     operations = "\n".join(dict.fromkeys(f"___: {act.row['title']}" for act in stay.acts)) or "None"
     dead = stay.death is not None
     sick, well = stay.arrival + HOUR, stay.discharge - 3 * HOUR
@@ -246,11 +246,11 @@ def _compose(
         "___",
     )
     style = dice.weighted({0: 74, 1: 16, 2: 10})
-    service = pen.catalog.services[condition.get("service", "MED")]
+    service = writer.catalog.services[condition.get("service", "MED")]
     text = (
         " \nName:  ___                     Unit No:   ___\n \nAdmission Date:  ___              Discharge Date:   ___"
         "\n \n"
-        f"Date of Birth:  ___             Sex:   {pen.subject.sex}\n \nService: {service}\n \n"
+        f"Date of Birth:  ___             Sex:   {writer.subject.sex}\n \nService: {service}\n \n"
         f"{_header('Allergies', style)}: \n{allergies or 'No Known Allergies / Adverse Drug Reactions'}\n \n"
         "Attending: ___.\n \n"
     )
@@ -261,7 +261,7 @@ def _compose(
 
 
 def write_summary(
-    pen: Pen,
+    writer: SubjectWriter,
     stay: Encounter,
     results: Results,
     cultures: list[CultureOrder],
@@ -270,16 +270,18 @@ def write_summary(
     where: str,
 ) -> None:
     """Write the discharge summary of a stay: dated the day of discharge, signed later."""
-    if pen.dice.chance(0.04):
+    if writer.dice.chance(0.04):
         return
-    signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None)
-    summary = _Summary(pen, stay, signals)
-    text = _compose(pen, summary, stay, results, cultures, exams, courses, where)
-    subject, counts = pen.subject.subject_id, pen.counts
+    signals = Signals(
+        writer.dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None
+    )
+    summary = _Summary(writer, stay, signals)
+    text = _compose(writer, summary, stay, results, cultures, exams, courses, where)
+    subject, counts = writer.subject.subject_id, writer.counts
     counts["DS"] = number = counts.get("DS", 0) + 1
     note = f"{subject}-DS-{number}"
-    signed = at_minute(stay.discharge + pen.dice.skewed(20, 1.0) * HOUR)
-    when = "" if pen.dice.chance(0.01) else stamp(signed)
+    signed = at_minute(stay.discharge + writer.dice.skewed(20, 1.0) * HOUR)
+    when = "" if writer.dice.chance(0.01) else stamp(signed)
     day = day_stamp(stay.discharge) + " 00:00:00"
-    pen.add("discharge")(f"{note},{subject},{stay.hadm_id},DS,{number},{day},{when},{quoted(text)}\n")
-    pen.add("discharge_detail")(f"{note},{subject},author,___,1\n")
+    writer.add("discharge")(f"{note},{subject},{stay.hadm_id},DS,{number},{day},{when},{quoted(text)}\n")
+    writer.add("discharge_detail")(f"{note},{subject},author,___,1\n")

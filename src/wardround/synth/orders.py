@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from wardround.synth.clock import stamp
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import quoted
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Order:
-    """One poe row in the making; ``sequence`` is given when all orders of the subject are known."""
-
-    moment: int
-    kind: str
-    subtype: str = ""
-    transaction: str = "New"
-    hadm_id: int
-    provider: str
-    ends: Order | None = None
-    ended_by: Order | None = None
-    details: list[tuple[str, str]] = field(default_factory=list)
-    sequence: int = 0
+from wardround.synth.subject_writer import Order, SubjectWriter
+from wardround.synth.table_lines import quoted
 
 
 def place_order(
-    pen: Pen,
+    writer: SubjectWriter,
     moment: int,
     kind: str,
     subtype: str,
@@ -35,13 +17,13 @@ def place_order(
 ) -> Order:
     """Enter a new order."""
     order = Order(
-        moment=moment, kind=kind, subtype=subtype, hadm_id=hadm_id, provider=pen.provider(), details=details or []
+        moment=moment, kind=kind, subtype=subtype, hadm_id=hadm_id, provider=writer.provider(), details=details or []
     )
-    pen.orders.append(order)
+    writer.orders.append(order)
     return order
 
 
-def end_order(pen: Pen, order: Order, moment: int, transaction: str = "D/C") -> Order:
+def end_order(writer: SubjectWriter, order: Order, moment: int, transaction: str = "D/C") -> Order:
     """Enter the order that discontinues or changes another one."""
     ending = Order(
         moment=max(moment, order.moment + 60),
@@ -49,28 +31,28 @@ def end_order(pen: Pen, order: Order, moment: int, transaction: str = "D/C") -> 
         subtype=order.subtype,
         transaction=transaction,
         hadm_id=order.hadm_id,
-        provider=pen.provider(),
+        provider=writer.provider(),
         ends=order,
     )
     order.ended_by = ending
-    pen.orders.append(ending)
+    writer.orders.append(ending)
     return ending
 
 
-def number_orders(pen: Pen) -> None:
+def number_orders(writer: SubjectWriter) -> None:
     """Give every order its number in time order; some numbers are missing, as orders of other systems are."""
-    pen.orders.sort(key=lambda order: order.moment)
+    writer.orders.sort(key=lambda order: order.moment)
     sequence = 0
-    for order in pen.orders:
-        sequence += 1 if pen.dice.chance(0.93) else pen.dice.whole(2, 5)
+    for order in writer.orders:
+        sequence += 1 if writer.dice.chance(0.93) else writer.dice.whole(2, 5)
         order.sequence = sequence
 
 
-def write_orders(pen: Pen) -> None:
+def write_orders(writer: SubjectWriter) -> None:
     """Write poe and poe_detail; the sequence numbers must have been given."""
-    subject = pen.subject.subject_id
-    add, add_detail = pen.add("poe"), pen.add("poe_detail")
-    for order in pen.orders:
+    subject = writer.subject.subject_id
+    add, add_detail = writer.add("poe"), writer.add("poe_detail")
+    for order in writer.orders:
         ends = f"{subject}-{order.ends.sequence}" if order.ends is not None else ""
         ended_by = f"{subject}-{order.ended_by.sequence}" if order.ended_by is not None else ""
         add(

@@ -23,13 +23,13 @@ from wardround.synth.medication import Course, plan_drugs
 from wardround.synth.micro import draw_growth, write_culture, write_microbiology
 from wardround.synth.notes import write_summary
 from wardround.synth.orders import number_orders, write_orders
-from wardround.synth.pen import Pen
 from wardround.synth.person import LAST_YEAR, acquire, draw_subject
 from wardround.synth.pharmacy import write_pharmacy
 from wardround.synth.planning import plan_encounter, severity
 from wardround.synth.reasons import choose_reason
-from wardround.synth.sheet import Sheet
 from wardround.synth.signals import Signals
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import TableLines
 
 _MOST_STAYS = 12
 _MOST_VISITS = 18
@@ -54,21 +54,21 @@ class _Life:
     died: int | None = None
 
 
-def _live_stay(pen: Pen, stay: Encounter, modules: Modules, life: _Life) -> None:
+def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _Life) -> None:
     """Write one admission."""
     fatal = stay.death is not None
-    signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
-    where = write_admission(pen, stay)
-    results = write_labs(pen, stay, signals)
-    cultures = write_microbiology(pen, stay)
-    order_tests(pen, stay, [moment for moment, _ in results], [culture.moment for culture in cultures])
-    write_care_orders(pen, stay)
-    exams = plan_imaging(pen, stay.problems, stay.arrival, stay.discharge, stay.complaint, stay)
-    courses = plan_drugs(pen, stay, results)
-    doses = administrations(pen, courses, stay.discharge)
-    write_coding(pen, stay)
+    signals = Signals(writer.dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
+    where = write_admission(writer, stay)
+    results = write_labs(writer, stay, signals)
+    cultures = write_microbiology(writer, stay)
+    order_tests(writer, stay, [moment for moment, _ in results], [culture.moment for culture in cultures])
+    write_care_orders(writer, stay)
+    exams = plan_imaging(writer, stay.problems, stay.arrival, stay.discharge, stay.complaint, stay)
+    courses = plan_drugs(writer, stay, results)
+    doses = administrations(writer, courses, stay.discharge)
+    write_coding(writer, stay)
     life.courses += courses
-    if charts_electronically(pen, stay.admit):
+    if charts_electronically(writer, stay.admit):
         life.doses += doses
     if stay.ed_out is not None:
         visit = EdVisit(
@@ -76,34 +76,34 @@ def _live_stay(pen: Pen, stay: Encounter, modules: Modules, life: _Life) -> None
             hadm_id=str(stay.hadm_id),
             start=stay.arrival,
             end=stay.ed_out,
-            disposition="ADMITTED" if pen.dice.chance(0.97) else "OTHER",
+            disposition="ADMITTED" if writer.dice.chance(0.97) else "OTHER",
             complaint=stay.complaint,
             condition=stay.principal.condition,
             severity=stay.principal.severity,
             version=stay.version,
         )
-        write_ed_visit(pen, visit, signals)
+        write_ed_visit(writer, visit, signals)
     if modules.icu:
-        _live_icu(pen.aside(f"icu {stay.number}"), stay, courses, doses)
+        _live_icu(writer.with_own_dice(f"icu {stay.number}"), stay, courses, doses)
     if modules.notes:
-        aside = pen.aside(f"notes {stay.number}")
+        aside = writer.with_own_dice(f"notes {stay.number}")
         write_reports(aside, exams, str(stay.hadm_id))
         write_summary(aside, stay, results, cultures, exams, courses, where)
 
 
-def _live_icu(pen: Pen, stay: Encounter, courses: list[Course], doses: list[Dose]) -> None:
+def _live_icu(writer: SubjectWriter, stay: Encounter, courses: list[Course], doses: list[Dose]) -> None:
     fatal = stay.death is not None
-    signals = Signals(pen.dice, pen.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
+    signals = Signals(writer.dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=fatal)
     for first, last in icu_stays(stay):
         start, end = first.start + MINUTE, last.end
-        write_charting(pen, stay, first.place_id, start, end, signals)
-        write_flows(pen, stay, first.place_id, start, end, signals, courses, doses)
-        write_icu_procedures(pen, stay, first.place_id, start, end)
+        write_charting(writer, stay, first.place_id, start, end, signals)
+        write_flows(writer, stay, first.place_id, start, end, signals, courses, doses)
+        write_icu_procedures(writer, stay, first.place_id, start, end)
 
 
-def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) -> int:
+def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules: Modules) -> int:
     """Write an ED visit that ends at home; returns its end."""
-    dice, subject = pen.dice, pen.subject
+    dice, subject = writer.dice, writer.subject
     complaint = dice.pick(condition.get("complaints"))
     level = min(1.2, severity(dice) * 0.85)
     start = at_minute(moment)
@@ -114,10 +114,10 @@ def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) ->
         for ailment in subject.ailments_at(start)
     ]
     signals = Signals(dice, subject, tuple(problems), start, end, fatal=False)
-    stay_id = pen.numbers.place.take()
+    stay_id = writer.numbers.place.take()
     left = dice.weighted({"HOME": 90, "LEFT WITHOUT BEING SEEN": 2, "ELOPED": 1, "LEFT AGAINST MEDICAL ADVICE": 2})
     write_ed_visit(
-        pen,
+        writer,
         EdVisit(
             stay_id=stay_id,
             hadm_id="",
@@ -131,18 +131,18 @@ def _sent_home(pen: Pen, condition: Condition, moment: int, modules: Modules) ->
         ),
         signals,
     )
-    pen.add("transfers")(f"{subject.subject_id},,{stay_id},ED,Emergency Department,{stamp(start)},{stamp(end)}\n")
+    writer.add("transfers")(f"{subject.subject_id},,{stay_id},ED,Emergency Department,{stamp(start)},{stamp(end)}\n")
     draw = at_minute(start + dice.between(20, 70) * MINUTE)
     panels = {"basic", "count"} | {panel for panel, *_ in condition.get("panels")}
     if left == "HOME" and dice.chance(0.75) and draw < end - HOUR:
-        Laboratory(pen, signals, None).draw(draw, panels, "")
+        Laboratory(writer, signals, None).draw(draw, panels, "")
         for key, share, positive in condition.get("micro"):
             if dice.chance(share * 0.6):
-                growth = draw_growth(pen, condition.get("organisms"))
-                write_culture(pen, key, draw, growth, "", positive=dice.chance(positive))
-    exams = plan_imaging(pen, problems[:1], start, end, complaint, None)
+                growth = draw_growth(writer, condition.get("organisms"))
+                write_culture(writer, key, draw, growth, "", positive=dice.chance(positive))
+    exams = plan_imaging(writer, problems[:1], start, end, complaint, None)
     if modules.notes and left == "HOME":
-        write_reports(pen.aside(f"ed notes {stay_id}"), exams, "")
+        write_reports(writer.with_own_dice(f"ed notes {stay_id}"), exams, "")
     return end
 
 
@@ -159,23 +159,23 @@ def _died_after(dice: Dice, stay: Encounter, present: set[str]) -> int | None:
     return stay.discharge + int(dice.between(4, 360) * DAY) if dice.chance(risk) else None
 
 
-def _visits(pen: Pen, modules: Modules, life: _Life) -> int:
+def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
     """Let the subject come back until death or the end of the years covered; returns the last moment."""
-    subject, dice, catalog = pen.subject, pen.dice, pen.catalog
+    subject, dice, catalog = writer.subject, writer.dice, writer.catalog
     more = min(0.74, 0.26 + 0.06 * len(subject.ailments))
     moment, stays, end = subject.first_visit, 0, subject.first_visit
     for number in range(_MOST_VISITS):
         moment += int(_arrival_hour(dice) * HOUR)
         condition = choose_reason(dice, catalog, subject, moment, life.past)
         if dice.chance(condition.get("home", 0.0) * 0.85) and (number or dice.chance(0.4)):
-            end = _sent_home(pen, condition, moment, modules)
+            end = _sent_home(writer, condition, moment, modules)
             life.died = None
         else:
             if condition.get("elective", False):
                 moment += -moment % DAY + int(dice.between(5.6, 8) * HOUR)
-            stay = plan_encounter(dice, catalog, pen.numbers, subject, condition, moment, stays)
+            stay = plan_encounter(dice, catalog, writer.numbers, subject, condition, moment, stays)
             stays += 1
-            _live_stay(pen, stay, modules, life)
+            _live_stay(writer, stay, modules, life)
             for problem in stay.problems:
                 life.past.add(problem.condition.key)
                 for left in problem.condition.get("leaves"):
@@ -195,27 +195,27 @@ def _visits(pen: Pen, modules: Modules, life: _Life) -> int:
     return end
 
 
-def _clinic_days(pen: Pen, last: int, died: int | None) -> None:
+def _clinic_days(writer: SubjectWriter, last: int, died: int | None) -> None:
     """Scatter clinic days from a year before the first visit to a year after the last."""
-    dice, first = pen.dice, pen.subject.first_visit
+    dice, first = writer.dice, writer.subject.first_visit
     stop = min(last + 300 * DAY, (died or last + 300 * DAY) - DAY)
     for _ in range(int(dice.waiting(2.2)) if dice.chance(0.75) else 0):
         moment = int(dice.between(first - 300 * DAY, stop))
         if moment < stop:
-            write_clinic_visit(pen, moment)
+            write_clinic_visit(writer, moment)
 
 
-def write_subject(sheet: Sheet, seed: int, index: int, catalog: Catalog, modules: Modules) -> None:
+def write_subject(lines: TableLines, seed: int, index: int, catalog: Catalog, modules: Modules) -> None:
     """Write every row of subject number ``index``; depends on nothing but the seed and the index."""
     subject, dice = draw_subject(seed, index, catalog)
-    pen, life = Pen(sheet, subject, dice, catalog, seed), _Life()
-    last = _visits(pen, modules, life)
-    _clinic_days(pen, last, life.died)
-    number_orders(pen)
-    write_orders(pen)
-    write_pharmacy(pen, life.courses)
-    write_administrations(pen, life.doses)
-    write_patient(pen, life.died)
+    writer, life = SubjectWriter(lines, subject, dice, catalog, seed), _Life()
+    last = _visits(writer, modules, life)
+    _clinic_days(writer, last, life.died)
+    number_orders(writer)
+    write_orders(writer)
+    write_pharmacy(writer, life.courses)
+    write_administrations(writer, life.doses)
+    write_patient(writer, life.died)
 
 
 def _arrival_hour(dice: Dice) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wardround.synth.clock import DAY, HOUR, stamp
 from wardround.synth.medication import Course
-from wardround.synth.pen import Pen
-from wardround.synth.sheet import number_text, quoted
+from wardround.synth.subject_writer import SubjectWriter
+from wardround.synth.table_lines import number_text, quoted
 
 DOSES_A_DAY = {
     "DAILY": 1, "Q24H": 1, "QHS": 1, "QPM": 1, "DAILY16": 1, "BID": 2, "Q12H": 2, "Q 12H": 2, "TID": 3, "Q8H": 3,
@@ -21,9 +21,9 @@ _STATUS = {
 }
 
 
-def _cells(pen: Pen, course: Course) -> str:
+def _cells(writer: SubjectWriter, course: Course) -> str:
     """Return pharmacy cells from route to fill_quantity."""
-    drug, dice = course.drug, pen.dice
+    drug, dice = course.drug, writer.dice
     daily = DOSES_A_DAY.get(drug.freq, 1 if drug.kind == "once" else "")
     infusion = "C" if drug.kind == "infusion" else "B" if drug.base and dice.chance(0.3) else ""
     sliding = ("Y" if drug.kind == "sliding" else "N") if "insulin" in drug.kinds else ""
@@ -39,10 +39,10 @@ def _cells(pen: Pen, course: Course) -> str:
     )
 
 
-def write_pharmacy(pen: Pen, courses: list[Course]) -> None:
+def write_pharmacy(writer: SubjectWriter, courses: list[Course]) -> None:
     """Write pharmacy and prescriptions rows; orders must be numbered."""
-    subject, dice = pen.subject.subject_id, pen.dice
-    add, prescribe = pen.add("pharmacy"), pen.add("prescriptions")
+    subject, dice = writer.subject.subject_id, writer.dice
+    add, prescribe = writer.add("pharmacy"), writer.add("prescriptions")
     for course in courses:
         drug, order = course.drug, course.linked
         start, stop = stamp(course.start), stamp(course.stop)
@@ -54,7 +54,7 @@ def write_pharmacy(pen: Pen, courses: list[Course]) -> None:
         )
         add(
             f"{head},{start},{stop},{drug.name},{process},{_STATUS[course.ending]},{stamp(entered)},{verified},"
-            f"{_cells(pen, course)}\n"
+            f"{_cells(writer, course)}\n"
         )
         dose = number_text(course.dose, 3)
         if drug.kind == "sliding":

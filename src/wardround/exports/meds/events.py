@@ -21,8 +21,7 @@ from wardround.exports.meds.event_rows import (
     plain_events,
 )
 from wardround.exports.meds.revisions import Revisions, first_known, last_revisions, revisions
-from wardround.records.chart.censor import birth_dates
-from wardround.records.chart.chart import ChartTable
+from wardround.records.chart.censor import ChartTable, birth_dates
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.table_layout import TableLayout

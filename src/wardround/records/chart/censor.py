@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -15,12 +16,32 @@ from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME,
 from wardround.records.shards.row_ids import numbered_ids
 from wardround.records.shards.table_layout import TableLayout
 from wardround.records.specs.arrow_types import integers, microseconds
-from wardround.records.specs.spec import AgeColumns, PendingRows
+from wardround.records.specs.spec import AgeColumns, PendingRows, TableSpec
 
 Mask = npt.NDArray[np.bool_]
 Cut = tuple[pa.RecordBatch, Times]
 _AGE_CEILING = 90
 _NO_TIMES = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartTable:
+    """The visible rows of one table, ordered by event time, then key. ``event_time`` is NaT for static rows."""
+
+    name: str
+    spec: TableSpec
+    batch: pa.RecordBatch
+    event_time: npt.NDArray[np.datetime64]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows are visible."""
+        return int(self.batch.num_rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names, ``row_id`` first."""
+        return tuple(self.batch.schema.names)
 
 
 def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:

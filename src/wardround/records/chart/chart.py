@@ -13,15 +13,14 @@ from math import isnan
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import RecordError, from_microseconds, to_microseconds
-from wardround.records.chart.censor import age_in_years, censored, published
+from wardround.records.chart.censor import ChartTable, age_in_years, censored, published
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.shards.table_layout import TableLayout
-from wardround.records.specs.spec import SourceSpec, TableSpec
+from wardround.records.specs.spec import SourceSpec
 
 Policy = Literal["known_at", "published"]
 Read = Callable[[int, str], "pa.RecordBatch | None"]
@@ -43,26 +42,6 @@ class Event:
     unit: str | None
     row_id: str
     table: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartTable:
-    """The visible rows of one table, ordered by event time, then key. ``event_time`` is NaT for static rows."""
-
-    name: str
-    spec: TableSpec
-    batch: pa.RecordBatch
-    event_time: npt.NDArray[np.datetime64]
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows are visible."""
-        return int(self.batch.num_rows)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names, ``row_id`` first."""
-        return tuple(self.batch.schema.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

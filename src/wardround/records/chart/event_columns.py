@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wardround.records.chart.censor import ChartTable
 from wardround.records.rules.language import ALWAYS_TIME
-
-if TYPE_CHECKING:
-    from wardround.records.chart.chart import ChartTable
-    from wardround.records.specs.spec import TableSpec
+from wardround.records.specs.spec import TableSpec
 
 CODE_PREFIX = "code prefix"
 """As a table's ``kind``: the kind of an event is the part of its code before the first ``//``, in lower case."""

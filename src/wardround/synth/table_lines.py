@@ -5,7 +5,7 @@ from __future__ import annotations
 from wardround.synth.columns import COLUMNS, DICTIONARIES
 
 
-class Sheet:
+class TableLines:
     """The rows of a batch of subjects. ``tables[name].append(line)``; a line ends in a newline."""
 
     __slots__ = ("tables",)
