@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,14 @@ from invented import Invented
 from wardround.audits import Compared
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, agentehr, drawing, hindsight
+from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, agentehr, drawing, hindsight, other_futures
 from wardround.benchmarks.ehrshot import rules
 from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
 from wardround.benchmarks.label_events import Encounters, LabelEvent
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.records import Store, ingest
+from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 Futures = tuple[Store, Store, Mapping[int, datetime]]
 
@@ -86,3 +88,23 @@ def test_every_task_s_hindsight_is_declared_once_and_no_other() -> None:
             assert sum(one.holds(task, source) for one in load_hindsight()) <= 1
     assert hindsight_of("guo_los", "mimiciv") is None
     assert "kind of visit" in (hindsight_of("guo_los", "omop") or "")
+
+
+def test_candidates_that_count_the_asked_subject_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, other, moments = mimic
+    assert differing_candidates(store, other, moments).differences == []
+
+    def whole(each: Store, asked: Mapping[int, datetime]) -> Mapping[str, CandidateSpace]:
+        return build_candidate_spaces(each, each.subjects.tolist(), None)
+
+    monkeypatch.setattr(other_futures, "_spaces_beside", whole)
+    assert any("get_candidates" in one for one in differing_candidates(store, other, moments).differences)
+
+
+def test_evidence_of_what_is_not_known_is_found(mimic: Futures) -> None:
+    store, other, moments = mimic
+    subject, as_of = next(iter(moments.items()))
+    assert list(differing_answers(store.chart(subject, as_of), other.chart(subject, as_of))) == []
+    late = as_of + timedelta(days=400)
+    found = list(differing_answers(store.chart(subject, late), other.chart(subject, late)))
+    assert any(one.startswith("retrieve_evidence") for one in found)

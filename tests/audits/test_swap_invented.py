@@ -9,7 +9,7 @@ from wardround.audits import audit_swap
 from wardround.audits.swap import swap_sources
 from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
 from wardround.benchmarks.hindsight import load_hindsight
-from wardround.benchmarks.other_futures import differing_answers
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.synth import DIALECTS
 
@@ -25,9 +25,10 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
         invented.samples(source),
         invented.raw(source),
         charts=[differing_answers],
-        stores=[differing_questions],
+        stores=[differing_questions, differing_candidates],
     )
     assert report.clean, report.as_text()
+    assert report.compared["calls of candidate tools"] > 20
     told = {what.removeprefix("questions of ") for what in report.compared}
     assert told | report.left_out.keys() >= (set(EHRSHOT_TASKS) | (set(AGENTEHR_TASKS) if "mimic" in source else set()))
     assert report.declared.keys() <= {one.reason for one in load_hindsight() if source in (one.sources or [source])}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
 from wardround.benchmarks import Benchmark, get_task
-from wardround.benchmarks.other_futures import differing_answers
+from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -119,7 +119,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             user_codes=_codes_of(store),
             others=not arguments.alone,
             charts=[differing_answers],
-            stores=[differing_questions],
+            stores=[differing_questions, differing_candidates],
             report=progress,
         )
     else:
