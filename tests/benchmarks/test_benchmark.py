@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -107,7 +108,7 @@ def test_a_sample_must_have_a_target_and_a_known_split() -> None:
 
 
 def test_unknown_task_lists_the_known() -> None:
-    with pytest.raises(UserError, match="chexpert, diagnoses, guo_icu"):
+    with pytest.raises(UserError, match=r"there is no task 'radiology'.*chexpert"):
         get_task("radiology")
 
 
@@ -115,3 +116,22 @@ def test_public_names_are_exact() -> None:
     members = vars(wardround.benchmarks).items()
     public = {name for name, value in members if not name.startswith("_") and not isinstance(value, ModuleType)}
     assert public == set(wardround.benchmarks.__all__)
+
+
+@pytest.mark.parametrize(("kind", "tasks"), [("agentehr", ["transfers"]), ("ehrshot", ["guo_los", "lab_anemia"])])
+def test_a_benchmark_of_schema_1_stays_readable_and_can_be_asked(kind: str, tasks: list[str]) -> None:
+    old = Benchmark.open(Path(__file__).parent / "schema1" / kind)
+    assert (old.manifest["schema"], old.kind) == (1, kind)
+    assert [task.name for task in old.tasks] == tasks
+    for sample in old.all_samples:
+        assert f"Subject: {sample.subject_id}" in old.prompt(sample)
+        labels = old.labels(get_task(sample.task))
+        assert labels is not None
+        assert [name for name in sample.target if labels.resolve(name) is None] == list(sample.unwinnable)
+
+
+def test_the_kind_is_what_the_manifest_declares_whatever_the_name(tmp_path: Path) -> None:
+    old = Benchmark.open(Path(__file__).parent / "schema1" / "ehrshot")
+    manifest = {**old.manifest, "kind": "ehrshot", "name": "wards-of-2019"}
+    kept = replace(old, manifest=manifest).save(tmp_path / "renamed")
+    assert (Benchmark.open(tmp_path / "renamed").kind, kept.name) == ("ehrshot", "wards-of-2019")

@@ -11,14 +11,14 @@ one of them from those of other groups (see ``split.group_of``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from wardround import __version__
 from wardround.benchmarks.answer_rules import AnswerRules
-from wardround.benchmarks.benchmark import Benchmark, must_be_new
+from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.drawing import (
+    Candidate,
     Recipe,
     asked_with,
     choose_events,
@@ -28,12 +28,12 @@ from wardround.benchmarks.drawing import (
     training_sizes,
     weigh,
 )
-from wardround.benchmarks.facts import CLOCKS, label_map_facts, pool_facts, source_facts, space_facts
-from wardround.benchmarks.hindsight import hindsight_facts
+from wardround.benchmarks.facts import label_map_facts, pool_facts, space_facts
 from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
 from wardround.benchmarks.label_sources import is_other_source, label_sources
-from wardround.benchmarks.sample import SPLITS, Sample
-from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, group_of, split_of
+from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
@@ -55,36 +55,9 @@ def build_agentehr(
 ) -> Benchmark:
     """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
     each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
-    must_be_new(folder)
-    wanted = [get_task(name) for name in sorted(set(tasks))]
-    recipe = _prepare(store, seed, policy, per_task, fractions, report)
-    report(Progress(label="candidate spaces", done=0, total=1))
-    names = {name for task in wanted for name in task.answer.spaces}
-    spaces = build_candidate_spaces(store, recipe.groups, user_codes, names)
-    sources = label_sources(policy, user_codes, store.spec)
-    built = {task.name: _build_task(recipe, task, sources[task.name], spaces) for task in wanted}
-    samples = tuple(sample for made, _ in built.values() for sample in made)
-    if not samples:
-        raise UserError("no label event of any task could be asked in this store; nothing was written")
-    manifest = {
-        "name": "agentehr",
-        "paper": "AgentEHR, section 2 and appendix B",
-        "wardround": __version__,
-        "policy": policy,
-        "clocks": CLOCKS[policy],
-        "seed": seed,
-        "fractions": list(fractions),
-        "per_task": per_task,
-        "sampling": "direct" if recipe.direct else "eq. 11",
-        "label_maps": label_map_facts(store.spec, user_codes),
-        "source": source_facts(store),
-        "subjects": _count_splits(recipe),
-        "tasks": {name: said for name, (_, said) in built.items()},
-        "hindsight": hindsight_facts(wanted, store.spec.name),
-        "answer_rules": {name: said.pop("answer_rules") for name, (_, said) in built.items()},
-        "drops": {name: said.pop("drops") for name, (_, said) in built.items()},
-    }
-    return Benchmark(manifest=manifest, all_samples=samples, spaces=dict(sorted(spaces.items()))).save(folder)
+    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    family = AgentEhr(names=tuple(sorted(set(tasks))), user_codes=user_codes)
+    return build_family(family, store, folder, settings, report=report)
 
 
 def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:
@@ -102,67 +75,127 @@ def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[in
     return found
 
 
-def _prepare(store: Store, seed: int, policy: Policy, per_task: int, fractions: Fractions, report: Reporter) -> Recipe:
-    """Check the settings, split the subjects, put training people in groups, read the admissions."""
-    check_fractions(fractions)
-    if policy not in CLOCKS:
-        raise UserError(f"unknown clock policy {policy!r}; known are {', '.join(CLOCKS)}")
-    if per_task < 1:
-        raise UserError(f"per_task must be at least 1, not {per_task!r}")
-    if "admissions" not in store.table_names:
-        raise UserError("the store has no admissions table, which every AgentEHR task needs")
-    splits = {subject: split_of(store.person_of(subject), seed, fractions) for subject in store.subjects.tolist()}
-    groups = {
-        subject: group_of(store.person_of(subject), seed) for subject, split in splits.items() if split == "train"
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEhr:
+    """The family: which of its tasks, and where code tables of the user's own lie."""
+
+    names: tuple[str, ...] = tuple(AGENTEHR_TASKS)
+    user_codes: Path | None = None
+    kind: ClassVar[str] = "agentehr"
+    paper: ClassVar[str] = "AgentEHR, section 2 and appendix B"
+    has_own_splits: ClassVar[bool] = False
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build."""
+        return [get_task(name) for name in self.names]
+
+    def open(self, ground: Ground) -> _OpenAgentEhr:
+        """Put training people in groups, read the admissions, make the candidate spaces."""
+        store, settings = ground.store, ground.settings
+        if settings.per_task < 1:
+            raise UserError(f"per_task must be at least 1, not {settings.per_task!r}")
+        if "admissions" not in store.table_names:
+            raise UserError("the store has no admissions table, which every AgentEHR task needs")
+        recipe = Recipe(
+            store=store,
+            seed=settings.seed,
+            policy=settings.policy,
+            per_task=settings.per_task,
+            splits=ground.splits,
+            groups=_groups(ground),
+            encounters=read_encounters(store, settings.policy),
+            report=ground.report,
+            direct=is_other_source(store.spec),
+        )
+        ground.report(Progress(label="candidate spaces", done=0, total=1))
+        names = {name for task in self.tasks for name in task.answer.spaces}
+        return _OpenAgentEhr(
+            recipe=recipe,
+            user_codes=self.user_codes,
+            spaces=build_candidate_spaces(store, recipe.groups, self.user_codes, names),
+            sources=label_sources(settings.policy, self.user_codes, store.spec),
+        )
+
+
+def _groups(ground: Ground) -> dict[int, int]:
+    store, seed = ground.store, ground.settings.seed
+    training = (subject for subject, split in ground.splits.items() if split == "train")
+    groups = {subject: group_of(store.person_of(subject), seed) for subject in training}
     if not groups:
-        raise UserError(f"none of the {len(splits)} subjects falls into train, so there are no candidates; use more")
-    return Recipe(
-        store=store,
-        seed=seed,
-        policy=policy,
-        per_task=per_task,
-        splits=splits,
-        groups=groups,
-        encounters=read_encounters(store, policy),
-        report=report,
-        direct=is_other_source(store.spec),
-    )
+        number = len(ground.splits)
+        raise UserError(f"none of the {number} subjects falls into train, so there are no candidates; use more")
+    return groups
 
 
-def _build_task(
-    recipe: Recipe, task: Task, source: LabelSource, spaces: Mapping[str, CandidateSpace]
-) -> tuple[list[Sample], dict[str, Any]]:
-    """Return the samples of one task and what the manifest says of it."""
-    if source.table not in recipe.store.table_names:
-        return _skipped(f"the store has no table {source.table!r}")
-    space = next((spaces[name] for name in task.answer.spaces if name in spaces), None)
-    if space is None:
-        return _skipped(f"no candidate space {' or '.join(task.answer.spaces)}")
-    finder = EventFinder(source=replace(source, label=_official(source.label, space.labels)), policy=recipe.policy)
-    chosen = choose_events(recipe, task, finder)
-    candidates = weigh(recipe, task, [event for event in chosen if asked_with(recipe, space, event) is not None])
-    alone = len(chosen) - len(candidates)
-    drawn = draw(recipe, candidates)
-    samples = make_samples(recipe, task, finder, space, drawn)
-    said = {
-        **_without_codes(source, finder, len(samples)),
-        "title": task.title,
-        "table": source.table,
-        **space_facts(task, space, source.prompt),
-        "events": finder.found,
-        "candidates": len(candidates),
-        "pools": pool_facts(samples),
-        "answer_rules": AnswerRules.counted(task, training_sizes(recipe, candidates)).to_json(),
-        "drops": dict(sorted(finder.dropped.items()))
-        | ({"others_have_no_candidates": alone} if alone else {})
-        | {"not_chosen": finder.found - len(chosen), "not_drawn": len(candidates) - len(drawn)},
-    }
-    return samples, said
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Events:
+    """The questions of a task: the chosen event of every subject that has candidates to be asked with, weighed.
+    ``alone`` counts the subjects that have none."""
+
+    finder: EventFinder
+    candidates: list[Candidate]
+    alone: int
 
 
-def _skipped(reason: str) -> tuple[list[Sample], dict[str, Any]]:
-    return [], {"skipped": reason, "answer_rules": {}, "drops": {}}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenAgentEhr:
+    recipe: Recipe
+    user_codes: Path | None
+    spaces: Mapping[str, CandidateSpace]
+    sources: Mapping[str, LabelSource]
+
+    def unavailable(self, task: Task) -> str | None:
+        table = self.sources[task.name].table
+        if table not in self.recipe.store.table_names:
+            return f"the store has no table {table!r}"
+        if not any(name in self.spaces for name in task.answer.spaces):
+            return f"no candidate space {' or '.join(task.answer.spaces)}"
+        return None
+
+    def questions(self, task: Task) -> _Events:
+        source, space = self.sources[task.name], self._space(task)
+        official = replace(source, label=_official(source.label, space.labels))
+        finder = EventFinder(source=official, policy=self.recipe.policy)
+        chosen = choose_events(self.recipe, task, finder)
+        asked = [event for event in chosen if asked_with(self.recipe, space, event) is not None]
+        return _Events(finder=finder, candidates=weigh(self.recipe, task, asked), alone=len(chosen) - len(asked))
+
+    def draw(self, task: Task, questions: _Events) -> list[Candidate]:
+        return draw(self.recipe, questions.candidates)
+
+    def samples(self, task: Task, questions: _Events, drawn: list[Candidate]) -> list[Sample]:
+        return make_samples(self.recipe, task, questions.finder, self._space(task), drawn)
+
+    def describe(self, task: Task, questions: _Events, drawn: list[Candidate], samples: Sequence[Sample]) -> TaskFacts:
+        source, finder, candidates = self.sources[task.name], questions.finder, questions.candidates
+        counted = AnswerRules.counted(task, training_sizes(self.recipe, candidates))
+        not_chosen = finder.found - len(candidates) - questions.alone
+        return TaskFacts(
+            rules=counted.to_json(),
+            drops=dict(sorted(finder.dropped.items()))
+            | ({"others_have_no_candidates": questions.alone} if questions.alone else {})
+            | {"not_chosen": not_chosen, "not_drawn": len(candidates) - len(drawn)},
+            said={
+                **_without_codes(source, finder, len(samples)),
+                "title": task.title,
+                "table": source.table,
+                **space_facts(task, self._space(task), source.prompt),
+                "events": finder.found,
+                "candidates": len(candidates),
+                "pools": pool_facts(samples),
+            },
+        )
+
+    def facts(self) -> Mapping[str, Any]:
+        recipe = self.recipe
+        return {
+            "sampling": "direct" if recipe.direct else "eq. 11",
+            "label_maps": label_map_facts(recipe.store.spec, self.user_codes),
+        }
+
+    def _space(self, task: Task) -> CandidateSpace:
+        return next(self.spaces[name] for name in task.answer.spaces if name in self.spaces)
 
 
 def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:
@@ -183,8 +216,3 @@ def _official(label: Callable[..., str | None], labels: LabelSet) -> Callable[..
         return labels.resolve(raw) or spellings.setdefault(normalise_label(raw), raw)
 
     return official
-
-
-def _count_splits(recipe: Recipe) -> dict[str, int]:
-    taken = list(recipe.splits.values())
-    return {"total": len(taken)} | {str(split): taken.count(split) for split in SPLITS}

@@ -52,6 +52,11 @@ class Benchmark:
         return str(self.manifest["name"])
 
     @property
+    def kind(self) -> str:
+        """The family it was built by, as its manifest declares it. In schema 1 the name was the kind."""
+        return str(self.manifest.get("kind", self.manifest["name"]))
+
+    @property
     def policy(self) -> Policy:
         """The clock policy its prediction times belong to."""
         return "published" if self.manifest["policy"] == "published" else "known_at"

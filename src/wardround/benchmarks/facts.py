@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
@@ -75,3 +76,9 @@ def label_facts(samples: Sequence[Sample]) -> dict[str, Any]:
         "samples_with_unwinnable": sum(bool(one.unwinnable) for one in samples),
         "unmapped_rows": sum(int(one.facts.get("unmapped_rows", 0)) for one in samples),
     }
+
+
+def samples_by_class(samples: Sequence[Sample]) -> dict[str, dict[str, int]]:
+    """Count the samples of every class in every split."""
+    labels = {split: [label for one in samples if one.split == split for label in one.target] for split in SPLITS}
+    return {split: dict(sorted(Counter(found).items())) for split, found in labels.items()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses
-from wardround.core import PromptFile, UserError, load_prompt
+from wardround.core import PromptFile, Registry, load_prompt
 
 PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000}
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's."""
@@ -17,7 +17,9 @@ class Task:
     """One kind of question. ``answer`` says what may be answered, and owns how that is told, read and checked.
 
     ``table`` is the record table whose rows are the label, where it is made of rows; of some they say
-    the day and no time (``has_only_days``). ``template`` names the prompt file where it is not the task's own.
+    the day and no time (``has_only_days``). ``about`` names what its family looks at, where a family asks about several
+    things (a ``stay``, a ``result``, a ``diagnosis``, a ``report``). ``template`` names the prompt file where it is not
+    the task's own.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Task:
     answer: AnswerKind
     table: str = ""
     has_only_days: bool = False
+    about: str = ""
     template: str | None = None
     family: str = "agentehr"
 
@@ -103,8 +106,11 @@ CHEXPERT_LABELS = (
 """The 14 labels of CheXpert, in its own order."""
 
 
-def _ehrshot(name: str, title: str, classes: tuple[AnswerClass, ...], kind: type[Classes] = OneClass) -> Task:
-    return Task(name=name, title=title, answer=kind(classes=classes), template="classification", family="ehrshot")
+def _ehrshot(
+    about: str, name: str, title: str, classes: tuple[AnswerClass, ...], kind: type[Classes] = OneClass
+) -> Task:
+    answer = kind(classes=classes)
+    return Task(name=name, title=title, answer=answer, about=about, template="classification", family="ehrshot")
 
 
 def _yes_no(no: str, yes: str) -> tuple[AnswerClass, ...]:
@@ -115,21 +121,22 @@ _NEW_DIAGNOSIS = _yes_no("no diagnosis", "diagnosis")
 EHRSHOT_TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        _ehrshot("guo_los", "Long length of stay", _yes_no("less than 7 days", "7 days or more")),
-        _ehrshot("guo_readmission", "Readmission within 30 days", _yes_no("not readmitted", "readmitted")),
-        _ehrshot("guo_icu", "Transfer to intensive care", _yes_no("no transfer", "transfer")),
-        _ehrshot("lab_thrombocytopenia", "Thrombocytopenia in the next platelet count", _SEVERITY),
-        _ehrshot("lab_hyperkalemia", "Hyperkalemia in the next potassium result", _SEVERITY),
-        _ehrshot("lab_hypoglycemia", "Hypoglycemia in the next glucose result", _SEVERITY),
-        _ehrshot("lab_hyponatremia", "Hyponatremia in the next sodium result", _SEVERITY),
-        _ehrshot("lab_anemia", "Anemia in the next hemoglobin result", _SEVERITY),
-        _ehrshot("new_hypertension", "New diagnosis of hypertension", _NEW_DIAGNOSIS),
-        _ehrshot("new_hyperlipidemia", "New diagnosis of hyperlipidemia", _NEW_DIAGNOSIS),
-        _ehrshot("new_pancan", "New diagnosis of pancreatic cancer", _NEW_DIAGNOSIS),
-        _ehrshot("new_celiac", "New diagnosis of celiac disease", _NEW_DIAGNOSIS),
-        _ehrshot("new_lupus", "New diagnosis of lupus", _NEW_DIAGNOSIS),
-        _ehrshot("new_acutemi", "New diagnosis of acute myocardial infarction", _NEW_DIAGNOSIS),
+        _ehrshot("stay", "guo_los", "Long length of stay", _yes_no("less than 7 days", "7 days or more")),
+        _ehrshot("stay", "guo_readmission", "Readmission within 30 days", _yes_no("not readmitted", "readmitted")),
+        _ehrshot("stay", "guo_icu", "Transfer to intensive care", _yes_no("no transfer", "transfer")),
+        _ehrshot("result", "lab_thrombocytopenia", "Thrombocytopenia in the next platelet count", _SEVERITY),
+        _ehrshot("result", "lab_hyperkalemia", "Hyperkalemia in the next potassium result", _SEVERITY),
+        _ehrshot("result", "lab_hypoglycemia", "Hypoglycemia in the next glucose result", _SEVERITY),
+        _ehrshot("result", "lab_hyponatremia", "Hyponatremia in the next sodium result", _SEVERITY),
+        _ehrshot("result", "lab_anemia", "Anemia in the next hemoglobin result", _SEVERITY),
+        _ehrshot("diagnosis", "new_hypertension", "New diagnosis of hypertension", _NEW_DIAGNOSIS),
+        _ehrshot("diagnosis", "new_hyperlipidemia", "New diagnosis of hyperlipidemia", _NEW_DIAGNOSIS),
+        _ehrshot("diagnosis", "new_pancan", "New diagnosis of pancreatic cancer", _NEW_DIAGNOSIS),
+        _ehrshot("diagnosis", "new_celiac", "New diagnosis of celiac disease", _NEW_DIAGNOSIS),
+        _ehrshot("diagnosis", "new_lupus", "New diagnosis of lupus", _NEW_DIAGNOSIS),
+        _ehrshot("diagnosis", "new_acutemi", "New diagnosis of acute myocardial infarction", _NEW_DIAGNOSIS),
         _ehrshot(
+            "report",
             "chexpert",
             "Findings of the next chest radiograph",
             (("0", "none of the others"), *((str(n), name) for n, name in enumerate(CHEXPERT_LABELS, start=1))),
@@ -139,16 +146,18 @@ EHRSHOT_TASKS: dict[str, Task] = {
 }
 """The fifteen tasks of EHRSHOT, by the names it gives them."""
 
-_TASKS = AGENTEHR_TASKS | EHRSHOT_TASKS
+TASKS: Registry[Task] = Registry("tasks", one="task", of=Task)
+"""Every task by name: the papers', those of plug-ins, and those that opened benchmarks declare."""
+
+for _task in (*AGENTEHR_TASKS.values(), *EHRSHOT_TASKS.values()):
+    TASKS.add(_task.name, _task)
 
 
 def get_task(name: str) -> Task:
     """Return a task by name; UserError lists the known names."""
-    if name not in _TASKS:
-        raise UserError(f"unknown task {name!r}; known tasks are {', '.join(sorted(_TASKS))}")
-    return _TASKS[name]
+    return TASKS.get(name)
 
 
 def list_tasks() -> tuple[Task, ...]:
     """Every task, in name order."""
-    return tuple(_TASKS[name] for name in sorted(_TASKS))
+    return tuple(TASKS.get(name) for name in sorted(TASKS.names))

@@ -24,6 +24,7 @@ from wardround.benchmarks.ehrshot.rules import (
     new_diagnoses,
     readmissions,
 )
+from wardround.benchmarks.task import get_task
 from wardround.records import Policy
 
 _HORIZON = {"guo_readmission": READMISSION_DAYS}
@@ -82,7 +83,7 @@ class Labeller:
 
     def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
         """Yield (subject, table of the answer's rows, questions)."""
-        if task.startswith("lab_"):
+        if get_task(task).about == "result":
             yield from self._results(task, dropped)
             return
         stays_table = self.places.stays.table
@@ -110,7 +111,7 @@ class Labeller:
 
     def _short(self, task: str, subjects: Ints, columns: dict[str, Ints]) -> int | None:
         """Count the noes after which the record ends before the horizon does; None where there is no horizon."""
-        days = DIAGNOSIS_DAYS if task.startswith("new_") else _HORIZON.get(task)
+        days = DIAGNOSIS_DAYS if get_task(task).about == "diagnosis" else _HORIZON.get(task)
         if days is None:
             return None
         ends = np.array([self.record.ends.get(subject, NO_TIME) for subject in subjects.tolist()], np.int64)

@@ -1,0 +1,182 @@
+"""From a store to a benchmark: the way that every family of tasks goes.
+
+What all tasks share is prepared once (splits, groups). Then each task: is it there at all? its questions, the draw
+among them, the samples. A family says how for its own; what is checked, counted and written down is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from wardround import __version__
+from wardround.benchmarks.benchmark import Benchmark, must_be_new
+from wardround.benchmarks.facts import CLOCKS, source_facts
+from wardround.benchmarks.hindsight import hindsight_facts
+from wardround.benchmarks.sample import SPLITS, Sample, Split
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
+from wardround.benchmarks.task import Task
+from wardround.core import Reporter, UserError, silent
+from wardround.records import Policy, Store
+from wardround.tools.candidates import CandidateSpace
+
+Q = TypeVar("Q")
+"""What a family asks."""
+D = TypeVar("D")
+"""What it draws of that."""
+_OWN_SPLITS: Mapping[str, Split] = {"train": "train", "tuning": "dev", "held_out": "test"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSettings:
+    """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all)."""
+
+    seed: int = 0
+    policy: Policy = "known_at"
+    per_task: int = 600
+    per_subject: int | None = None
+    fractions: Fractions = DEFAULT_FRACTIONS
+
+    def check(self) -> None:
+        """Raise UserError where a setting is none."""
+        check_fractions(self.fractions)
+        if self.policy not in CLOCKS:
+            raise UserError(f"unknown clock policy {self.policy!r}; known are {', '.join(CLOCKS)}")
+        if self.per_task < 0 or (self.per_subject is not None and self.per_subject < 1):
+            raise UserError("per_task must be 0 (all) or more, per_subject at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What all tasks of one build stand on: the store, the settings, and the split of every subject."""
+
+    store: Store
+    settings: BuildSettings
+    splits: Mapping[int, Split]
+    report: Reporter = silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """What the manifest says of one task: why its samples are not more (``drops``), the ``rules`` of its answers that a
+    prompt may tell, and the rest."""
+
+    drops: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OpenFamily(Protocol[Q, D]):
+    """A family on a store: for one task after the other its questions, which of them are drawn, and their samples."""
+
+    @property
+    def spaces(self) -> Mapping[str, CandidateSpace]:
+        """The candidate tables of its tasks."""
+
+    def unavailable(self, task: Task) -> str | None:
+        """Say why a task cannot be built here, None if it can. UserError: that is not allowed to be passed over."""
+
+    def questions(self, task: Task) -> Q:
+        """Return every question of a task that could be asked."""
+
+    def draw(self, task: Task, questions: Q) -> D:
+        """Return those that become samples. An answer may weigh a draw, never say what stands in another's prompt."""
+
+    def samples(self, task: Task, questions: Q, drawn: D) -> Sequence[Sample]:
+        """Return the samples of what was drawn."""
+
+    def describe(self, task: Task, questions: Q, drawn: D, samples: Sequence[Sample]) -> TaskFacts:
+        """Return what the manifest says of the task."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest says of the family's build beyond what all say."""
+
+
+class Family(Protocol[Q, D]):
+    """One family of tasks. ``kind`` is what a manifest declares; ``has_own_splits``: those of the data set hold."""
+
+    kind: ClassVar[str]
+    paper: ClassVar[str]
+    has_own_splits: ClassVar[bool]
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build, in name order."""
+
+    def open(self, ground: Ground) -> OpenFamily[Q, D]:
+        """Read what its tasks share. UserError: the store cannot have them."""
+
+
+def build_family(
+    family: Family[Q, D], store: Store, folder: Path, settings: BuildSettings, *, report: Reporter = silent
+) -> Benchmark:
+    """Build a family's tasks and save them; the same store and settings give the same samples, byte for byte.
+
+    UserError: a setting is wrong, the folder holds something, or no question could be asked (then nothing is written).
+    """
+    must_be_new(folder)
+    settings.check()
+    ground = Ground(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
+    opened = family.open(ground)
+    built = {task.name: _build(opened, task) for task in family.tasks}
+    samples = tuple(sample for made, _ in built.values() for sample in made)
+    told = {name: facts for name, (_, facts) in built.items()}
+    if not samples:
+        raise UserError(f"no question of any task could be asked in this store; nothing was written{_why(told)}")
+    manifest = {
+        "kind": family.kind,
+        "name": family.kind,
+        "paper": family.paper,
+        "wardround": __version__,
+        "policy": settings.policy,
+        "clocks": CLOCKS[settings.policy],
+        "seed": settings.seed,
+        "fractions": list(settings.fractions),
+        "per_task": settings.per_task,
+        **opened.facts(),
+        "source": source_facts(store),
+        "subjects": _subjects(ground),
+        "tasks": {name: dict(one.said) for name, one in told.items()},
+        "hindsight": hindsight_facts(family.tasks, store.spec.name),
+        "answer_rules": {name: dict(one.rules) for name, one in told.items()},
+        "drops": {name: dict(one.drops) for name, one in told.items()},
+    }
+    spaces = dict(sorted(opened.spaces.items()))
+    return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces).save(folder)
+
+
+def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict[int, Split]:
+    """By hash of seed and person; the data set's own where a family goes by them and it has some."""
+    own = store.splits() if family.has_own_splits else {}
+    return {
+        subject: _OWN_SPLITS.get(own.get(subject, ""))
+        or split_of(store.person_of(subject), settings.seed, settings.fractions)
+        for subject in store.subjects.tolist()
+    }
+
+
+def _build(opened: OpenFamily[Q, D], task: Task) -> tuple[Sequence[Sample], TaskFacts]:
+    reason = opened.unavailable(task)
+    if reason is not None:
+        return (), TaskFacts(said={"title": task.title, "unavailable": reason})
+    questions = opened.questions(task)
+    drawn = opened.draw(task, questions)
+    samples = opened.samples(task, questions, drawn)
+    return samples, opened.describe(task, questions, drawn, samples)
+
+
+def _why(told: Mapping[str, TaskFacts]) -> str:
+    """What kept questions from being asked, where anything is known of it."""
+    reasons = [
+        f"{name}: {one.said.get('unavailable') or ', '.join(f'{n:,} {what}' for what, n in one.drops.items() if n)}"
+        for name, one in told.items()
+        if one.said.get("unavailable") or any(one.drops.values())
+    ]
+    return f" ({'; '.join(reasons[:3])})" if reasons else ""
+
+
+def _subjects(ground: Ground) -> dict[str, int]:
+    taken = list(ground.splits.values())
+    return {"total": len(taken)} | {str(split): taken.count(split) for split in SPLITS}
