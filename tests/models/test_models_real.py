@@ -8,7 +8,7 @@ from typing import Any
 from model_doubles import ask
 
 from wardround.core import Message
-from wardround.models import ModelSettings, Reply, complete_structured, open_model
+from wardround.models import ModelSettings, Reply, complete_structured, open_model, score_labels
 from wardround.tools import default_toolset
 
 NAME = "openai/smollm2"
@@ -67,3 +67,24 @@ def test_a_reply_is_bound_to_a_schema(real_model_url: str) -> None:
     given = asyncio.run(main())
     assert given.value["answer"] in ("0", "1")
     assert len(given.exchanges) == 1
+
+
+def test_its_labels_have_probabilities_and_the_likeliest_is_what_it_says_when_free_to_choose(
+    real_model_url: str,
+) -> None:
+    question = (Message(role="user", content="Is the sky blue on a clear day? Answer with yes or no."),)
+    labels = ("no", "yes")
+
+    async def main() -> Any:
+        model = open_model(NAME, base_url=real_model_url)
+        try:
+            scores = await score_labels(model, ask(question, settings=GREEDY), labels)
+            free = await complete_structured(model, ask(question, settings=GREEDY), {"type": "string", "enum": labels})
+            return scores, free.value
+        finally:
+            await model.close()
+
+    scores, said = asyncio.run(main())
+    assert not scores.unavailable
+    assert sum(scores.probabilities.values()) == 1.0
+    assert max(scores.probabilities, key=scores.probabilities.get) == said

@@ -6,6 +6,7 @@ Nothing here knows records, tools or agents.
 from wardround.models.client import ChatModel
 from wardround.models.endpoint import Endpoint
 from wardround.models.guard import DataUseGuard
+from wardround.models.label_scoring import LabelScores, score_labels
 from wardround.models.offline import OfflineModel
 from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, list_models, open_model
 from wardround.models.pricing import parse_price
@@ -26,6 +27,7 @@ __all__ = [
     "DataUseGuard",
     "Endpoint",
     "FinishReason",
+    "LabelScores",
     "Model",
     "ModelEntry",
     "ModelSettings",
@@ -52,4 +54,5 @@ __all__ = [
     "reply_of",
     "resumed",
     "say",
+    "score_labels",
 ]

@@ -1,0 +1,81 @@
+"""How probable a model holds each label: every label is asked for in turn, the reply bound to it by a schema.
+
+An endpoint that binds replies by a grammar and reports the log-probabilities from before it says of a forced label how
+probable the model held each of its tokens. Their sum is the label's log-probability (what comes before the label is the
+same in all replies), so that the probabilities over all labels follow exactly, up to how a label is cut into tokens.
+It costs a call a label; all share one prompt, which servers keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wardround.models.protocol import Model, Reply, Request
+from wardround.models.structured import read_value
+
+_ROOM = 0.01
+"""By how much probabilities of different replies may sum to more than one, through rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelScores:
+    """The probability of each label, summing to one; None with the reason where it cannot be had.
+
+    ``exchanges`` are the calls it took, to be recorded.
+    """
+
+    probabilities: Mapping[str, float] | None
+    unavailable: str = ""
+    exchanges: tuple[tuple[Request, Reply], ...] = ()
+
+
+async def score_labels(model: Model, request: Request, labels: Sequence[str]) -> LabelScores:
+    """Score every label as the answer to a request, whose ordinal is the first of ``len(labels)`` that are taken.
+
+    Raises ProviderError when an endpoint gives no reply.
+    """
+    asked = [_bound(request, label, place) for place, label in enumerate(labels)]
+    first = await model.complete(asked[0])
+    problem = _problem(first, labels[0])
+    if problem:  # the others would not tell either
+        return LabelScores(probabilities=None, unavailable=problem, exchanges=((asked[0], first),))
+    replies = [first, *await asyncio.gather(*map(model.complete, asked[1:]))]
+    exchanges = tuple(zip(asked, replies, strict=True))
+    problems = [_problem(reply, label) for reply, label in zip(replies, labels, strict=True)]
+    problem = next(filter(None, problems), "")
+    if problem:
+        return LabelScores(probabilities=None, unavailable=problem, exchanges=exchanges)
+    return _normalised(labels, [math.fsum(reply.token_logprobs or ()) for reply in replies], exchanges)
+
+
+def _bound(request: Request, label: str, place: int) -> Request:
+    """The request whose reply can only be ``label``: the sampling is greedy, so that what precedes it is the same."""
+    settings = replace(request.settings, temperature=0.0, top_p=None, token_logprobs=True)
+    schema = {"type": "string", "enum": [label]}
+    return replace(request, settings=settings, response_schema=schema, ordinal=request.ordinal + place, tools=())
+
+
+def _problem(reply: Reply, label: str) -> str:
+    """Why a reply does not tell how probable its label is; empty if it does."""
+    value, _ = read_value(reply.message.content or "", {"type": "string"})
+    if value != label:
+        return "the endpoint does not bind a reply to a schema"
+    return "" if reply.token_logprobs else "the endpoint reports no log-probabilities of tokens"
+
+
+def _normalised(
+    labels: Sequence[str], logarithms: Sequence[float], exchanges: tuple[tuple[Request, Reply], ...]
+) -> LabelScores:
+    """Turn the log-probabilities of whole replies into probabilities over the labels."""
+    highest = max(logarithms)
+    weights = [math.exp(value - highest) for value in logarithms]
+    total = math.fsum(weights)
+    if len(labels) > 1 and math.exp(highest) * total > 1 + _ROOM:
+        # Different replies exclude each other, so these are the probabilities that the grammar left them: all one.
+        reason = "the endpoint reports log-probabilities from after the schema was applied"
+        return LabelScores(probabilities=None, unavailable=reason, exchanges=exchanges)
+    shares = {label: weight / total for label, weight in zip(labels, weights, strict=True)}
+    return LabelScores(probabilities=shares, exchanges=exchanges)
