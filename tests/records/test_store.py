@@ -110,7 +110,7 @@ def test_only_finished_stores_of_this_version_open(store: Store, tmp_path: Path)
         Store.open(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_older_stores_are_refused_because_their_clocks_leaked(store: Store, tmp_path: Path, version: int) -> None:
     shutil.copytree(store.path, tmp_path / "old")
     manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())

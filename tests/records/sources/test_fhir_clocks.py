@@ -35,6 +35,7 @@ STAY = encounter(
     reasonCode=[{"text": "Sepsis"}],
     serviceType={"text": "Oncology"},
     hospitalization={"admitSource": {"text": "Home"}, "dischargeDisposition": {"text": "Died"}},
+    priority={"text": "elective"},
     length={"value": 4, "code": "d"},
     diagnosis=[{"condition": {"reference": "Condition/c1", "display": "Lymphoma"}, "use": {"text": "billing"}}],
 )
@@ -62,9 +63,9 @@ def test_an_encounter_is_there_from_its_start_and_says_its_end_at_its_end(tmp_pa
     (early,) = seen(store, "encounters", "2150-01-05T09:59:59")
     (late,) = seen(store, "encounters", "2150-01-05T10:00:00")
     told = {"end_time", "discharge_disposition", "length_hours", "status", "reason", "service_type", "type"}
-    told |= {"class", "class_code", "code_system"}
+    told |= {"class", "class_code", "code_system", "admit_source", "priority"}
     assert {name for name in early if early[name] is None and late[name] is not None} == told
-    assert (late["class"], early["admit_source"]) == ("inpatient", "Home")
+    assert (late["class"], late["admit_source"], late["priority"]) == ("inpatient", "Home", "elective")
     assert (late["discharge_disposition"], late["length_hours"]) == ("Died", 96.0)
 
 
@@ -595,3 +596,33 @@ def test_a_document_dated_in_utc_is_read_on_the_clock_of_its_period(tmp_path: Pa
     period = {"start": "2150-06-01T08:00:00+02:00", "end": "2150-06-01T18:00:00+02:00"}
     body = resource("DocumentReference", "d1", date="2150-06-01T17:00:00Z", context={"period": period})
     assert _first(tmp_path, "documents", body) == datetime(2150, 6, 1, 19)
+
+
+@pytest.mark.parametrize(
+    ("results", "known"),
+    [
+        ([], None),
+        (["2150-01-04T09:00:00Z"], datetime(2150, 1, 4, 9)),
+        (["2150-01-09T09:00:00Z", "2150-01-06T09:00:00Z"], datetime(2150, 1, 6, 9)),
+    ],
+    ids=["no result", "one", "two"],
+)
+def test_an_isolate_is_there_with_the_first_result_that_names_it(
+    tmp_path: Path, results: list[str], known: datetime | None
+) -> None:
+    taken = {"collection": {"collectedDateTime": "2150-01-02T10:00:00Z"}}
+    named = {"specimen": reference("Specimen/isolate"), "category": category("laboratory")}
+    body = [
+        patient(),
+        resource("Specimen", "blood", type={"text": "Blood"}, **taken),
+        resource("Specimen", "isolate", type={"text": "Isolate"}, parent=[reference("Specimen/blood")], **taken),
+        *(
+            resource("Observation", f"o{place}", issued=issued, code=code("1", "Organism"), status="final", **named)
+            for place, issued in enumerate(results)
+        ),
+    ]
+    store, _ = made(tmp_path, body)
+    before = known - timedelta(seconds=1) if known else datetime(2190, 1, 1)
+    assert [row["specimen_id"] for row in seen(store, "specimens", str(before))] == ["blood"]
+    if known:
+        assert len(seen(store, "specimens", str(known))) == 2

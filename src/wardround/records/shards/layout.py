@@ -22,7 +22,7 @@ from pathlib import Path
 
 from wardround.core import to_microseconds
 
-STORE_VERSION = 4
+STORE_VERSION = 5
 """Version 4: clocks that do not leak, and checksums."""
 MANIFEST = "manifest.json"
 SUBJECTS = "subjects.npy"

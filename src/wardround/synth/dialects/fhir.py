@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from wardround.synth.dialects.fhir_additions import dated_additions, hindsight
+from wardround.synth.dialects.fhir_additions import dated_additions, hindsight, isolates
 from wardround.synth.dialects.source import HospitalTables, Row
 
 Resource = dict[str, Any]
@@ -32,6 +32,7 @@ def write_fhir(hospital: Path, folder: Path) -> None:
         "MedicationRequest": hindsight(_requests(source)),
         "MedicationAdministration": hindsight([*_given(source), *_infused(source)]),
         "Additions": dated_additions(source),
+        "Isolates": isolates(source),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, resources in files.items():
@@ -93,6 +94,7 @@ def _encounters(source: HospitalTables) -> Iterator[Resource]:
             period=_period(row["admittime"], row["dischtime"]),
             location=beds.get(key),
             serviceType=_code("MED", system=f"{_MIMIC}/mimic-services"),
+            priority=_code(row["admission_type"], system=f"{_MIMIC}/mimic-admission-type"),
             hospitalization={
                 "admitSource": _code(row["admission_location"], system=f"{_MIMIC}/mimic-admit-source"),
                 "dischargeDisposition": _code(

@@ -141,3 +141,30 @@ def dated_additions(source: HospitalTables) -> Iterator[Resource]:
             "effectivePeriod": {"start": _at(start)} | ({} if place % 2 else {"end": _moved(start, after)}),
             "dosage": {"rateQuantity": {"value": 3.5, "unit": "ug/min"}},
         }
+
+
+def isolates(source: HospitalTables) -> Iterator[Resource]:
+    """Yield of every stay a sample of what grew in another, dated like the draw, and its result, at the end."""
+    for key, row in source.admissions.items():
+        about = {"subject": {"reference": f"Patient/{row['subject_id']}"}}
+        taken = {"collection": {"collectedDateTime": _at(row["admittime"])}}
+        yield {"resourceType": "Specimen", "id": f"draw{key}", "type": {"text": "Sample"}, **about, **taken}
+        origin = {"parent": [{"reference": f"Specimen/draw{key}"}]}
+        yield {
+            "resourceType": "Specimen",
+            "id": f"isolate{key}",
+            "type": {"text": "Isolate"},
+            **about,
+            **taken,
+            **origin,
+        }
+        yield {
+            "resourceType": "Observation",
+            "id": f"grown{key}",
+            "status": "final",
+            "code": {"text": "Organism"},
+            "effectiveDateTime": _at(row["admittime"]),
+            "issued": _at(row["dischtime"]),
+            "specimen": {"reference": f"Specimen/isolate{key}"},
+            **about,
+        }

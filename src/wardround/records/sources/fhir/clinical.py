@@ -168,6 +168,7 @@ def specimen(reading: Reading) -> Rows:
         | coded(concept(part(body, "type")), "specimen")
         | {
             "specimen_id": reading.key,
+            "parent_id": next((reading.id_of(each) for each in parts(body, "parent")), None),
             "collected_time": collected,
             "received_time": received,
             "body_site": label(collection, "bodySite"),
