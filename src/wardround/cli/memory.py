@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from wardround.cli.memory_build import build
 from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, Experience, audit_bank, undo, withdraw
+from wardround.memory.construction import SYNERGIES
 
 EXAMPLES = """
+  wardround run --benchmark bench --store store --split train --epochs 5 --agent react --out training
+  wardround memory build bank.sqlite training
+      five attempts at each training sample become indications and contraindications with a graph
   wardround memory list bank.sqlite --kind indication
   wardround memory show bank.sqlite 3f2a9c
   wardround memory why bank.sqlite 3f2a9c
@@ -23,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     told = {
+        "build": "draw a graph of experiences from a training run of several epochs",
         "list": "list what is served",
         "show": "show one experience: its words, scope, quality and edges",
         "why": "say where an experience came from and everything that changed it",
@@ -33,6 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
     for action in made.values():
         action.add_argument("bank", type=Path, help="file of the bank")
+    made["build"].add_argument("run", type=Path, help="folder of a run on training samples (--split train --epochs 5)")
+    made["build"].add_argument("--rules", action="store_true", help="draw by rules and judge nothing: ask no model")
+    made["build"].add_argument("--synergy", choices=SYNERGIES, default="joint_use", help="what is asked of a pair")
+    made["build"].add_argument("--success", type=float, default=0.5, help="the least score that counts as a success")
     made["list"].add_argument("--kind", choices=KINDS, help="only experiences of this kind")
     made["list"].add_argument("--limit", type=int, default=50, help="at most this many, the newest")
     for name in ("show", "why"):
@@ -45,6 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
+    if arguments.action == "build":
+        return build(arguments)
     with Bank.open(_there(arguments.bank), writable=arguments.action in ("undo", "withdraw")) as bank:
         if arguments.action == "list":
             _list(bank, arguments.kind, arguments.limit)

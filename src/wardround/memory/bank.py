@@ -19,12 +19,13 @@ from wardround.memory import past
 from wardround.memory.bank_file import BankFile
 from wardround.memory.database import damage, open_for_reading, open_for_writing
 from wardround.memory.entities import normal_name
-from wardround.memory.experience import Experience, Provenance
+from wardround.memory.experience import POLARITIES, Experience, Provenance
 from wardround.memory.following import follow, state_at
 from wardround.memory.graph import Edge, quality_history, write_alias, write_edges, write_qualities
 from wardround.memory.key import Key
 from wardround.memory.past import Feedback, RevisionEntry
 from wardround.memory.reading import BankReader
+from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
 from wardround.memory.writing import write_experience, write_feedback, write_key, write_revision, write_tick
 
@@ -167,6 +168,19 @@ class Bank(BankReader):
             number = write_tick(self._file, reason)
             write_alias(self._file.connection, number, normal_name(name), normal_name(of))
             return number
+
+    # For construction: nothing here is served to anybody
+
+    def related(self, experience: Experience, *, limit: int) -> tuple[Experience, ...]:
+        """Live experiences of training samples to compare one with, nearest first."""
+        with self._lock:
+            state = self._state()
+            return related_experiences(state, self._file.connection, experience, kinds=POLARITIES, limit=limit)
+
+    def entity_names(self) -> tuple[str, ...]:
+        """Every name of an entity that an experience, live or not, has."""
+        with self._lock:
+            return tuple(name for (name,) in self._file.rows("SELECT DISTINCT name FROM mention ORDER BY name"))
 
     # The past
 

@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from operator import mul
 
 import numpy as np
@@ -31,6 +32,7 @@ WHERE EXISTS (SELECT 1 FROM mention WHERE name = value) OR EXISTS (SELECT 1 FROM
 """
 _LONGEST_NAME = 3
 _MOST_WORDS = 128
+_POOL_TO_COMPARE = 20
 _MOST_MENTIONS = 100
 """What more experiences than this speak of tells them apart no better than its words do."""
 
@@ -144,6 +146,25 @@ def recall_seeds(
     return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
 
 
+def related_experiences(
+    state: BankState, connection: sqlite3.Connection, experience: Experience, *, kinds: Sequence[Kind], limit: int
+) -> tuple[Experience, ...]:
+    """Experiences to compare one with: by its rare words, its vector and its entities in turn, nearest first."""
+    asked = _Asked(state, connection, kinds, None, None)
+    own = state.known(experience.id)
+    text = f"{experience.title} {experience.condition} {experience.content}"
+    names = tuple(entity.name for entity in experience.entities)
+    key = None if own is None else state.key_of(own)
+    ways = [
+        list(asked.by_words(rarest_terms(connection, text), _POOL_TO_COMPARE)),
+        [] if key is None else list(asked.by_vector(key, _POOL_TO_COMPARE)),
+        list(asked.by_entities(Question(text=text, entities=names), _POOL_TO_COMPARE)[1]),
+    ]
+    in_turn = (entry for ranked in zip_longest(*ways) for entry in ranked if entry is not None)
+    others = dict.fromkeys(entry for entry in in_turn if entry is not own)
+    return tuple(entry.experience for entry in islice(others, limit))
+
+
 def eligible(
     state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject
 ) -> Callable[[str], Experience | None]:
@@ -164,7 +185,8 @@ def eligible(
 
 
 class _Asked:
-    """One question's view of a bank: what may be served of the asked kinds to the one it is for."""
+    """One question's view of a bank: what may be served of the asked kinds to the one it is for; None where nothing is
+    served, but experiences are compared with each other."""
 
     def __init__(
         self,
@@ -172,12 +194,12 @@ class _Asked:
         connection: sqlite3.Connection,
         kinds: Sequence[Kind],
         task: str | None,
-        for_subject: Subject,
+        for_subject: Subject | None,
     ) -> None:
         self.state = state
         self.connection = connection
         self.choices: Mapping[str, Choice] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
-        subject = for_subject.hashed(state.subject_key)
+        subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
         self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}
 
     def serves(self, entry: Entry | None) -> bool:

@@ -94,6 +94,18 @@ class RuleReflector:
         return tuple(advice[: self._maximum])
 
 
+def tables_naming_answers(material: Material) -> tuple[str, ...]:
+    """The record tables whose rows named what was right, those that named most first."""
+    facts = _Facts(material, tuple(_calls(material.messages)))
+    told = Counter(table for label in (*facts.hits, *facts.missed) for table in facts.named_in(label))
+    return tuple(table for table, _ in sorted(told.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def tables_read(material: Material) -> tuple[str, ...]:
+    """The record tables that were read, by name."""
+    return tuple(_Facts(material, tuple(_calls(material.messages))).tables)
+
+
 class _Facts:
     """What was right, what was found, and in which tables it was named."""
 

@@ -223,6 +223,12 @@ class BankState:
         order = np.lexsort((candidates, -exact))[:k]
         return [(int(candidates[place]), float(exact[place])) for place in order]
 
+    def key_of(self, entry: Entry) -> Key | None:
+        """The key of an entry; None where it has none."""
+        if entry.place is None or self.encoder is None:
+            return None
+        return Key(encoder=self.encoder, vector=self._matrix[entry.place].copy())
+
     def known(self, name: str) -> Entry | None:
         """The entry of an experience, live or not."""
         return self._entries.get(name)

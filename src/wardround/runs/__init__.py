@@ -2,6 +2,7 @@
 
 from wardround.runs.analyses import Point, points_of
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
+from wardround.runs.constructing import Construction, ConstructionSettings, construct
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.execute import episode_keys, execute, start
@@ -23,6 +24,8 @@ from wardround.runs.words import codes_with_words
 
 __all__ = [
     "Comparison",
+    "Construction",
+    "ConstructionSettings",
     "Counts",
     "Curve",
     "EpisodeKey",
@@ -38,6 +41,7 @@ __all__ = [
     "codes_with_words",
     "compare",
     "compare_all",
+    "construct",
     "curves",
     "episode_facts",
     "episode_keys",

@@ -1,0 +1,58 @@
+"""Asking a model for a value of a schema: one repair, every call recorded and counted against a budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.core import FormatError, Message, load_prompt
+from wardround.memory.extract import Asker
+from wardround.models import read_value
+
+MOST_CALLS = 12
+"""The most model calls that the graph of one experience may take, repairs included."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """How many more calls there may be; ``refused`` counts what was not asked for want of them."""
+
+    left: int = MOST_CALLS
+    asked: int = 0
+    refused: int = 0
+
+    def take(self) -> bool:
+        """Take one call, where there is one left."""
+        if not self.left:
+            self.refused += 1
+            return False
+        self.left -= 1
+        self.asked += 1
+        return True
+
+
+async def ask_value(
+    asker: Asker, text: str, schema: Mapping[str, Any], *, purpose: str, budget: Budget | None = None
+) -> Any:
+    """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
+
+    Raises FormatError where the second is none either, or where the budget is spent.
+    """
+    messages = [Message(role="user", content=text)]
+    problem = "no call was left"
+    for _ in range(2):
+        if budget is not None and not budget.take():
+            break
+        reply = await asker.ask(messages, purpose=purpose)
+        said = reply.message.content or ""
+        value, broken = read_value(said, schema)
+        if broken is None:
+            return value
+        problem = broken
+        repair = load_prompt("wardround.models", "repair").render(
+            problem=problem, schema=json.dumps(schema, ensure_ascii=False)
+        )
+        messages += [Message(role="assistant", content=said), Message(role="user", content=repair)]
+    raise FormatError(f"{purpose}: {problem}", correction=problem)

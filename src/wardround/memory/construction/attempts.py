@@ -1,0 +1,71 @@
+"""The material of construction: several attempts at one training sample, some of them successes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wardround.memory.entities import Evidence
+from wardround.memory.experience import Provenance
+from wardround.memory.findings import plain_words
+from wardround.memory.material import Material, reduced_trajectory
+
+_COMPARED_TOKENS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One trajectory: its episode, what it left behind, the rows that each of its steps showed."""
+
+    episode: str
+    material: Material
+    success: bool
+    rows: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def whole_evidence(self) -> tuple[Evidence, ...]:
+        """Every step that showed rows."""
+        return tuple(Evidence(step=step, rows=rows) for step, rows in enumerate(self.rows, start=1) if rows)
+
+    def evidence(self, steps: Sequence[int]) -> tuple[Evidence, ...]:
+        """The steps that were cited, with their rows; all of them where none that exists was."""
+        cited = tuple(
+            Evidence(step=step, rows=self.rows[step - 1]) for step in dict.fromkeys(steps) if 0 < step <= len(self.rows)
+        )
+        return cited or self.whole_evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One training sample with its attempts. ``setting``: phrases that say which patient this was, without identity;
+    ``provenance`` is that of the sample, without an episode."""
+
+    provenance: Provenance
+    attempts: tuple[Attempt, ...]
+    setting: tuple[str, ...] = ()
+
+    @property
+    def successes(self) -> tuple[Attempt, ...]:
+        """The attempts that succeeded."""
+        return tuple(one for one in self.attempts if one.success)
+
+    @property
+    def failures(self) -> tuple[Attempt, ...]:
+        """The attempts that failed."""
+        return tuple(one for one in self.attempts if not one.success)
+
+
+def nearest_success(failure: Attempt, successes: Sequence[Attempt]) -> Attempt | None:
+    """The success whose trajectory shares most words with a failure's; the earliest of equals, None without one."""
+    own = _words(failure)
+    return max(successes, key=lambda one: (_overlap(own, _words(one)), -successes.index(one)), default=None)
+
+
+def _words(attempt: Attempt) -> frozenset[str]:
+    text = reduced_trajectory(attempt.material.messages, _COMPARED_TOKENS).text
+    return frozenset(plain_words(text).split())
+
+
+def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
+    union = first | second
+    return len(first & second) / len(union) if union else 0.0

@@ -1,0 +1,162 @@
+"""The experience layer: which pairs are compared, what their edges weigh (equation 5), and which edges are made.
+
+Pairs come from shared entities, rare words and near vectors, a few per new experience, so that their number grows
+linearly. Document frequencies are those of one revision for all pairs of an experience. A conflict (one condition,
+opposite polarity) and a boundary (alike, under other conditions) are edges of their own, whatever they weigh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wardround.memory.bank import Bank
+from wardround.memory.construction.asking import MOST_CALLS, Budget
+from wardround.memory.construction.duplicates import words_in_common
+from wardround.memory.construction.synergy import Judgement, Synergy, judge_pair
+from wardround.memory.entities import normal_name
+from wardround.memory.experience import Experience
+from wardround.memory.extract import Asker
+from wardround.memory.graph import Edge, GraphReader, Relation
+from wardround.memory.similarity import (
+    EDGE_THRESHOLD,
+    LONGEST_PATH,
+    EdgeWeights,
+    edge_weight,
+    entity_similarity,
+    inverse_document_frequency,
+    role_paths,
+    structure_similarity,
+    task_similarity,
+)
+
+_SAME_CONDITION = 0.6
+_OTHER_CONDITION = 0.4
+_LIKE_CONTENT = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """``weights`` are alpha to delta of equation 5, ``threshold`` theta_edge. ``most_pairs`` of an experience are
+    compared, and at most ``most_calls`` model calls are made for it."""
+
+    weights: EdgeWeights = field(default_factory=EdgeWeights)
+    threshold: float = EDGE_THRESHOLD
+    synergy: Synergy = "joint_use"
+    most_pairs: int = 8
+    most_calls: int = MOST_CALLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """What of a pair can be computed."""
+
+    entity: float
+    structure: float
+    task: float
+
+
+class Comparing:
+    """Comparisons of experiences as of one revision of a bank."""
+
+    def __init__(self, bank: Bank) -> None:
+        self.revision = bank.revision
+        self._state = bank.at(revision=self.revision)
+        self._graph: GraphReader = bank.graph(revision=self.revision)
+        self._frequencies: dict[str, float] = {}
+
+    def components(self, first: Experience, second: Experience) -> Components:
+        """Equations 12, 14 and 15."""
+        one, other = self._names(first), self._names(second)
+        frequencies = {name: self._frequency(name) for name in (*one, *other)}
+        return Components(
+            entity=entity_similarity(one, other, frequencies),
+            structure=structure_similarity(_paths(first), _paths(second)),
+            task=task_similarity(first.task_type, second.task_type),
+        )
+
+    def _names(self, experience: Experience) -> list[str]:
+        return [self._graph.entity(entity.name) for entity in experience.entities]
+
+    def _frequency(self, name: str) -> float:
+        if name not in self._frequencies:
+            known = self._graph.mentions(name, known=lambda one: self._state.known(one) is not None) or ()
+            self._frequencies[name] = inverse_document_frequency(self._state.size, len(known))
+        return self._frequencies[name]
+
+
+def relation_by_rule(first: Experience, second: Experience) -> Relation:
+    """How two experiences stand to each other by their words alone."""
+    condition = words_in_common(first.condition, second.condition)
+    if first.kind != second.kind and condition >= _SAME_CONDITION:
+        return "conflict"
+    if condition <= _OTHER_CONDITION and words_in_common(first.content, second.content) >= _LIKE_CONTENT:
+        return "boundary"
+    return "related"
+
+
+async def edges_of(
+    bank: Bank, experience: Experience, *, asker: Asker | None, settings: LinkSettings, budget: Budget
+) -> list[Edge]:
+    """The edges of a new experience, in both directions. Without an asker nothing is judged."""
+    comparing = Comparing(bank)
+    made: list[Edge] = []
+    for other in bank.related(experience, limit=settings.most_pairs):
+        parts = comparing.components(experience, other)
+        ruled = relation_by_rule(experience, other)
+        judged = Judgement(value=None)
+        if asker is not None and (ruled != "related" or _can_reach(parts, settings)):
+            judged = await judge_pair(asker, experience, other, synergy=settings.synergy, budget=budget)
+        made += _both_ways(experience, other, parts, judged, ruled, settings)
+    return made
+
+
+def _can_reach(parts: Components, settings: LinkSettings) -> bool:
+    """Whether the best judgement would make an edge: nobody is asked about a pair where it would not."""
+    return _weight(parts, 1.0, settings) > settings.threshold
+
+
+def _both_ways(
+    first: Experience,
+    second: Experience,
+    parts: Components,
+    judged: Judgement,
+    ruled: Relation,
+    settings: LinkSettings,
+) -> list[Edge]:
+    relation = _relation(first, second, judged.relation, ruled)
+    weight = _weight(parts, judged.value, settings)
+    if relation == "related" and weight <= settings.threshold:
+        return []
+    return [
+        Edge(
+            source=source,
+            target=target,
+            weight=weight,
+            relation=relation,
+            entity=parts.entity,
+            structure=parts.structure,
+            synergy=judged.value,
+            task=parts.task,
+        )
+        for source, target in ((first.id, second.id), (second.id, first.id))
+    ]
+
+
+def _relation(first: Experience, second: Experience, judged: Relation | None, ruled: Relation) -> Relation:
+    """What was judged, but for a conflict that the words show, and one between experiences of one polarity."""
+    if ruled == "conflict":
+        return ruled
+    if judged == "conflict" and first.kind == second.kind:
+        return ruled
+    return judged or ruled
+
+
+def _weight(parts: Components, synergy: float | None, settings: LinkSettings) -> float:
+    return edge_weight(
+        entity=parts.entity, structure=parts.structure, synergy=synergy, task=parts.task, weights=settings.weights
+    )
+
+
+def _paths(experience: Experience) -> dict[int, frozenset[tuple[tuple[str, str], ...]]]:
+    roles = {normal_name(entity.name): entity.role for entity in experience.entities}
+    return {length: role_paths(experience.role_edges, roles, length) for length in range(1, LONGEST_PATH + 1)}

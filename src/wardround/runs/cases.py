@@ -1,0 +1,92 @@
+"""The finished attempts of a training run as cases: what construction draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.core import LeakError
+from wardround.log import EpisodeEntry, LogReader
+from wardround.memory import Bank, Material, Provenance, Subject, trajectory_messages
+from wardround.memory.construction import Attempt, Case, setting_of
+from wardround.records import Store
+from wardround.runs.banks import TRAINING_SPLIT
+from wardround.runs.folder import RunFolder
+from wardround.runs.settings import EpisodeKey
+from wardround.scoring import score_answer
+
+
+@dataclass(slots=True, kw_only=True)
+class CaseReader:
+    """Reads a run's episodes sample by sample. ``success``: the least score that counts as one."""
+
+    folder: RunFolder
+    store: Store
+    benchmark: Benchmark
+    bank: Bank
+    episodes: LogReader
+    success: float
+    _samples: dict[str, Sample] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._samples = {sample.id: sample for sample in self.benchmark.all_samples}
+
+    def groups(self) -> tuple[list[list[EpisodeEntry]], int]:
+        """The finished attempts by agent, model and sample; a sample of which some are still to come is left
+        out, and counted."""
+        found: dict[tuple[str, ...], list[EpisodeEntry]] = {}
+        for entry in self.episodes.episodes():
+            key = EpisodeKey.parse(entry.key)
+            found.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
+        expected = self.folder.settings.epochs
+        whole = [group for group in found.values() if sum(entry.state == "finished" for entry in group) >= expected]
+        usable = [[entry for entry in group if _usable(entry)] for group in whole]
+        ordered = [sorted(group, key=_epoch) for group in usable if group]
+        return ordered, len(found) - len(whole)
+
+    def case(self, group: Sequence[EpisodeEntry]) -> Case:
+        """A sample with its attempts. Raises LeakError for one that nothing may be learnt from."""
+        key = EpisodeKey.parse(group[0].key)
+        sample = self._samples[key.sample]
+        if sample.split != TRAINING_SPLIT:
+            raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
+        subject = Subject(source=self.store.spec.name, subject_id=sample.person)
+        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
+        return Case(
+            provenance=Provenance(
+                sample=sample.id,
+                subject=self.bank.subject_hash(subject),
+                split=sample.split,
+                run=f"{self.folder.path.name}:{self.folder.manifest['settings_sha256'][:12]}",
+                model=key.model,
+            ),
+            attempts=tuple(self._attempt(entry.key, sample) for entry in group),
+            setting=setting_of(chart),
+        )
+
+    def _attempt(self, episode: str, sample: Sample) -> Attempt:
+        trajectory = self.episodes.trajectory(episode)
+        answer = (trajectory.outcome or {}).get("answer")
+        given = None if answer is None else tuple(answer)
+        score = score_answer(given, sample, self.benchmark.labels(get_task(sample.task)))
+        acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
+        material = Material(
+            task=sample.task,
+            question=trajectory.turns[0].prompt[1].content or "",
+            messages=trajectory_messages(trajectory),
+            prediction=given,
+            target=sample.target,
+            score=score,
+        )
+        rows = tuple(tuple(row for record in turn.results for row in record.row_ids) for turn in acts)
+        return Attempt(episode=episode, material=material, success=score >= self.success, rows=rows)
+
+
+def _epoch(entry: EpisodeEntry) -> int:
+    return EpisodeKey.parse(entry.key).epoch
+
+
+def _usable(entry: EpisodeEntry) -> bool:
+    """An attempt that came to an end of its own: one that an endpoint broke off teaches nothing."""
+    return entry.state == "finished" and (entry.outcome or {}).get("finish") != "error" and entry.turns > 0

@@ -1,0 +1,272 @@
+"""Building a graph of experiences out of a run on training samples: several attempts at each become indications and
+contraindications, their entities, and edges to what a bank holds already (section 4.1 of the GSEM paper).
+
+Every model call is recorded in ``construction/`` of the run folder, and a killed construction serves recorded replies
+first. What was added and what was linked is written in the bank itself, each once, so going on does nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from wardround.core import FormatError, Progress, ProviderError, Reporter, UserError, silent
+from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
+from wardround.memory import Bank, Experience, ModelAsker, text_key
+from wardround.memory.construction import (
+    MOST_CALLS,
+    Budget,
+    Case,
+    Drafting,
+    LinkSettings,
+    NameIndex,
+    draw_by_rules,
+    edges_of,
+    normalise_names,
+    says_the_same,
+    with_structure,
+)
+from wardround.memory.extract import Room
+from wardround.models import Model, recorded_replies, resumed
+from wardround.retrieval import Encoder
+from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
+from wardround.runs.cases import CaseReader
+from wardround.runs.folder import RunFolder
+from wardround.runs.settings import EpisodeKey
+from wardround.runs.sources import open_benchmark, open_store
+from wardround.runs.worker import open_models
+
+FOLDER = "construction"
+_RULES_MODEL = "offline"
+_LINKED = "linked"
+_COMPARED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstructionSettings:
+    """``success``: the least score that counts as one. ``rules``: draw by rules, judge nothing; with the ``offline``
+    model it is always so. ``link``: how edges are made."""
+
+    success: float = 0.5
+    rules: bool = False
+    link: LinkSettings = field(default_factory=LinkSettings)
+
+
+@dataclass(slots=True, kw_only=True)
+class Construction:
+    """What came of it. ``graph_calls`` are the model calls for entities, names and pairs; ``most_graph_calls`` those of
+    the experience that took most."""
+
+    cases: int = 0
+    unfinished: int = 0
+    attempts: int = 0
+    successes: int = 0
+    drawn: Counter[str] = field(default_factory=Counter)
+    duplicates: int = 0
+    added: int = 0
+    naming_answers: int = 0
+    aliases: int = 0
+    linked: int = 0
+    edges: Counter[str] = field(default_factory=Counter)
+    graph_calls: int = 0
+    most_graph_calls: int = 0
+    failed: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
+
+
+def construct(
+    folder: RunFolder,
+    bank: Bank,
+    settings: ConstructionSettings,
+    *,
+    concurrency: int = 8,
+    report: Reporter = silent,
+) -> Construction:
+    """Draw from every sample of a training run all of whose attempts are over, add what is new, and link it.
+
+    Raises UserError unless the run is on the training split: nothing else may teach.
+    """
+    if folder.settings.split != TRAINING_SPLIT:
+        raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.split!r}")
+    return asyncio.run(_construct(folder, bank, settings, concurrency, report))
+
+
+async def _construct(
+    folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int, report: Reporter
+) -> Construction:
+    store = open_store(folder)
+    models = open_models(folder.settings, store, concurrency)
+    place = folder.path / FOLDER
+    place.mkdir(exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    with (
+        LogReader(folder.logs, may_be_empty=True) as episodes,
+        LogReader(place, may_be_empty=True) as earlier,
+        EpisodeLog(place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}") as log,
+    ):
+        constructing = _Constructing(
+            folder=folder,
+            settings=settings,
+            cases=CaseReader(
+                folder=folder,
+                store=store,
+                benchmark=open_benchmark(folder),
+                bank=bank,
+                episodes=episodes,
+                success=settings.success,
+            ),
+            bank=bank,
+            encoder=open_run_encoder(folder.settings, store, bank.encoder),
+            models=models,
+            earlier=earlier,
+            log=log,
+        )
+        try:
+            return await constructing.all(concurrency, report)
+        finally:
+            for model in models.values():
+                await model.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Constructing:
+    """What one construction holds open."""
+
+    folder: RunFolder
+    settings: ConstructionSettings
+    cases: CaseReader
+    bank: Bank
+    encoder: Encoder
+    models: Mapping[str, Model]
+    earlier: LogReader
+    log: EpisodeLog
+    result: Construction = field(default_factory=Construction)
+
+    async def all(self, concurrency: int, report: Reporter) -> Construction:
+        """Draw from many cases at once; add and link in the order of the cases, so that the bank does not depend on
+        whose reply came first."""
+        groups, self.result.unfinished = self.cases.groups()
+        drawn: dict[int, list[Experience]] = {}
+        waiting = list(enumerate(groups))[::-1]
+
+        async def drain() -> None:
+            while waiting:
+                place, group = waiting.pop()
+                drawn[place] = await self._draw(group)
+                done = len(drawn)
+                report(Progress(label="drawing", done=done, total=len(groups), unit="samples"))
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(concurrency):
+                tasks.create_task(drain())
+        for place in range(len(groups)):
+            for experience in drawn[place]:
+                self._add(experience)
+        await self._link_all(report)
+        return self.result
+
+    async def _draw(self, group: Sequence[EpisodeEntry]) -> list[Experience]:
+        key = EpisodeKey.parse(group[0].key)
+        case = self.cases.case(group)
+        self.result.cases += 1
+        self.result.attempts += len(case.attempts)
+        self.result.successes += len(case.successes)
+        name = f"draw|{key.agent}|{key.model}|{key.task}|{key.sample}"
+        recorder = self.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
+        if self._by_rules(key.model):
+            found = list(draw_by_rules(case))
+        else:
+            found = await self._ask(self._asker(name, key.model, recorder), case)
+        for one in found:
+            self.result.drawn[one.kind] += 1
+            self.result.naming_answers += bool(one.facts["names_answer"])
+        recorder.finish({"ids": [one.id for one in found]})
+        return found
+
+    async def _ask(self, asker: ModelAsker, case: Case) -> list[Experience]:
+        """Ask for everything a case gives; what cannot be had is counted and the rest goes on."""
+        drafting = Drafting(asker=asker, room=Room(context_tokens=self.folder.settings.budget_tokens))
+        found: list[Experience] = []
+        try:
+            found += await drafting.indications(case)
+        except (FormatError, ProviderError, UserError) as error:
+            self._failed(error)
+        for failure in case.failures:
+            try:
+                found.append(await drafting.contraindication(case, failure))
+            except (FormatError, ProviderError, UserError) as error:
+                self._failed(error)
+        return [await self._structured(asker, one) for one in found]
+
+    async def _structured(self, asker: ModelAsker, experience: Experience) -> Experience:
+        budget = Budget(left=MOST_CALLS)
+        try:
+            made = await with_structure(asker, experience, budget=budget)
+        except ProviderError as error:
+            self._failed(error)
+            return experience
+        return replace(made, facts={**made.facts, "structure_calls": budget.asked})
+
+    def _failed(self, error: Exception) -> None:
+        self.result.failed += 1
+        self.result.problems[str(error)] += 1
+
+    def _by_rules(self, model: str) -> bool:
+        return self.settings.rules or model == _RULES_MODEL
+
+    def _asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
+        replies = recorded_replies(self.earlier, name)
+        kept = resumed(self.models[model], replies, note=recorder.note, keep=recorder.keep)
+        return ModelAsker(model=kept, recorder=recorder, episode=name)
+
+    def _add(self, experience: Experience) -> None:
+        """Add an experience under a key of its own, unless the bank says the same already."""
+        if self.bank.holds(experience.id):
+            return
+        if any(says_the_same(experience, other) for other in self.bank.related(experience, limit=_COMPARED)):
+            self.result.duplicates += 1
+            return
+        key = text_key(self.encoder, f"{experience.condition}\n{experience.content}")
+        self.result.added += self.bank.add([experience], key=key, reason="constructed")
+
+    async def _link_all(self, report: Reporter) -> None:
+        names = NameIndex(self.bank)
+        waiting = [one for one in self.bank.experiences() if one.polar and not self._is_linked(one)]
+        for done, experience in enumerate(waiting, start=1):
+            await self._link(experience, names)
+            report(Progress(label="linking", done=done, total=len(waiting), unit="experiences"))
+
+    def _is_linked(self, experience: Experience) -> bool:
+        return any(said.kind == _LINKED for said in self.bank.feedback(experience.id))
+
+    async def _link(self, experience: Experience, names: NameIndex) -> None:
+        """Give an experience its aliases and its edges; both once, in one transaction with the mark that says so."""
+        name = f"link|{experience.id}"
+        model = experience.provenance.model
+        recorder = self.log.begin(name, {"experience": experience.id})
+        used = int(experience.facts.get("structure_calls", 0))
+        budget = Budget(left=max(0, self.settings.link.most_calls - used))
+        asker = self._asker(name, model, recorder) if model in self.models and not self._by_rules(model) else None
+        try:
+            aliases = await normalise_names(self.bank, names, experience, asker=asker, budget=budget)
+            edges = await edges_of(self.bank, experience, asker=asker, settings=self.settings.link, budget=budget)
+        except ProviderError as error:
+            self._failed(error)
+            recorder.finish({"error": str(error)})
+            return
+        self.log.flush()
+        revision = self.bank.revision
+        with self.bank.batch():
+            if edges:
+                self.bank.set_graph(edges=edges, reason=f"linked {experience.id}, frequencies of {revision}")
+            self.bank.add_feedback(experience.id, _LINKED, value=float(len(edges)), episode=name)
+        self.result.aliases += aliases
+        self.result.linked += 1
+        self.result.edges.update(edge.relation for edge in edges)
+        self.result.graph_calls += used + budget.asked
+        self.result.most_graph_calls = max(self.result.most_graph_calls, used + budget.asked)
+        recorder.finish({"edges": len(edges), "calls": budget.asked, "refused": budget.refused, "revision": revision})
