@@ -7,6 +7,8 @@ from math import inf, nan
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wardround.core import UserError
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -93,3 +95,10 @@ def test_a_key_reads_as_it_is_written() -> None:
     assert EpisodeKey.parse(str(key)) == key
     assert sorted([key, replace(key, epoch=1), replace(key, agent="a")])[0].agent == "a"
     assert key.seed(1) == replace(key, agent="x", model="y").seed(1) != replace(key, epoch=2).seed(1)
+
+
+@given(sample=st.text(), epoch=st.integers(min_value=0))
+def test_a_key_is_read_back_whatever_a_sample_is_called(sample: str, epoch: int) -> None:
+    key = EpisodeKey(agent="react", model="openai/m", task="diagnoses", sample=sample, epoch=epoch)
+    assert EpisodeKey.parse(str(key)) == key
+    assert EpisodeKey.parse("react|offline|diagnoses|a|b|c|2").sample == "a|b|c"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wardround.scoring import mean_of_task_means, paired_test, patients_parts, task_mean_interval
+from wardround.scoring import mean_of_task_means, paired_test, patient_bootstrap, patients_parts, task_mean_interval
 from wardround.scoring.task_means import task_weights
 
 VALUES, TASKS = [1.0, 0.0, 0.5, 0.5, 0.25], ["a", "a", "a", "a", "b"]
@@ -60,3 +60,21 @@ def test_the_detectable_difference_is_found_in_four_of_five_studies() -> None:
     assert found / studies == pytest.approx(0.8, abs=0.06)
     few = paired_test([0.0] * 4, [0.1, 0.2, 0.3, 0.1], range(4), seed=1).difference
     assert few.detectable is None
+
+
+def test_one_patient_a_task_has_no_interval() -> None:
+    """Every resample without one of the tasks is left out, so the sample itself is all that is left: width 0."""
+    tasks = [f"task {n}" for n in range(6)]
+    found = task_mean_interval([0.1, 0.5, 0.3, 0.9, 0.2, 0.4], tasks, list(range(6)), seed=1, resamples=4_000)
+    assert found.estimate == pytest.approx(0.4)
+    assert not found.is_telling
+    assert found.as_text() == "one patient: no interval"
+
+
+def test_what_does_not_vary_has_no_interval() -> None:
+    subjects = list(range(7))
+    assert patient_bootstrap([0.0] * 7, subjects, seed=1, resamples=200).as_text() == "no variation: no interval"
+    assert patient_bootstrap([0.0, 1.0] * 2, ["one"] * 4, seed=1).as_text() == "one patient: no interval"
+    assert patient_bootstrap([0.0, 1.0], [1, 2], seed=1, resamples=200).as_text() == "few patients"
+    telling = patient_bootstrap([0.0, 1.0] * 4, list(range(8)), seed=1, resamples=200)
+    assert telling.as_text("+.3f") == f"{telling.low:+.3f} to {telling.high:+.3f}"

@@ -100,7 +100,7 @@ def _print(found: list[Comparison]) -> None:
                 str(interval.n),
                 str(row.test.unpaired),
                 f"{interval.estimate:+.3f}",
-                "few patients" if not interval.is_telling else f"{interval.low:+.3f} to {interval.high:+.3f}",
+                interval.as_text("+.3f"),
                 "–" if row.test.p_value is None else f"{row.test.p_value:.4f}",
                 "–" if row.adjusted_p is None else f"{row.adjusted_p:.4f}",
                 "–" if interval.detectable is None else f"{interval.detectable:.3f}",

@@ -87,10 +87,10 @@ class RunSettings:
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) < len(values):
                 raise UserError(f"{name} names one of them twice: {', '.join(values)}")
-        for value in (*self.agents, *self.models):
+        for value in (*self.agents, *self.models, *self.tasks):
             if _SEPARATOR in value:
                 raise UserError(
-                    f"{value!r} cannot name an agent or a model: {_SEPARATOR!r} separates the parts of a key"
+                    f"{value!r} cannot name an agent, a model or a task: {_SEPARATOR!r} separates the parts of a key"
                 )
         if self.tool_calls not in TOOL_CALLS:
             raise UserError(f"tool_calls must be one of {', '.join(TOOL_CALLS)}, not {self.tool_calls!r}")
@@ -175,8 +175,9 @@ class EpisodeKey:
 
     @classmethod
     def parse(cls, text: str) -> EpisodeKey:
-        """Inverse of ``str``."""
-        agent, model, task, sample, epoch = text.split(_SEPARATOR)
+        """Inverse of ``str``. Only a sample's id may hold a separator: it is what lies between the others."""
+        agent, model, task, rest = text.split(_SEPARATOR, 3)
+        sample, epoch = rest.rsplit(_SEPARATOR, 1)
         return cls(agent=agent, model=model, task=task, sample=sample, epoch=int(epoch))
 
     def seed(self, run_seed: int) -> int:

@@ -33,7 +33,7 @@ _POWER_FACTOR = _NORMAL.inv_cdf(0.975) + _NORMAL.inv_cdf(0.8)
 class Interval:
     """An estimate and its interval. ``low`` and ``high`` are None where fewer than two subjects stand behind it.
     ``undefined`` resamples are left out: in them there was nothing to compute (one class only, say).
-    ``standard_error`` is the spread of the resamples."""
+    ``standard_error`` is the spread of the resamples. ``of_one``: every mean in it is that of one patient."""
 
     estimate: float
     low: float | None
@@ -44,6 +44,7 @@ class Interval:
     method: str = "bca"
     undefined: int = 0
     standard_error: float | None = None
+    of_one: bool = False
 
     @property
     def detectable(self) -> float | None:
@@ -55,9 +56,23 @@ class Interval:
         return _POWER_FACTOR * self.standard_error * math.sqrt(self.subjects / (self.subjects - 1))
 
     @property
+    def missing(self) -> str | None:
+        """Why no interval is printed, None where one is: over few patients it looks far too certain, over equal values it
+        has no width."""
+        if self.subjects == 1 or self.of_one:
+            return "one patient: no interval"
+        if self.low is None or self.subjects < FEWEST_SUBJECTS:
+            return "few patients"
+        return "no variation: no interval" if self.low == self.high else None
+
+    @property
     def is_telling(self) -> bool:
-        """Whether enough patients stand behind the interval to print it: a bootstrap of a few looks far too certain."""
-        return self.low is not None and self.subjects >= FEWEST_SUBJECTS
+        """Whether there is an interval to print."""
+        return self.missing is None
+
+    def as_text(self, form: str = ".3f") -> str:
+        """Return the interval as tables have it, or why there is none."""
+        return self.missing or f"{self.low:{form}} to {self.high:{form}}"
 
 
 def mean_of_rows(sums: Floats) -> Floats:

@@ -148,4 +148,4 @@ def _cells(row: ClassificationRow, *, with_scores: bool, with_cuts: bool) -> lis
 
 
 def _edges(interval: Interval) -> str:
-    return f"{interval.low:.3f} to {interval.high:.3f}" if interval.is_telling else "few patients"
+    return interval.as_text()

@@ -187,12 +187,6 @@ def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
     return "  ".join(parts).rstrip()
 
 
-def _interval(interval: Interval) -> str:
-    if interval.low is None or interval.high is None or not interval.is_telling:
-        return "few patients"
-    return f"{interval.low:.3f} to {interval.high:.3f}"
-
-
 def _optional(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
@@ -225,7 +219,7 @@ _COLUMNS = (
     _Column(title="n", cell=lambda row: str(row.n)),
     _Column(title="patients", cell=lambda row: str(row.subjects)),
     _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}"),
-    _Column(title="95 % interval", cell=lambda row: _interval(row.f1)),
+    _Column(title="95 % interval", cell=lambda row: row.f1.as_text()),
     _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
     _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
     _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),

@@ -7,6 +7,7 @@ comes, or stays away, in all of them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,11 @@ def task_mean_interval(
     values: Sequence[float], tasks: Sequence[str], subjects: Sequence[Hashable], *, seed: int, **how: Any
 ) -> Interval:
     """Return the mean of task means with its interval over patients. A resample without a task says nothing of it and
-    is left out (``undefined``)."""
+    is left out (``undefined``); where every task has one patient, none is left but the sample itself."""
     rows, statistic = task_rows(values, tasks)
-    return cluster_bootstrap(rows, subjects, statistic, seed=seed, **how)
+    found = cluster_bootstrap(rows, subjects, statistic, seed=seed, **how)
+    one_each = len(set(zip(tasks, subjects, strict=True))) == len(set(tasks))
+    return replace(found, of_one=True) if one_each else found
 
 
 def task_rows(values: Sequence[float], tasks: Sequence[str]) -> tuple[Floats, Statistic]:
