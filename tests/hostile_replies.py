@@ -88,6 +88,15 @@ ODD_USAGE: dict[str, Any] = {
     "list": [1, 2, 3],
     "one": {"prompt_tokens": 1, "completion_tokens": 1},
 }
+FILTERED: dict[str, Any] = {
+    "message": "The response was filtered due to the prompt triggering the content management policy.",
+    "type": None,
+    "param": "prompt",
+    "code": "content_filter",
+    "status": 400,
+    "innererror": {"code": "ResponsibleAIPolicyViolation"},
+}
+"""As Azure refuses a prompt."""
 STATUSES = (201, 203, 204, 205, 206, 226, 300, 304, 400, 402, 405, 406, 413, 418, 422, 431, 451, 500, 507, 511, 599)
 RETRY_AFTER = ("nan", "-5", "1e309", "0x1", "Fri, 99 Foo 99999999999999999999 25:61:61 +9999", "\x1b[2J", "9" * 400)
 LOCATIONS = (
@@ -133,6 +142,7 @@ def _all() -> Iterator[tuple[str, Answer]]:
     yield "error-escapes", error(400, f"{ESCAPES}{KEY}")
     yield "error-cut-in-key", error(400, "x" * 290 + KEY)
     yield "error-percent", error(400, quote(KEY, safe="") + " " + json.dumps(KEY))
+    yield "error-filter", Answer(status=400, body=json.dumps({"error": FILTERED | {"message": ESCAPES + KEY}}).encode())
     yield "error-long", error(400, "e" * 20_000_000)
     yield "calls-20000", tools(*[("get_table_names", "{}")] * 20_000)
     yield "calls-70", tools(*[("get_table_names", "{}")] * 70)

@@ -10,6 +10,7 @@ import pytest
 from doubles import ListRecorder, PaperChart, play
 
 from wardround.agents import Limits
+from wardround.core import PromptWithheld
 from wardround.models import Reply, Request, ScriptedModel, call, calls, say
 from wardround.models.wire import MOST_CALLS
 
@@ -67,3 +68,19 @@ def test_a_text_that_was_cut_off_or_withheld_is_an_ending_of_its_own(reason: Any
     outcome = play(ScriptedModel(lambda request: cut))
     assert outcome.finish == reason
     assert play(ScriptedModel([say("Gout."), say("Gout.")])).finish == "text"
+
+
+class Filtered(ScriptedModel):
+    """Behind a content filter that refuses the second prompt."""
+
+    async def complete(self, request: Request) -> Reply:
+        if len(self.requests) == 1:
+            raise PromptWithheld("m at http://x: 400: content_filter: filtered", status=400)
+        return await super().complete(request)
+
+
+def test_a_prompt_that_a_filter_refuses_is_an_ending_of_its_own() -> None:
+    outcome = play(Filtered([calls(THINKING), DONE]))
+    assert outcome.finish == "content_filter"
+    assert outcome.error == "m at http://x: 400: content_filter: filtered (status 400, 1 attempts)"
+    assert outcome.answer is None

@@ -19,7 +19,15 @@ from wardround.agents.history import Observation
 from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.tokens import EstimatedTokens, TokenCounter
 from wardround.agents.written_calls import with_written_calls
-from wardround.core import LimitReached, Message, PromptTooLong, ProviderError, load_prompt, without_thinking
+from wardround.core import (
+    LimitReached,
+    Message,
+    PromptTooLong,
+    PromptWithheld,
+    ProviderError,
+    load_prompt,
+    without_thinking,
+)
 from wardround.log import ToolRecord
 from wardround.models.protocol import Model, ModelSettings, Reply
 from wardround.models.wire import MOST_CALLS
@@ -63,7 +71,9 @@ async def run_episode(
             raise
         ending = Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
     except ProviderError as error:
-        ending = Ending(finish="error", error=f"{error} (status {error.status}, {error.attempts} attempts)")
+        withheld = isinstance(error, PromptWithheld)
+        said = f"{error} (status {error.status}, {error.attempts} attempts)"
+        ending = Ending(finish="content_filter" if withheld else "error", error=said)
     except LimitReached as limit:
         ending = Ending(finish="budget", error=str(limit))
     return _outcome(state, ending, time.perf_counter() - started)

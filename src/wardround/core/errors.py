@@ -7,7 +7,8 @@
     ├── FormatError     the model: its output could not be read; carries the correction to send
     ├── LimitReached    nobody: a normal end (turns, tokens, time)
     ├── ProviderError   the run: an endpoint failed; carries status and attempts, becomes the episode's row
-    │   └── PromptTooLong   the loop: the prompt does not fit the model's window; it is rendered again in less room
+    │   ├── PromptTooLong   the loop: the prompt does not fit the model's window; it is rendered again in less room
+    │   └── PromptWithheld  the loop: the endpoint's content filter refused the prompt; asking again would not help
     └── LeakError       everybody: something from the future was reachable; never caught below ``runs``
 
 An episode's failure is a row, never a crash. A bug in our code is a crash, never a row.
@@ -68,6 +69,10 @@ class PromptTooLong(ProviderError):
         super().__init__(message, status=status, attempts=attempts)
         self.prompt_tokens = prompt_tokens
         self.window_tokens = window_tokens
+
+
+class PromptWithheld(ProviderError):
+    """An endpoint's content filter refused a prompt: the episode ends as ``content_filter``."""
 
 
 class LeakError(WardroundError):

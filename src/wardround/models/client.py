@@ -11,6 +11,7 @@ from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
 from wardround.models.too_long import as_too_long
 from wardround.models.wire import ReadReply, encode_request, read_reply
+from wardround.models.withheld import as_withheld
 
 _SCHEMA_WORDS = ("response_format", "json_schema", "json schema", "guided", "structured", "grammar")
 
@@ -61,7 +62,7 @@ class ChatModel:
                 instead=lambda fault: self._encode(request) if self._refuses_schema(request, fault) else None,
             )
         except ProviderError as error:
-            raise as_too_long(error) from None
+            raise as_too_long(as_withheld(error)) from None
         return self._reply(read, attempts)
 
     async def close(self) -> None:

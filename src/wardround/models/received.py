@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 
 from wardround.core import Secret, printable
+from wardround.models.withheld import FILTER_CODES
 
 MOST_BODY_BYTES = 16 * 2**20
 """Of a reply, decompressed. Room for the log-probabilities of a long reply or the vectors of a batch of texts."""
@@ -67,15 +68,20 @@ def error_text(data: Any, secret: Secret | None = None) -> str:
     """What an error body says, in one line; empty when it says nothing."""
     if isinstance(data, dict):
         error = data.get("error", data.get("detail", data.get("message")))
-        if isinstance(error, dict):
-            error = error.get("message", error)
-        data = error
+        data = _worded(error) if isinstance(error, dict) else error
     if data is None:
         return ""
     try:
         return one_line(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False), secret)
     except RecursionError:
         return "(nested too deep to show)"
+
+
+def _worded(error: dict[str, Any]) -> Any:
+    """The message of an error; after the code, where that says that a content filter refused the prompt."""
+    message = error.get("message", error)
+    code = error.get("code")
+    return f"{code}: {message}" if code in FILTER_CODES and isinstance(message, str) else message
 
 
 def said(body: bytes, secret: Secret | None) -> str:

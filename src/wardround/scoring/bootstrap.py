@@ -57,8 +57,8 @@ class Interval:
 
     @property
     def missing(self) -> str | None:
-        """Why no interval is printed, None where one is: over few patients it looks far too certain, over equal values it
-        has no width."""
+        """Why none is printed, None where one is: over few patients it looks far too certain, over equal values it has
+        no width."""
         if self.subjects == 1 or self.of_one:
             return "one patient: no interval"
         if self.low is None or self.subjects < FEWEST_SUBJECTS:
