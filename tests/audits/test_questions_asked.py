@@ -14,11 +14,12 @@ from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, agentehr, drawing, hindsight, other_futures
 from wardround.benchmarks.ehrshot import rules
+from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
-from wardround.benchmarks.label_events import Encounters, LabelEvent
+from wardround.benchmarks.label_events import LabelEvent
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
-from wardround.records import Store, ingest
+from wardround.records import SpanRole, Store, ingest
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 Futures = tuple[Store, Store, Mapping[int, datetime]]
@@ -46,8 +47,8 @@ def test_a_stay_that_ends_before_the_death_is_found(mimic: Futures, monkeypatch:
     """Its discharge is the midnight before: who lives would be asked about that day, who dies would not."""
     assert _found(mimic).differences == []
 
-    def by_discharge_alone(store: Store, policy: str) -> dict[int, Encounters]:
-        return drawing.read_encounters(store, "published")
+    def by_discharge_alone(store: Store, admission: SpanRole, policy: str) -> dict[int, Encounters]:
+        return drawing.read_encounters(store, admission, "published")
 
     monkeypatch.setattr(agentehr, "read_encounters", by_discharge_alone)
     assert any("labevents" in one for one in _found(mimic).differences)

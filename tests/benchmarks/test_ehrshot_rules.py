@@ -10,19 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.benchmarks.columns import DAY, MINUTE, NO_TIME
 from wardround.benchmarks.ehrshot.concepts import load_concepts
-from wardround.benchmarks.ehrshot.rules import (
-    DAY,
-    MINUTE,
-    NO_TIME,
-    Asked,
-    Spans,
-    end_of_day,
-    icu_transfers,
-    long_stays,
-    new_diagnoses,
-    readmissions,
-)
+from wardround.benchmarks.ehrshot.rules import Asked, end_of_day, icu_transfers, long_stays, new_diagnoses, readmissions
+from wardround.benchmarks.spans import Spans
 from wardround.core import format_time, from_microseconds, parse_time, to_microseconds
 
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.benchmarks.drawing import choose_event
-from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
+from wardround.benchmarks.encounters import Encounters
+from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource
 from wardround.core import from_microseconds
-from wardround.records import Policy
+from wardround.records import Policy, SpanRole
 
 TIME = pa.timestamp("us")
 
@@ -23,14 +24,18 @@ def at(day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime:
     return datetime(2150, 3, day, hour, minute, second)
 
 
+ADMISSION = SpanRole(table="admissions", id="hadm_id", start="admittime", ends=("dischtime", "deathtime"))
 STAYS = Encounters.read(
+    ADMISSION,
     pa.record_batch(
         {
+            "_event": pa.array([at(10, 8), at(1, 9, 30)], TIME),
             "hadm_id": pa.array([20, 10], pa.int64()),
             "admittime": pa.array([at(10, 8), at(1, 9, 30)], TIME),
             "dischtime": pa.array([at(12, 12), at(5, 15)], TIME),
+            "deathtime": pa.array([at(12, 15), None], TIME),
         }
-    )
+    ),
 )
 Row = tuple[str | None, int | None, datetime | None, datetime | None]
 

@@ -23,21 +23,23 @@ from wardround.benchmarks.drawing import (
     asked_with,
     choose_events,
     draw,
+    label_rows,
     make_samples,
     read_encounters,
     training_sizes,
     weigh,
 )
+from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.facts import label_map_facts, pool_facts, space_facts
-from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent, LabelSource
-from wardround.benchmarks.label_sources import is_other_source, label_sources
+from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource
+from wardround.benchmarks.label_sources import is_other_source, label_source
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.codes import LabelSet, how_to_add, normalise_label
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.records import Policy, Store
+from wardround.records import Policy, RowRole, Store, unplayed
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 
@@ -62,15 +64,19 @@ def build_agentehr(
 
 def label_events(store: Store, policy: Policy = "known_at") -> dict[str, dict[int, list[LabelEvent]]]:
     """Return every event that could be asked about, by task and subject, without candidates or added code tables."""
-    encounters = read_encounters(store, policy)
+    admission = store.spec.roles.admission
+    if admission is None or admission.table not in store.table_names:
+        return {}
+    encounters = read_encounters(store, admission, policy)
     found: dict[str, dict[int, list[LabelEvent]]] = {}
-    for task, source in label_sources(policy, None, store.spec).items():
-        finder = EventFinder(source=source, policy=policy)
-        held = source.table in store.table_names
-        rows = store.scan(source.table, list(source.needed_columns(policy))) if held else ()
-        found[task] = {
+    for task in AGENTEHR_TASKS.values():
+        role = _role(store, task)
+        if role is None:
+            continue
+        finder = EventFinder(source=label_source(task, role, store.spec, policy, None), policy=policy)
+        found[task.name] = {
             subject: finder.events(subject, batch, encounters.get(subject, Encounters.none()))
-            for subject, batch in rows
+            for subject, batch in label_rows(store, finder)
         }
     return found
 
@@ -95,8 +101,11 @@ class AgentEhr:
         store, settings = ground.store, ground.settings
         if settings.per_task < 1:
             raise UserError(f"per_task must be at least 1, not {settings.per_task!r}")
-        if "admissions" not in store.table_names:
-            raise UserError("the store has no admissions table, which every AgentEHR task needs")
+        admission = store.spec.roles.admission
+        if admission is None:
+            raise UserError(f"no AgentEHR task can be asked: {unplayed('admission')}; see docs/roles.md")
+        if admission.table not in store.table_names:
+            raise UserError(f"no AgentEHR task can be asked: {_absent('admission', admission.table)}")
         recipe = Recipe(
             store=store,
             seed=settings.seed,
@@ -104,7 +113,7 @@ class AgentEhr:
             per_task=settings.per_task,
             splits=ground.splits,
             groups=_groups(ground),
-            encounters=read_encounters(store, settings.policy),
+            encounters=read_encounters(store, admission, settings.policy),
             report=ground.report,
             direct=is_other_source(store.spec),
         )
@@ -114,7 +123,11 @@ class AgentEhr:
             recipe=recipe,
             user_codes=self.user_codes,
             spaces=build_candidate_spaces(store, recipe.groups, self.user_codes, names),
-            sources=label_sources(settings.policy, self.user_codes, store.spec),
+            sources={
+                task.name: label_source(task, role, store.spec, settings.policy, self.user_codes)
+                for task in self.tasks
+                if (role := _role(store, task)) is not None
+            },
         )
 
 
@@ -146,12 +159,12 @@ class _OpenAgentEhr:
     sources: Mapping[str, LabelSource]
 
     def unavailable(self, task: Task) -> str | None:
-        table = self.sources[task.name].table
-        if table not in self.recipe.store.table_names:
-            return f"the store has no table {table!r}"
-        if not any(name in self.spaces for name in task.answer.spaces):
-            return f"no candidate space {' or '.join(task.answer.spaces)}"
-        return None
+        reason = _no_role(self.recipe.store, task)
+        if reason is None and not any(name in self.spaces for name in task.answer.spaces):
+            return (
+                f"no training subject has a label of {self.sources[task.name].table}: there is nothing to choose from"
+            )
+        return reason
 
     def questions(self, task: Task) -> _Events:
         source, space = self.sources[task.name], self._space(task)
@@ -196,6 +209,24 @@ class _OpenAgentEhr:
 
     def _space(self, task: Task) -> CandidateSpace:
         return next(self.spaces[name] for name in task.answer.spaces if name in self.spaces)
+
+
+def _role(store: Store, task: Task) -> RowRole | None:
+    """What plays the role that a task asks about in a store, None where it cannot be asked."""
+    return None if _no_role(store, task) else store.spec.roles.first(task.role)
+
+
+def _no_role(store: Store, task: Task) -> str | None:
+    """Say why a task cannot be asked of a store, None if it can."""
+    roles = store.spec.roles
+    role = roles.first(task.role)
+    if role is None:
+        return roles.refuses(task.name) or unplayed(task.role)
+    return roles.refuses(task.name) or (None if role.table in store.table_names else _absent(task.role, role.table))
+
+
+def _absent(role: str, table: str) -> str:
+    return f"the store has no table {table!r}, which plays the role `{role}`"
 
 
 def _without_codes(source: LabelSource, finder: EventFinder, samples: int) -> dict[str, str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from wardround.benchmarks.label_events import Encounters, EventFinder, LabelEvent
+from wardround.benchmarks.encounters import Encounters
+from wardround.benchmarks.label_events import EventFinder, LabelEvent
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import person_id
 from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
 from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
-from wardround.records import Policy, Store
+from wardround.records import Policy, SpanRole, Store
 from wardround.tools.candidates import CandidateSpace
 
 
@@ -45,23 +46,22 @@ class Candidate:
     key: float
 
 
-def read_encounters(store: Store, policy: Policy) -> dict[int, Encounters]:
-    """Read every subject's admissions.
+def read_encounters(store: Store, admission: SpanRole, policy: Policy) -> dict[int, Encounters]:
+    """Read every subject's stays in hospital.
 
-    A stay ends at the later of discharge and death: of a person who died the discharge may be the midnight before, and
-    what was done on the last day would be asked about only of those who live. The published rule knows dischtime alone.
+    A stay ends at the latest of its ends, discharge or death: of a person who died the discharge may be the midnight
+    before, and what was done on the last day would be asked about only of those who live. The published rule knows the
+    discharge alone.
     """
-    ends = ("dischtime", "deathtime") if policy == "known_at" else ("dischtime",)
-    held = [name for name in ends if name in store.spec.tables["admissions"].columns]
-    rows = store.scan("admissions", ["hadm_id", "admittime", *held])
-    return {subject: Encounters.read(batch, held) for subject, batch in rows}
+    role = admission if policy == "known_at" else replace(admission, ends=admission.ends[:1])
+    return {subject: Encounters.read(role, batch) for subject, batch in store.scan(role.table)}
 
 
 def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[LabelEvent]:
     """Return one eligible event per subject, each equally likely, decided by seed, task and subject alone."""
     chosen = []
     total = len(recipe.splits)
-    for done, (subject, batch) in enumerate(_scan(recipe, finder)):
+    for done, (subject, batch) in enumerate(label_rows(recipe.store, finder)):
         events = finder.events(subject, batch, recipe.encounters.get(subject, Encounters.none()))
         if events:
             chosen.append(choose_event(events, recipe.seed, task.name))
@@ -146,8 +146,11 @@ def _unwinnable(space: CandidateSpace, target: Sequence[str]) -> tuple[str, ...]
     return tuple(label for label in target if space.labels.resolve(label) is None)
 
 
-def _scan(recipe: Recipe, finder: EventFinder) -> Iterator[tuple[int, pa.RecordBatch]]:
-    return recipe.store.scan(finder.source.table, list(finder.source.needed_columns(recipe.policy)))
+def label_rows(store: Store, finder: EventFinder) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield every subject's rows of a task's table, with the columns that finding events reads."""
+    needed = finder.source.needed_columns(finder.policy)
+    for subject, batch in store.scan(finder.source.table):
+        yield subject, batch.select([name for name in needed if name in batch.schema.names])
 
 
 def _row_ids(recipe: Recipe, finder: EventFinder, event: LabelEvent) -> list[str]:
@@ -160,6 +163,6 @@ def _row_ids(recipe: Recipe, finder: EventFinder, event: LabelEvent) -> list[str
     ids = batch.column("row_id").to_pylist()
     for part in rows.parts():
         place = int(rows.position[part].max())
-        if int(rows.keys[part.start, 0]) == event.event_us and encounters.ids[place] == event.encounter:
+        if int(rows.keys[part.start, 0]) == event.event_us and encounters.name(place) == event.encounter:
             return sorted(ids[index] for index in rows.index[part])
     return []

@@ -6,33 +6,41 @@ Rows are read from the trusted store, clock columns and all. A label is mapped o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import RecordError
+from wardround.benchmarks.columns import (
+    AVAILABLE,
+    DAY,
+    EVENT,
+    MINUTE,
+    NO_TIME,
+    PUBLISHED,
+    Flags,
+    Ints,
+    microseconds,
+    texts,
+)
+from wardround.benchmarks.encounters import Encounters
 from wardround.records import Policy
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-NO_TIME = np.iinfo(np.int64).min
-NEVER = np.iinfo(np.int64).max
-MINUTE = 60_000_000
-DAY = 86_400_000_000
-EVENT, AVAILABLE, PUBLISHED = "_event", "_available", "_published"
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.specs.coded_rows import CodedRows
+from wardround.records.specs.roles import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSource:
     """Where a task's labels come from.
 
-    ``label`` maps the texts of ``columns`` to a label, None where there is none. ``keep``, if given, says by the text
-    of ``keep_column`` which rows count; ``left_out`` is what the manifest calls the others. A row whose
-    ``clock_column`` is empty has only a date and no moment to ask at. ``by_encounter`` keeps encounters apart.
+    ``label`` maps the texts of ``columns`` to a label, None where there is none. ``where`` and, if given, ``keep``, by
+    the text of ``keep_column``, say which rows count; ``left_out`` is what the manifest calls what ``keep`` leaves out.
+    A row whose ``clock_column`` is empty has only a date and no moment to ask at. ``encounter`` names the stay by its
+    column; ``by_encounter`` keeps stays apart. ``at_stay_end``: under ``known_at``, the rows of a stay are one event,
+    its end, and those known before are none of the answer.
     ``by_session``: under ``known_at``, rows less than a minute apart are one event (see :func:`session_starts`).
     ``from_day_start`` asks, under ``known_at``, at the start of the event's day or at admission, whichever is later.
     ``prompt`` names the template that asks it, where that is not the task's own. ``wants`` is the kind of code table
@@ -42,11 +50,14 @@ class LabelSource:
     table: str
     columns: tuple[str, ...]
     label: Callable[..., str | None]
+    encounter: str | None = "hadm_id"
+    where: Conditions = ()
     keep_column: str | None = None
     keep: Callable[[str | None], bool] | None = None
     left_out: str | None = None
     clock_column: str | None = None
     by_encounter: bool = False
+    at_stay_end: bool = False
     by_session: bool = False
     from_day_start: bool = False
     prompt: str | None = None
@@ -54,44 +65,10 @@ class LabelSource:
 
     def needed_columns(self, policy: Policy) -> tuple[str, ...]:
         """Every column of the table that finding events reads."""
-        named = [name for name in (self.keep_column, self.clock_column) if name]
+        named = [name for name in (self.keep_column, self.clock_column, self.encounter) if name]
+        conditions = [column for condition in self.where for column in condition]
         clocks = (EVENT, AVAILABLE) if policy == "known_at" else (PUBLISHED,)
-        return tuple(dict.fromkeys((*self.columns, *named, "hadm_id", *clocks)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encounters:
-    """The admissions of one subject in order of admission, times in microseconds."""
-
-    ids: Ints
-    starts: Ints
-    ends: Ints
-
-    @classmethod
-    def read(cls, batch: pa.RecordBatch, ends_at: Sequence[str] = ("dischtime",)) -> Encounters:
-        """Read a subject's admissions rows; a stay ends at the latest of these columns."""
-        starts = microseconds(batch.column("admittime"))
-        order = np.argsort(starts, kind="stable")
-        ids = integers(batch.column("hadm_id"))
-        ends = np.maximum.reduce([microseconds(batch.column(name)) for name in ends_at])
-        return cls(ids=ids[order], starts=starts[order], ends=ends[order])
-
-    @classmethod
-    def none(cls) -> Encounters:
-        """A subject without any."""
-        empty = np.empty(0, np.int64)
-        return cls(ids=empty, starts=empty, ends=empty)
-
-    def position_of(self, ids: Ints, times: Ints) -> Ints:
-        """Which admission each row belongs to: the one it names, else the one whose stay covers its time, else -1."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.int64)
-        order = np.argsort(self.ids)
-        place = np.minimum(np.searchsorted(self.ids[order], ids), len(order) - 1)
-        named = np.where(self.ids[order][place] == ids, order[place], -1)
-        latest = np.searchsorted(self.starts, times, side="right") - 1
-        covered = np.where((latest >= 0) & (times != NO_TIME) & (times <= self.ends[latest]), latest, -1)
-        return np.where(ids >= 0, named, covered)
+        return tuple(dict.fromkeys((*self.columns, *named, *conditions, *clocks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +77,12 @@ class LabelEvent:
     ``known_us`` is when a chart shows all of its rows."""
 
     subject_id: int
-    encounter: int
+    encounter: Any
     event_us: int
     prediction_us: int
     target: tuple[str, ...]
     unmapped: int
-    known_us: int = NEVER
+    known_us: int = NEVER_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +131,14 @@ class EventFinder:
     def rows(self, batch: pa.RecordBatch, encounters: Encounters) -> LabelRows:
         """Return the rows that count; those without a time are dropped."""
         times = microseconds(batch.column(EVENT if self.policy == "known_at" else PUBLISHED))
-        position = encounters.position_of(_encounter_ids(batch), times)
+        until = times - times % DAY + (DAY - 1) if self.source.from_day_start else None
+        position = encounters.position_of(self._column(batch, self.source.encounter), times, until)
+        if self.source.at_stay_end and self.policy == "known_at" and len(encounters.ends):
+            times = np.where(position >= 0, encounters.discharges[position], times)
         group = position if self.source.by_encounter else np.zeros(len(times), np.int64)
         kept, timed = self._kept(batch), self._timed(batch, times)
         self.dropped["row_without_time"] += int(np.count_nonzero(kept & ~timed))
-        index = np.flatnonzero(kept & timed)
+        index = np.flatnonzero(self._unknown_before(times, batch, kept & timed))
         index = index[np.lexsort((group[index], times[index]))]
         one_act = self.policy == "known_at" and self.source.by_session
         starts = session_starts(times[index]) if one_act else times[index]
@@ -199,7 +179,7 @@ class EventFinder:
             return "no_label"
         return LabelEvent(
             subject_id=subject_id,
-            encounter=int(encounters.ids[place]),
+            encounter=encounters.name(place),
             event_us=event_us,
             prediction_us=asked,
             target=target,
@@ -215,26 +195,43 @@ class EventFinder:
     def _known(self, times: Ints, batch: pa.RecordBatch) -> Ints:
         """When a row shows under ``known_at``: not before its event, and never if it never becomes available."""
         available = microseconds(batch.column(AVAILABLE))
-        return np.where(available == NO_TIME, NEVER, np.maximum(times, available))
+        return np.where(available == NO_TIME, NEVER_TIME, np.maximum(times, available))
+
+    def _unknown_before(self, times: Ints, batch: pa.RecordBatch, counted: Flags) -> Flags:
+        """Leave out what was written down before the rest of its stay, and is on the chart when that is asked for."""
+        if not self.source.at_stay_end or self.policy == "published":
+            return counted
+        known = counted & (microseconds(batch.column(AVAILABLE)) <= times - MINUTE)
+        if known.any():
+            self.dropped["row_known_before_the_end"] += int(np.count_nonzero(known))
+        unknown: Flags = counted & ~known
+        return unknown
 
     def _kept(self, batch: pa.RecordBatch) -> Flags:
-        if self.source.keep_column is None or self.source.keep is None:
-            return np.ones(batch.num_rows, bool)
-        cells = texts(batch.column(self.source.keep_column))
-        kept = np.fromiter(map(self.source.keep, cells), bool, batch.num_rows)
+        met = CodedRows(batch=batch).meet(self.source.where)
+        column = self._column(batch, self.source.keep_column)
+        if column is None or self.source.keep is None:
+            return met
+        kept = np.fromiter(map(self.source.keep, texts(column)), bool, batch.num_rows)
         if self.source.left_out:
-            self.dropped[self.source.left_out] += int(np.count_nonzero(~kept))
-        return kept
+            self.dropped[self.source.left_out] += int(np.count_nonzero(met & ~kept))
+        both: Flags = met & kept
+        return both
 
     def _timed(self, batch: pa.RecordBatch, times: Ints) -> Flags:
         timed: Flags = times != NO_TIME
-        if self.source.clock_column is not None:
-            timed = timed & (microseconds(batch.column(self.source.clock_column)) != NO_TIME)
-        return timed
+        clock = self._column(batch, self.source.clock_column)
+        return timed if clock is None else timed & (microseconds(clock) != NO_TIME)
 
     def _mapped(self, batch: pa.RecordBatch) -> list[str | None]:
-        cells = [texts(batch.column(name)) for name in self.source.columns]
+        columns = [self._column(batch, name) for name in self.source.columns]
+        cells = [[None] * batch.num_rows if column is None else texts(column) for column in columns]
         return [self._label(key) for key in zip(*cells, strict=True)]
+
+    @staticmethod
+    def _column(batch: pa.RecordBatch, name: str | None) -> pa.Array | None:
+        """A column by name, None where the store has none of that name: the source's files need not have every one."""
+        return batch.column(name) if name is not None and name in batch.schema.names else None
 
     def _label(self, key: tuple[str | None, ...]) -> str | None:
         if key not in self._labels:
@@ -251,29 +248,3 @@ def session_starts(times: Ints) -> Ints:
     fresh = np.ones(len(times), bool)
     fresh[1:] = np.diff(times) >= MINUTE
     return times[np.maximum.accumulate(np.where(fresh, np.arange(len(times)), 0))]
-
-
-def microseconds(column: pa.Array) -> Ints:
-    """Return a time column as integers, NO_TIME where it is null."""
-    if pa.types.is_null(column.type):
-        return np.full(len(column), NO_TIME, np.int64)
-    if not (pa.types.is_timestamp(column.type) or pa.types.is_int64(column.type)):
-        raise RecordError(f"expected a time column, not {column.type}")
-    plain = column if pa.types.is_int64(column.type) else column.cast(pa.timestamp("us")).cast(pa.int64())
-    return np.asarray(plain.fill_null(NO_TIME).to_numpy(zero_copy_only=False))
-
-
-def integers(column: pa.Array) -> Ints:
-    """Return an id column as integers, -1 where it is null."""
-    return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
-
-
-def texts(column: pa.Array) -> list[Any]:
-    """Return a column as texts and None."""
-    return list(column.cast(pa.string()).to_pylist())
-
-
-def _encounter_ids(batch: pa.RecordBatch) -> Ints:
-    if "hadm_id" not in batch.schema.names:
-        return np.full(batch.num_rows, -1, np.int64)
-    return integers(batch.column("hadm_id"))

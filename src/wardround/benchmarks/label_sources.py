@@ -1,22 +1,21 @@
-"""Where the labels of the six AgentEHR tasks come from (appendix B), one declaration each and per source.
+"""Where the labels of the six AgentEHR tasks come from (appendix B): the rows of a role of the source, one role a task.
 
-Label spaces: CCS categories for diagnoses and procedures, ATC names (or normalised drug names where no ATC map was
-added) for prescriptions, ``d_labitems`` labels, microbiology test names, care units.
+Label spaces: CCS categories where the role's codes have them, ATC names (or normalised drug names where no ATC map was
+added) for orders, else the names that the rows give. How exactly rows are dated decides what can be asked: what happens
+at the next moment, on a day, or what a whole stay is written down as when it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from wardround.benchmarks.label_events import LabelSource
-from wardround.codes import CodeGrouper, load_ccs, read_user_codes
-from wardround.records import Policy, SourceSpec
-from wardround.tools.candidates import drug_grouper
+from wardround.benchmarks.task import Task
+from wardround.codes import read_user_codes
+from wardround.records import Policy, RowRole, SourceSpec, TableSpec
+from wardround.tools.candidates import role_labels
 
-_MOVES = frozenset({"admit", "transfer"})
-_NO_UNIT = frozenset({"", "UNKNOWN"})
 _ICD9_PROCEDURES = "icd9-procedures"
 
 
@@ -25,127 +24,58 @@ def is_other_source(spec: SourceSpec) -> bool:
     return spec.name == "mimiciii"
 
 
-def label_sources(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
-    """Return the source of every task."""
-    return (_mimiciii if is_other_source(spec) else _mimiciv)(policy, user_codes, spec)
-
-
-def _mimiciv(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
-    """MIMIC-IV.
+def label_source(task: Task, role: RowRole, spec: SourceSpec, policy: Policy, user_codes: Path | None) -> LabelSource:
+    """Return the source of a task's labels.
 
     Under ``known_at`` a reflex test (one the laboratory adds because of a result) is no part of what was asked for: the
-    spec of the microbiology table names them. Under ``published`` every test of the moment counts, as in the paper.
+    spec of the cultures' table names them. Under ``published`` every test of the moment counts, as in the paper. What
+    has only a day is asked, under ``known_at``, when the day begins.
     """
-    microbiology = spec.tables.get("microbiologyevents")
-    reflex = microbiology.pending.reflex_patterns if microbiology and microbiology.pending else ()
-    return {
-        "diagnoses": LabelSource(
-            table="diagnoses_icd",
-            columns=("icd_code", "icd_version"),
-            label=_ccs_label(load_ccs("diagnoses")),
-            by_encounter=True,
-        ),
-        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain, by_session=True),
-        "microbiology": LabelSource(
-            table="microbiologyevents",
-            columns=("test_name",),
-            label=_plain,
-            keep_column="test_name",
-            keep=_not_any(reflex) if policy == "known_at" else None,
-            left_out="row_of_reflex_test",
-            clock_column="charttime" if policy == "known_at" else None,
-            by_session=True,
-        ),
-        "prescriptions": LabelSource(
-            table="prescriptions", columns=("drug", "ndc"), label=drug_grouper(spec, user_codes).label, by_session=True
-        ),
-        "procedures": LabelSource(
-            table="procedures_icd",
-            columns=("icd_code", "icd_version"),
-            label=_ccs_label(load_ccs("procedures", user_codes)),
-            by_encounter=True,
-            from_day_start=True,
-        ),
-        "transfers": LabelSource(
-            table="transfers",
-            columns=("careunit",),
-            label=_care_unit,
-            keep_column="eventtype",
-            keep=_is_move,
-        ),
-    }
+    table = spec.tables[role.table]
+    labels = role_labels(task.role, role, spec, user_codes)
+    reflex = _reflex(table)
+    return LabelSource(
+        table=role.table,
+        columns=labels.columns,
+        label=labels.label,
+        encounter=table.encounter,
+        where=role.where,
+        keep_column=table.pending.reflex_column if table.pending else None,
+        keep=_not_any(reflex) if reflex and policy == "known_at" else None,
+        left_out="row_of_reflex_test",
+        clock_column=role.clock if policy == "known_at" else None,
+        by_encounter=role.precision != "moment",
+        at_stay_end=role.precision == "stay",
+        by_session=role.precision == "moment" and task.role != "transfer",
+        from_day_start=role.precision == "day",
+        prompt=prompt_variant(task, role),
+        wants=_wanted_codes(task, role, user_codes),
+    )
 
 
-def _mimiciii(policy: Policy, user_codes: Path | None, spec: SourceSpec) -> dict[str, LabelSource]:
-    """MIMIC-III: ICD-9 only, specimens in place of tests, drug names, five units.
-
-    Procedures have no day: they are dated as diagnoses are, at discharge, and asked for the whole stay (the paper has
-    3.64 labels per question, against 2.46 in MIMIC-IV: those of stays). Prescriptions have only a day: what starts on
-    one is one question, asked, under ``known_at``, when the day begins.
-    """
-    return {
-        "diagnoses": LabelSource(
-            table="diagnoses_icd",
-            columns=("icd9_code",),
-            label=partial(_ccs_label(load_ccs("diagnoses")), version="9"),
-            by_encounter=True,
-        ),
-        "labevents": LabelSource(table="labevents", columns=("label",), label=_plain, by_session=True),
-        "microbiology": LabelSource(
-            table="microbiologyevents",
-            columns=("spec_type_desc",),
-            label=_plain,
-            clock_column="charttime" if policy == "known_at" else None,
-            by_session=True,
-            prompt="microbiology_specimens",
-        ),
-        "prescriptions": LabelSource(
-            table="prescriptions",
-            columns=("drug",),
-            label=drug_grouper(spec, user_codes).label,
-            by_encounter=True,
-            from_day_start=True,
-            prompt="prescriptions_day",
-        ),
-        "procedures": LabelSource(
-            table="procedures_icd",
-            columns=("icd9_code",),
-            label=partial(_ccs_label(load_ccs("procedures", user_codes)), version="9"),
-            by_encounter=True,
-            prompt="procedures_stay",
-            wants=None if read_user_codes(_ICD9_PROCEDURES, user_codes) else _ICD9_PROCEDURES,
-        ),
-        "transfers": LabelSource(
-            table="transfers",
-            columns=("curr_careunit",),
-            label=_care_unit,
-            keep_column="eventtype",
-            keep=_is_move,
-        ),
-    }
+def prompt_variant(task: Task, role: RowRole) -> str | None:
+    """Return the template that asks a task as a role allows, None for the task's own."""
+    if task.role == "culture":
+        return "microbiology_specimens" if role.asks_specimens else None
+    if task.role == "order":
+        return "prescriptions_day" if role.precision == "day" else None
+    if task.role == "diagnosis":
+        return None if role.group else "diagnoses_names"
+    if task.role == "procedure" and (role.group is None or role.precision == "stay"):
+        return f"procedures{'_stay' if role.precision == 'stay' else ''}{'' if role.group else '_names'}"
+    return None
 
 
-def _plain(name: str | None) -> str | None:
-    return " ".join(name.split()) or None if name else None
+def _wanted_codes(task: Task, role: RowRole, user_codes: Path | None) -> str | None:
+    """Procedures that have ICD-9 codes alone have categories only by a table that the user adds."""
+    wants = task.role == "procedure" and role.group == "ccs" and role.system == "icd9"
+    return _ICD9_PROCEDURES if wants and not read_user_codes(_ICD9_PROCEDURES, user_codes) else None
 
 
-def _care_unit(name: str | None) -> str | None:
-    unit = _plain(name)
-    return None if unit is None or unit.upper() in _NO_UNIT else unit
-
-
-def _is_move(event_type: str | None) -> bool:
-    return event_type is not None and event_type.casefold() in _MOVES
+def _reflex(table: TableSpec) -> tuple[str, ...]:
+    return table.pending.reflex_patterns if table.pending else ()
 
 
 def _not_any(patterns: tuple[str, ...]) -> Callable[[str | None], bool]:
     folded = [pattern.casefold() for pattern in patterns]
     return lambda name: name is None or not any(pattern in name.casefold() for pattern in folded)
-
-
-def _ccs_label(grouper: CodeGrouper) -> Callable[..., str | None]:
-    def label(code: str | None, version: str | None) -> str | None:
-        category = grouper.category(code, version) if code and version else None
-        return category.label if category else None
-
-    return label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,10 +12,7 @@ from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import get_task
 from wardround.core import parse_time, row_id
-from wardround.records import Chart, Policy, Store
-
-_TWINS: Mapping[str, tuple[str, str]] = {"prescriptions": ("pharmacy", "pharmacy_id")}
-"""Tables that say the same as a label table: the table, and the column of the label's rows that holds its key."""
+from wardround.records import Chart, Policy, RowRole, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,29 +36,28 @@ def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
 
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
     chart = store.chart(sample.subject_id, sample.prediction_time, policy=policy)
-    yield from _shown(sample, chart)
-    table = get_task(sample.task).table
-    if table:
-        yield from _leaks_of_rows(sample, store, chart, table, policy)
+    role = store.spec.roles.first(name) if (name := get_task(sample.task).role) else None
+    yield from _shown(sample, chart, has_only_days=role is not None and role.precision == "day")
+    if role is not None:
+        yield from _leaks_of_rows(sample, store, chart, role, policy)
 
 
-def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, table: str, policy: Policy) -> Iterator[Leak]:
+def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, policy: Policy) -> Iterator[Leak]:
     """Of a label made of a table's rows: they are named, nothing tells them, and none of their time is there."""
     if not sample.facts["row_ids"]:
         yield Leak(sample=sample.id, what="the sample names no row of its label, so nothing can be proved")
-    for shown in sorted(_twin_ids(sample, store, table) & _twin_rows(chart, table)):
+    for shown in sorted(_twin_ids(sample, store, role) & _twin_rows(chart, role)):
         yield Leak(sample=sample.id, what=f"row {shown} tells its label")
     event_time = parse_time(sample.facts["event_time"])
-    late = _rows_from(chart, table, event_time) if policy == "known_at" else 0
+    late = _rows_from(chart, role.table, event_time) if policy == "known_at" else 0
     if late and event_time > sample.prediction_time:
-        yield Leak(sample=sample.id, what=f"{late} rows of {table} at or after the event are on the chart")
+        yield Leak(sample=sample.id, what=f"{late} rows of {role.table} at or after the event are on the chart")
 
 
-def _shown(sample: Sample, chart: Chart) -> Iterator[Leak]:
+def _shown(sample: Sample, chart: Chart, *, has_only_days: bool) -> Iterator[Leak]:
     """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
     event_time = sample.facts["event_time"]
-    dated = get_task(sample.task).has_only_days
-    if event_time is not None and parse_time(event_time) <= sample.prediction_time and not dated:
+    if event_time is not None and parse_time(event_time) <= sample.prediction_time and not has_only_days:
         yield Leak(sample=sample.id, what="the question comes after the event")
     for hidden in sample.facts["row_ids"]:
         if hidden in _row_ids(chart, hidden.partition(":")[0]):
@@ -78,19 +74,18 @@ def _row_ids(chart: Chart, table: str) -> set[str]:
     return set(chart.table(table).batch.column("row_id").to_pylist())
 
 
-def _twin_ids(sample: Sample, store: Store, table: str) -> set[str]:
-    if table not in _TWINS or _TWINS[table][0] not in store.table_names:
+def _twin_ids(sample: Sample, store: Store, role: RowRole) -> set[str]:
+    """Rows of another table that say the same as the label's: the label's rows hold their keys."""
+    if role.twin is None or role.twin.table not in store.table_names:
         return set()
-    twin, column = _TWINS[table]
-    rows = store.rows(sample.subject_id, table)
+    rows = store.rows(sample.subject_id, role.table)
     hidden = set(sample.facts["row_ids"])
-    pairs = zip(rows.column("row_id").to_pylist(), rows.column(column).to_pylist(), strict=True)
-    return {row_id(twin, key) for name, key in pairs if name in hidden and key is not None}
+    pairs = zip(rows.column("row_id").to_pylist(), rows.column(role.twin.column).to_pylist(), strict=True)
+    return {row_id(role.twin.table, key) for name, key in pairs if name in hidden and key is not None}
 
 
-def _twin_rows(chart: Chart, table: str) -> set[str]:
-    twin = _TWINS.get(table, ("", ""))[0]
-    return _row_ids(chart, twin) if twin in chart.table_names else set()
+def _twin_rows(chart: Chart, role: RowRole) -> set[str]:
+    return _row_ids(chart, role.twin.table) if role.twin and role.twin.table in chart.table_names else set()
 
 
 def _rows_from(chart: Chart, table: str, moment: datetime) -> int:

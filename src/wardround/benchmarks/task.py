@@ -16,17 +16,15 @@ PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_00
 class Task:
     """One kind of question. ``answer`` says what may be answered, and owns how that is told, read and checked.
 
-    ``table`` is the record table whose rows are the label, where it is made of rows; of some they say
-    the day and no time (``has_only_days``). ``about`` names what its family looks at, where a family asks about several
-    things (a ``stay``, a ``result``, a ``diagnosis``, a ``report``). ``template`` names the prompt file where it is not
-    the task's own.
+    ``role`` is what the rows play that are the label, where it is made of rows. ``about`` names what its family looks
+    at, where a family asks about several things (a ``stay``, a ``result``, a ``diagnosis``, a ``report``). ``template``
+    names the prompt file where it is not the task's own.
     """
 
     name: str
     title: str
     answer: AnswerKind
-    table: str = ""
-    has_only_days: bool = False
+    role: str = ""
     about: str = ""
     template: str | None = None
     family: str = "agentehr"
@@ -47,38 +45,37 @@ AGENTEHR_TASKS: dict[str, Task] = {
         Task(
             name="diagnoses",
             title="Diagnoses coded for the stay",
-            table="diagnoses_icd",
-            answer=Candidates(tables=("diagnoses_ccs_candidates",)),
+            role="diagnosis",
+            answer=Candidates(tables=("diagnoses_ccs_candidates", "diagnoses_candidates")),
         ),
         Task(
             name="labevents",
             title="Laboratory tests of the next draw",
-            table="labevents",
+            role="lab",
             answer=Candidates(tables=("labevents_candidates",)),
         ),
         Task(
             name="microbiology",
             title="Cultures and other microbiology tests sent next",
-            table="microbiologyevents",
+            role="culture",
             answer=Candidates(tables=("microbiologyevents_candidates",)),
         ),
         Task(
             name="prescriptions",
             title="Drugs of the next prescription",
-            table="prescriptions",
+            role="order",
             answer=Candidates(tables=("prescriptions_atc_candidates", "prescriptions_drug_candidates")),
         ),
         Task(
             name="procedures",
             title="Procedures of the day",
-            table="procedures_icd",
-            has_only_days=True,
-            answer=Candidates(tables=("procedures_ccs_candidates",)),
+            role="procedure",
+            answer=Candidates(tables=("procedures_ccs_candidates", "procedures_candidates")),
         ),
         Task(
             name="transfers",
             title="Care unit of the next transfer",
-            table="transfers",
+            role="transfer",
             answer=Candidates(tables=("transfers_candidates",), exactly_one=True),
         ),
     )

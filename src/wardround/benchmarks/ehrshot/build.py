@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.columns import Ints
 from wardround.benchmarks.ehrshot.chexpert import ReportLabels, read_labels, report_questions
 from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
@@ -21,7 +22,6 @@ from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places, places_of
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
-from wardround.benchmarks.ehrshot.rules import Ints
 from wardround.benchmarks.ehrshot.samples import by_class, make_samples
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.ehrshot.thresholds import rules_of

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from wardround.benchmarks.columns import DAY, NO_TIME, event_times, texts
 from wardround.benchmarks.ehrshot.labelling import Questions
-from wardround.benchmarks.ehrshot.record import FirstEvents, event_times
-from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME
-from wardround.benchmarks.label_events import texts
+from wardround.benchmarks.ehrshot.record import FirstEvents
 from wardround.benchmarks.task import CHEXPERT_LABELS
 from wardround.core import UserError
 from wardround.records import RowRole, Store

@@ -8,22 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wardround.benchmarks.columns import DAY, NO_TIME, Ints
 from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record
 from wardround.benchmarks.ehrshot.results import ask_before_results
 from wardround.benchmarks.ehrshot.rules import (
-    DAY,
     DIAGNOSIS_DAYS,
-    NO_TIME,
     READMISSION_DAYS,
     Asked,
-    Ints,
-    Spans,
     icu_transfers,
     long_stays,
     new_diagnoses,
     readmissions,
 )
+from wardround.benchmarks.spans import Spans
 from wardround.benchmarks.task import get_task
 from wardround.records import Policy
 

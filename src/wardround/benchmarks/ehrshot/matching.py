@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wardround.benchmarks.ehrshot.coded import CodedRows, Codes
 from wardround.benchmarks.ehrshot.concepts import Concept
 from wardround.core import RecordError
 from wardround.records import RowRole, Store
+from wardround.records.specs.coded_rows import CodedRows, Codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
-from wardround.benchmarks.ehrshot.coded import CodedRows
+from wardround.benchmarks.columns import EVENT, NO_TIME, Flags, Ints, cell_times, event_times
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.ehrshot.results import Results, read_results
-from wardround.benchmarks.ehrshot.rules import DAY, NO_TIME, SECOND, Flags, Ints, Spans
-from wardround.benchmarks.label_events import EVENT, microseconds
+from wardround.benchmarks.spans import Spans, read_spans
 from wardround.core import Progress, Reporter, UserError
 from wardround.records import MomentRole, SpanRole, Store
-from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.shards.layout import AVAILABLE, NEVER_TIME
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.specs.coded_rows import CodedRows
 
 Mark = tuple[int, str, int]
 """A moment, the table it was found in and the place of its row there."""
@@ -147,30 +145,11 @@ class _Reader:
             ends[subject_id] = max(ends.get(subject_id, NO_TIME), int(known.max()))
 
 
-def event_times(batch: pa.RecordBatch) -> Ints:
-    """Return when each row happened, NO_TIME where it has no time."""
-    times = microseconds(batch.column(EVENT))
-    return np.where((times <= ALWAYS_TIME) | (times >= NEVER_TIME), NO_TIME, times)
-
-
-def cell_times(column: pa.Array) -> Ints:
-    """Return the times of a column; a date without a time is the end of its day."""
-    if not pa.types.is_date(column.type):
-        return microseconds(column)
-    midnights = microseconds(column.cast(pa.timestamp("us")))
-    return np.where(midnights == NO_TIME, NO_TIME, midnights + (DAY - SECOND))
-
-
 def counts_as_event(places: Places, rows: CodedRows) -> Flags:
     """Say which rows are events of the record: all but births."""
     if not places.not_the_record or not rows.has(["code"]):
         return np.ones(rows.batch.num_rows, bool)
     return ~rows.fits("code", places.not_the_record)
-
-
-def read_spans(place: SpanRole, times: Ints, rows: CodedRows) -> Spans:
-    """Read a subject's intervals, one row each or as pairs of events."""
-    return _row_spans(place, times, rows) if place.start is not None else _paired_spans(place, times, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,47 +182,15 @@ class FirstEvents:
                 yield int(times.min())
 
 
-def _row_spans(place: SpanRole, times: Ints, rows: CodedRows) -> Spans:
-    starts = times if place.start == EVENT else cell_times(rows.batch.column(place.start))
-    ends = _ends(place, rows.batch)
-    if place.start == AVAILABLE:  # a stay never known has no start, one known afterwards begins a second before its end
-        starts = np.where(starts >= NEVER_TIME, NO_TIME, starts)
-        afterwards = (ends != NO_TIME) & (starts >= ends)
-        starts = np.where(afterwards, np.where(times < ends, ends - SECOND, times), starts)
-    found = np.flatnonzero((starts != NO_TIME) & _where(place.where, rows))
-    found = found[np.lexsort((ends[found], starts[found]))]
-    return Spans(starts=starts[found], ends=ends[found], rows=found, stops=found)
-
-
 def _count_kinds(place: SpanRole, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
     """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
     if place.kind is None or not rows.has([place.kind]):
         return
     index, texts = rows.encoded(place.kind)
-    is_stay = _where(place.where, rows)
+    is_stay = rows.meet(place.where)
     for kind, stay in zip(index.tolist(), is_stay.tolist(), strict=True):
         what = "stays" if stay else "no stays" if texts[kind] in place.no_stays else "undeclared"
         kinds.setdefault(texts[kind], Counter())[what] += 1
-
-
-def _paired_spans(place: SpanRole, times: Ints, coded: CodedRows) -> Spans:
-    """Pair each start with the first stop from it on, if that is not after the next start; a start that tells its own
-    end needs none."""
-    assert place.code is not None
-    opening = np.flatnonzero(coded.fits(place.code, place.starts) & (times != NO_TIME))
-    closing = np.flatnonzero(coded.fits(place.code, place.stops) & (times != NO_TIME))
-    opening = opening[np.unique(times[opening], return_index=True)[1]]  # a start told twice is one start
-    closing = closing[np.argsort(times[closing], kind="stable")]
-    starts, stops = times[opening], times[closing]
-    ends = _ends(place, coded.batch)[opening]
-    rows = np.where(ends == NO_TIME, -1, opening)
-    used = -1
-    for place_, start in enumerate(starts.tolist()):
-        found = max(int(np.searchsorted(stops, start)), used + 1)
-        following = starts[place_ + 1] if place_ + 1 < len(starts) else NEVER_TIME
-        if ends[place_] == NO_TIME and found < len(stops) and stops[found] <= following:
-            ends[place_], rows[place_], used = stops[found], closing[found], found
-    return Spans(starts=starts, ends=ends, rows=opening, stops=rows)
 
 
 def _moments(place: MomentRole, times: Ints, rows: CodedRows) -> Ints:
@@ -257,31 +204,3 @@ def _moments(place: MomentRole, times: Ints, rows: CodedRows) -> Ints:
     else:
         found = np.empty(0, np.int64)
     return np.extract(found != NO_TIME, found)
-
-
-def _ends(place: SpanRole, batch: pa.RecordBatch) -> Ints:
-    """Return the latest of a place's ends for every row."""
-    ends = np.full(batch.num_rows, NO_TIME, np.int64)
-    for named in place.ends:
-        time, _, day = named.partition("|")
-        if time in batch.schema.names:
-            times = cell_times(batch.column(time))
-            ends = np.maximum(ends, _dated(times, cell_times(batch.column(day))) if day else times)
-    return ends
-
-
-def _dated(times: Ints, days: Ints) -> Ints:
-    """A time, or the end of its day where the time is empty or midnight and may stand for a day."""
-    only_day = (times == NO_TIME) | (times % DAY == 0)
-    return np.where(only_day & (days != NO_TIME), days, times)
-
-
-def _where(where: Sequence[Mapping[str, tuple[str, ...]]], rows: CodedRows) -> Flags:
-    """Say which rows meet one of the conditions; without conditions all do. A missing column fits no pattern."""
-    if not where:
-        return np.ones(rows.batch.num_rows, bool)
-    met = np.zeros(rows.batch.num_rows, bool)
-    for condition in where:
-        if rows.has(list(condition)):
-            met |= np.logical_and.reduce([rows.fits(name, patterns) for name, patterns in condition.items()])
-    return met

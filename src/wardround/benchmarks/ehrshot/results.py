@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.benchmarks.columns import MINUTE, NO_TIME, Ints, texts
 from wardround.benchmarks.ehrshot.concepts import Concept
-from wardround.benchmarks.ehrshot.rules import MINUTE, NO_TIME, Asked, Ints
-from wardround.benchmarks.label_events import texts
+from wardround.benchmarks.ehrshot.rules import Asked
 from wardround.records import RowRole
 
 _NORMAL_WORDS = frozenset({"normal", "adequate"})

@@ -9,33 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-NO_TIME = np.iinfo(np.int64).min
-SECOND, MINUTE, DAY = 1_000_000, 60_000_000, 86_400_000_000
+from wardround.benchmarks.columns import DAY, NO_TIME, SECOND, Ints
+from wardround.benchmarks.spans import Spans
+
 LONG_STAY_DAYS, READMISSION_DAYS, DIAGNOSIS_DAYS = 7, 30, 365
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spans:
-    """Intervals of one subject in order of their starts. ``rows`` are the places of their rows, ``stops`` those of the
-    rows that tell their ends (the same where one row tells both). An open end is NO_TIME."""
-
-    starts: Ints
-    ends: Ints
-    rows: Ints
-    stops: Ints
-
-    @classmethod
-    def none(cls) -> Spans:
-        """No intervals."""
-        empty = np.empty(0, np.int64)
-        return cls(starts=empty, ends=empty, rows=empty, stops=empty)
-
-    def __len__(self) -> int:
-        return len(self.starts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

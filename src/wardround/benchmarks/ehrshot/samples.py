@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from wardround.benchmarks.columns import NO_TIME, Ints
 from wardround.benchmarks.ehrshot.labelling import Questions
 from wardround.benchmarks.ehrshot.places import Places
-from wardround.benchmarks.ehrshot.rules import NO_TIME, Ints
 from wardround.benchmarks.sample import Sample, Split
 from wardround.benchmarks.split import person_id
 from wardround.benchmarks.task import Task

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from wardround.benchmarks.columns import Ints
 from wardround.benchmarks.ehrshot.labelling import Questions
-from wardround.benchmarks.ehrshot.rules import Ints
 from wardround.benchmarks.sample import SPLITS, Split
 from wardround.core import derive_seed
 

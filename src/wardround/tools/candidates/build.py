@@ -1,7 +1,4 @@
-"""The candidate spaces of the six AgentEHR tasks, from a store's dictionaries and its training subjects.
-
-Where MIMIC-III has another column (ICD-9 codes without a version, specimens without tests, units of intensive care
-only) it stands in; its drugs go by name, because its NDC codes are incomplete (appendix B.1).
+"""The candidate spaces of the six AgentEHR tasks, by role: from a store's dictionaries and its training subjects.
 
 What is counted or collected from records comes from training subjects only; a label that only test subjects have is
 outside the space, and the benchmark flags samples that need it as unwinnable. Training subjects come in groups, and a
@@ -10,27 +7,31 @@ space holds itself as it is without each of them: for questions about that group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from wardround.codes import (
-    DrugGrouper,
-    LabelSet,
-    distinct_labels,
-    load_ccs,
-    load_ccs_words,
-    load_drugs,
-    normalise_label,
-)
+import pyarrow as pa
+
+from wardround.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words, normalise_label
 from wardround.core import RecordError
-from wardround.records import SourceSpec, Store
+from wardround.records import RowRole, SourceSpec, Store
+from wardround.records.specs.coded_rows import CodedRows
 from wardround.tools.candidates.laboratory import LABORATORY
+from wardround.tools.candidates.role_labels import RoleLabels, ccs_kind, drug_grouper, role_labels
 from wardround.tools.candidates.space import CandidateSpace
 from wardround.tools.candidates.training import Described, Seen, SeenByGroup
 
-NO_UNIT = frozenset({"", "unknown"})
-MOVES = frozenset({"admit", "transfer"})
+SPACES: Mapping[str, str] = {
+    "diagnosis": "diagnoses",
+    "procedure": "procedures",
+    "order": "prescriptions",
+    "lab": "labevents",
+    "culture": "microbiologyevents",
+    "transfer": "transfers",
+}
+"""The roles that answers come from, and what their spaces are called: as in the paper, by MIMIC-IV's tables."""
+_DICTIONARY_KEYS = frozenset({"code", "system", "label"})
 Groups = Mapping[int, int]
 """The group of each training subject."""
 NO_GROUP = -1
@@ -43,112 +44,108 @@ def build_candidate_spaces(
     user_codes: Path | None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, CandidateSpace]:
-    """The spaces by name, all or those ``wanted``; one whose table or dictionary the store lacks is left out.
+    """The spaces by name, all or those ``wanted``; one whose role no table of the store plays is left out.
 
     ``subjects`` are the training subjects, or the group of each: then a space holds itself without each group.
     ``user_codes`` is the folder of added code tables: with an ATC map in it the drugs are
     `prescriptions_atc_candidates`, without one `prescriptions_drug_candidates`.
     """
     training = subjects if isinstance(subjects, Mapping) else dict.fromkeys(map(int, subjects), NO_GROUP)
-    drugs = drug_grouper(store.spec, user_codes)
-    drugs_name = f"prescriptions_{'atc' if drugs.kind == 'atc' else 'drug'}_candidates"
-    makers: dict[str, Callable[[], CandidateSpace | None]] = {
-        "diagnoses_ccs_candidates": lambda: _ccs_space(store, "diagnoses", user_codes, training),
-        "procedures_ccs_candidates": lambda: _ccs_space(store, "procedures", user_codes, training),
-        drugs_name: lambda: _drug_space(store, training, drugs_name, drugs.label),
-        "labevents_candidates": lambda: _lab_space(store, training),
-        "microbiologyevents_candidates": lambda: _microbiology_space(store, training),
-        "transfers_candidates": lambda: _transfer_space(store, training),
-    }
-    built = (make() for name, make in makers.items() if wanted is None or name in wanted)
-    return {space.name: space for space in built if space is not None}
+    built: dict[str, CandidateSpace] = {}
+    for name in SPACES:
+        role = store.spec.roles.first(name)
+        if role is None or role.table not in store.table_names:
+            continue
+        called = space_name(name, role, store.spec, user_codes)
+        if wanted is not None and called not in wanted:
+            continue
+        labels = role_labels(name, role, store.spec, user_codes)
+        played = _Played(store=store, name=name, role=role, labels=labels, space=called, training=training)
+        space = _ccs_space(played, user_codes) if role.group == "ccs" else _named_space(played)
+        if space is not None:
+            built[called] = space
+    return built
 
 
-def drug_grouper(spec: SourceSpec, user_codes: Path | None) -> DrugGrouper:
-    """What names the drugs of a source: an added ATC map, but only where the source's spec groups its drugs by one."""
-    table = spec.tables.get("prescriptions")
-    by_atc = table is not None and table.group is not None and table.group.system == "atc"
-    return load_drugs(user_codes if by_atc else None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Played:
+    """A role as a table of a store plays it, with how its rows become labels and what the space of those is called."""
+
+    store: Store
+    name: str
+    role: RowRole
+    labels: RoleLabels
+    space: str
+    training: Groups
 
 
-def _ccs_space(
-    store: Store, kind: Literal["diagnoses", "procedures"], user_codes: Path | None, training: Groups
-) -> CandidateSpace:
+def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | None) -> str:
+    """What the answer space of a role is called: by its labels, categories, official drug names or names as written."""
+    base = SPACES[name]
+    if name == "order":
+        return f"{base}_{'atc' if drug_grouper(spec, user_codes).kind == 'atc' else 'drug'}_candidates"
+    return f"{base}_ccs_candidates" if role.group == "ccs" else f"{base}_candidates"
+
+
+def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
     """All CCS categories, described by the packaged words of code titles and by the store's own titles."""
-    grouper = load_ccs(kind, user_codes)
+    kind, labels, training = ccs_kind(played.name), played.labels, played.training
     described = {label: set(rows) for label, rows in load_ccs_words(kind).items()}
-    columns = ("icd_code", "icd_version", "long_title", "icd9_code")
-    for code, version, title, code9 in _dictionary(store, f"d_icd_{kind}", columns):
-        code, version = (code9, "9") if code9 else (code, version)
-        category = grouper.category(code, version) if code and version in ("9", "10") else None
-        if category and title:
-            described.setdefault(category.label, set()).add(title)
+    for code, system, title in _listed(played, ("code", "system", "label")):
+        label = labels.label(code, system)
+        if label and title:
+            described.setdefault(label, set()).add(title)
     seen = SeenByGroup()
     known: dict[Cells, str | None] = {}
-    coded = ("icd_code", "icd_version", "icd9_code")
-    for group, rows_of_one in _training_subjects(store, f"{kind}_icd", coded, training):
-        for cells in rows_of_one - known.keys():
-            code, version = (cells[2], "9") if cells[2] else cells[:2]
-            category = grouper.category(code, version) if code and version in ("9", "10") else None
-            known[cells] = category.label if category else None
+    for group, rows_of_one in _training_subjects(played, labels.columns):
+        known.update({cells: labels.label(*cells) for cells in rows_of_one - known.keys()})
         seen.add(group, {label: () for cells in rows_of_one if (label := known[cells]) is not None})
-    name, labels = f"{kind}_ccs_candidates", grouper.label_set()
-    whole = CandidateSpace(name=name, labels=labels, descriptions=described, uses=seen.all().uses)
+    whole = CandidateSpace(
+        name=played.space, labels=load_ccs(kind, user_codes).label_set(), descriptions=described, uses=seen.all().uses
+    )
     return whole.beside({group: whole.with_uses(seen.all(but=group).uses) for group in _groups(training)})
 
 
-def _drug_space(
-    store: Store, training: Groups, name: str, label: Callable[[str | None, str | None], str | None]
-) -> CandidateSpace | None:
-    """The labels of training prescriptions, described by the drug names they were ordered under."""
+def _named_space(played: _Played) -> CandidateSpace | None:
+    """The labels that the role's dictionary lists, described by what it says of them; without one, those of training
+    subjects: of drugs, described by the names they were ordered under, of cultures, by their specimens."""
+    name, role, labels = played.name, played.role, played.labels
+    listed: Described = {}
+    if name == "lab":
+        for label, *about in _listed(played, ("label", *_about(role))):
+            listed.setdefault(label or "", set()).add(" ".join((str(label), *(text or "" for text in about))))
+    columns = (*labels.columns, *filter(None, (role.specimen,)))
     seen = SeenByGroup()
-    known: dict[Cells, str | None] = {}
-    for group, rows_of_one in _training_subjects(store, "prescriptions", ("drug", "ndc"), training):
-        for drug, ndc in rows_of_one - known.keys():
-            known[drug, ndc] = label(drug, ndc)
-        ordered: Described = {}
+    for group, rows_of_one in _training_subjects(played, columns):
+        found: Described = {}
         for cells in rows_of_one:
-            found = known[cells]
-            if found:
-                ordered.setdefault(found, set()).update({cells[0]} if cells[0] else ())
-        seen.add(group, ordered)
-    return _seen_space(name, seen, training)
+            label = labels.spelling(*cells[: len(labels.columns)])
+            if label:
+                found.setdefault(label, set()).update(_said_beside(name, role, cells))
+        seen.add(group, found)
+    return _seen_space(played.space, seen, played.training, listed, LABORATORY if name == "lab" else "")
 
 
-def _lab_space(store: Store, training: Groups) -> CandidateSpace | None:
-    """The labels of the laboratory's dictionary, described by fluid and category; without one, those of training."""
-    described: Described = {}
-    for label, fluid, category in _dictionary(store, "d_labitems", ("label", "fluid", "category")):
-        described.setdefault(label or "", set()).add(f"{label} {fluid or ''} {category or ''}")
-    seen = SeenByGroup()
-    for group, rows_of_one in _training_subjects(store, "labevents", ("label",), training):
-        seen.add(group, {label: () for (label,) in rows_of_one if label})
-    return _seen_space("labevents_candidates", seen, training, described, LABORATORY)
+def _said_beside(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
+    """What describes a label, of the rows that have it."""
+    if name == "order":
+        return (cells[0],) if cells[0] else ()
+    if name == "culture" and not role.asks_specimens and role.specimen:
+        return (f"{cells[0]} {cells[-1] or ''}",)
+    return ()
 
 
-def _microbiology_space(store: Store, training: Groups) -> CandidateSpace | None:
-    """The test names of training subjects, described by their specimens; the specimens where there are no tests."""
-    table = store.spec.tables.get("microbiologyevents")
-    has_tests = table is not None and "test_name" in table.columns
-    seen = SeenByGroup()
-    columns = ("test_name", "spec_type_desc")
-    for group, rows_of_one in _training_subjects(store, "microbiologyevents", columns, training):
-        sent: Described = {}
-        for test, specimen in rows_of_one:
-            name = (test if has_tests else specimen) or ""
-            sent.setdefault(name, set()).update({f"{test} {specimen or ''}"} if has_tests else ())
-        seen.add(group, sent)
-    return _seen_space("microbiologyevents_candidates", seen, training)
+def _about(role: RowRole) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in role.dictionary.get("about", "").split(","))))
 
 
-def _transfer_space(store: Store, training: Groups) -> CandidateSpace | None:
-    """The care units that training subjects were admitted or moved to."""
-    seen = SeenByGroup()
-    columns = ("careunit", "curr_careunit", "eventtype")
-    for group, rows_of_one in _training_subjects(store, "transfers", columns, training):
-        units = {unit or icu for unit, icu, kind in rows_of_one if (kind or "").casefold() in MOVES}
-        seen.add(group, {unit: () for unit in units if unit and unit.strip().casefold() not in NO_UNIT})
-    return _seen_space("transfers_candidates", seen, training)
+def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:
+    """The rows of the dictionary of a role's codes: the columns it gives under these keys, or of these names."""
+    dictionary = played.role.dictionary
+    if "label" not in dictionary:
+        return
+    columns = tuple(dictionary.get(key, "" if key in _DICTIONARY_KEYS else key) for key in keys)
+    yield from _dictionary(played.store, dictionary["name"], columns)
 
 
 def _seen_space(
@@ -205,15 +202,13 @@ def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[C
     yield from _rows(table.to_pydict(), columns)
 
 
-def _training_subjects(
-    store: Store, table: str, columns: tuple[str, ...], training: Groups
-) -> Iterator[tuple[int, set[Cells]]]:
-    """The group and the distinct rows, as text, of each training subject; nothing if the store lacks the table."""
-    if table not in store.table_names:
-        return
-    for subject, batch in store.scan(table):
+def _training_subjects(played: _Played, columns: tuple[str, ...]) -> Iterator[tuple[int, set[Cells]]]:
+    """The group and the distinct rows, as text, of each training subject that has any of a role."""
+    role, training = played.role, played.training
+    for subject, batch in played.store.scan(role.table):
         if subject in training:
-            held = [column for column in columns if column in batch.schema.names]
+            batch = batch.filter(pa.array(CodedRows(batch=batch).meet(role.where))) if role.where else batch
+            held = [column for column in dict.fromkeys(columns) if column in batch.schema.names]
             yield training[subject], set(_rows(batch.select(held).to_pydict(), columns))
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.records.specs.roles import Conditions
+
 Codes = tuple[str, ...]
 Encoded = tuple[npt.NDArray[np.int64], tuple[str, ...]]
 
@@ -53,6 +55,16 @@ class CodedRows:
         """Say which rows have a text that fits one of the patterns and none of those after ``!``, whatever its case."""
         index, texts = self.encoded(name)
         return np.fromiter((_fits(text, patterns) for text in texts), bool, len(texts))[index]
+
+    def meet(self, conditions: Conditions) -> npt.NDArray[np.bool_]:
+        """Say which rows meet one of some conditions; without conditions all do. A missing column fits no pattern."""
+        if not conditions:
+            return np.ones(self.batch.num_rows, bool)
+        met = np.zeros(self.batch.num_rows, bool)
+        for condition in conditions:
+            if self.has(list(condition)):
+                met |= np.logical_and.reduce([self.fits(name, patterns) for name, patterns in condition.items()])
+        return met
 
 
 @cache
