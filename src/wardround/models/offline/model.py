@@ -16,6 +16,7 @@ from wardround.models.offline.plan import Step
 from wardround.models.offline.queries import Ask
 from wardround.models.offline.steps import Plan
 from wardround.models.offline.tasks import plan_for
+from wardround.models.offline.walking import walk_reply
 from wardround.models.protocol import Reply, Request
 
 _COUNTS_KEPT = 4096
@@ -67,6 +68,8 @@ def _reply(request: Request) -> Message:
     job = asked_job(request.messages)
     if job == "choose":
         return Message(role="assistant", content="The first one is what the plan asks for.\nChoice: 1")
+    if job == "walk":
+        return Message(role="assistant", content=walk_reply(request.messages[-1].content or ""))
     if job == "criticise":
         return Message(role="assistant", content=_CRITIQUE)
     messages = request.messages[:-1] if job else request.messages
