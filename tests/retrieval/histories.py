@@ -35,8 +35,9 @@ class Row:
     code: str | None = None
 
 
-def history(rows: Sequence[Row]) -> EventColumns:
-    """Return rows as event columns, in the order of a chart; row ids number the rows as given."""
+def history(rows: Sequence[Row], *, classes: Sequence[tuple[str, str]] = ()) -> EventColumns:
+    """Return rows as event columns, in the order of a chart; row ids number the rows as given. ``classes``: kinds and
+    names that a source's spec calls no more than classes."""
     times = [ALWAYS_TIME if row.time is None else to_microseconds(row.time) for row in rows]
     order = sorted(range(len(rows)), key=lambda place: times[place])
     ordered = [rows[place] for place in order]
@@ -50,6 +51,7 @@ def history(rows: Sequence[Row]) -> EventColumns:
         codes=tuple(code for _, _, code in concepts),
         descriptions=tuple(name for _, name, _ in concepts),
         kinds=tuple(kind for kind, _, _ in concepts),
+        class_only=tuple((kind, name) in classes for kind, name, _ in concepts),
         table_names=("events",),
         text_array=pa.array([row.text for row in ordered], pa.string()),
         unit_array=pa.array([row.unit for row in ordered], pa.string()),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 
 from retrieval.histories import ChosenEncoder, Row, day, history
+from wardround.records import Store, load_source_spec
 from wardround.retrieval import EvidenceIndex, LexicalEncoder, RetrievalSettings, described_codes
 from wardround.retrieval.telling import described, tells
 from wardround.retrieval.time_relevance import spread_out
@@ -21,9 +24,12 @@ ROWS = [
 ]
 
 
+CLASSES = [("order", "Lab")]
+
+
 def test_lines_that_say_nothing_are_left_out_and_counted() -> None:
-    assert tells(history(ROWS)).tolist() == [False, True, True, False, True, True, True]
-    index = EvidenceIndex(history(ROWS), as_of=day(9), encoder=LexicalEncoder(64))
+    assert tells(history(ROWS, classes=CLASSES)).tolist() == [False, True, True, False, True, True, True]
+    index = EvidenceIndex(history(ROWS, classes=CLASSES), as_of=day(9), encoder=LexicalEncoder(64))
     [passage] = index.text_evidence("order")
     assert [line.partition("] ")[2] for line in passage.lines] == [
         "order - Lab (value: Routine chemistry)",
@@ -33,10 +39,25 @@ def test_lines_that_say_nothing_are_left_out_and_counted() -> None:
     ]
     assert index.lines_left_out == 2
     whole = EvidenceIndex(
-        history(ROWS), as_of=day(9), encoder=LexicalEncoder(64), settings=RetrievalSettings(lines="all")
+        history(ROWS, classes=CLASSES),
+        as_of=day(9),
+        encoder=LexicalEncoder(64),
+        settings=RetrievalSettings(lines="all"),
     )
     assert len(whole.text_evidence("order")[0].lines) == 6
     assert len(whole.nearest("order")[0].lines) == len(index.nearest("order")[0].lines) == 7, "the rivals read all"
+
+
+def test_what_is_only_a_class_is_said_by_the_source_s_spec(synthetic_store: Store) -> None:
+    """Orders of MIMIC-IV: Lab without a subtype says nothing; where no spec says so, everything does."""
+    assert tells(history([Row(name="Lab", time=day(1), kind="order")])).tolist() == [True]
+    subject = int(synthetic_store.subjects[0])
+    columns = synthetic_store.chart(subject, datetime(2300, 1, 1)).event_columns()
+    silent = {columns.descriptions[concept] for concept in columns.concept[~tells(columns)].tolist()}
+    orders = {name for name in silent if name in synthetic_store.spec.tables["poe"].classes}
+    assert orders
+    assert silent - orders <= set(columns.table_names)
+    assert not load_source_spec("omop").tables["drug_exposure"].classes
 
 
 def test_a_code_that_is_its_own_description_has_no_words() -> None:

@@ -10,24 +10,6 @@ import pyarrow.compute as pc
 
 from wardround.records import EventColumns
 
-_CLASSES_OF_ORDERS = frozenset(
-    [
-        "adt orders",
-        "consults",
-        "general care",
-        "iv therapy",
-        "lab",
-        "labs",
-        "laboratory",
-        "medication",
-        "medications",
-        "nutrition",
-        "point of care",
-        "radiology",
-    ]
-)
-"""What an order is filed under. ``order - Lab`` says that somebody ordered something, some hundred times a stay."""
-
 
 def described(columns: EventColumns) -> npt.NDArray[np.bool_]:
     """Return, by concept, whether it has words of its own: not its code again, nor the name of its table."""
@@ -51,12 +33,12 @@ def described_codes(charts: Iterable[EventColumns]) -> tuple[int, int]:
 
 
 def tells(columns: EventColumns) -> npt.NDArray[np.bool_]:
-    """Return, by event, whether its line says anything: a value, a text, or words beyond the class of an order or the
-    name of a table."""
+    """Return, by event, whether its line says anything: a value, a text, or words beyond the class of a row (which its
+    source's spec names) or the name of a table."""
     empty = np.array(
         [
-            text in columns.table_names or (kind == "order" and text.strip().casefold() in _CLASSES_OF_ORDERS)
-            for kind, text in zip(columns.kinds, columns.descriptions, strict=True)
+            text in columns.table_names or class_only
+            for text, class_only in zip(columns.descriptions, columns.class_only, strict=True)
         ],
         dtype=bool,
     )

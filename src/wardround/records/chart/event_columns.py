@@ -31,7 +31,8 @@ class EventColumns:
 
     ``time``: (n,) microseconds since 1970, of static rows ``rules.ALWAYS_TIME``. ``concept``: (n,) places in ``codes``,
     ``descriptions`` and ``kinds``, one entry per code with its description. ``numeric_value``: (n,) NaN where there is
-    none. ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
+    none. ``class_only``: by concept, whether its description is no more than a class of rows (a spec's ``classes``).
+    ``table``: (n,) places in ``table_names``; ``row``: (n,) places in that table of the chart.
     """
 
     time: npt.NDArray[np.int64]
@@ -42,6 +43,7 @@ class EventColumns:
     codes: tuple[str, ...]
     descriptions: tuple[str, ...]
     kinds: tuple[str, ...]
+    class_only: tuple[bool, ...]
     table_names: tuple[str, ...]
     text_array: Any = field(repr=False)
     unit_array: Any = field(repr=False)
@@ -96,6 +98,7 @@ def event_columns(tables: Sequence[ChartTable]) -> EventColumns:
         codes=tuple(code for part in parts for code in part.codes),
         descriptions=tuple(text for part in parts for text in part.descriptions),
         kinds=tuple(kind for part in parts for kind in part.kinds),
+        class_only=tuple(one for part in parts for one in part.class_only),
         table_names=names,
         text_array=pa.concat_arrays([part.text for part in parts]).take(taken),
         unit_array=pa.concat_arrays([part.unit for part in parts]).take(taken),
@@ -115,6 +118,7 @@ def _no_events(tables: Sequence[ChartTable]) -> EventColumns:
         codes=(),
         descriptions=(),
         kinds=(),
+        class_only=(),
         table_names=tuple(table.name for table in tables),
         text_array=no_text,
         unit_array=no_text,
@@ -133,6 +137,7 @@ class _Part:
     codes: tuple[str, ...]
     descriptions: tuple[str, ...]
     kinds: tuple[str, ...]
+    class_only: tuple[bool, ...]
     text: Any
     unit: Any
     row_id: Any
@@ -142,6 +147,7 @@ def _flatten(table: ChartTable) -> _Part:
     spec = table.spec
     concept, codes, descriptions = _concepts(table)
     says_nothing = _column(table, spec.code) is None and _column(table, spec.value) is None
+    classes = {name.casefold() for name in spec.classes}
     text = _column(table, spec.text)
     if text is None and says_nothing:
         text = _cells_as_text(table)
@@ -153,6 +159,7 @@ def _flatten(table: ChartTable) -> _Part:
         codes=codes,
         descriptions=descriptions,
         kinds=tuple(_kind(table, code) for code in codes),
+        class_only=tuple(text.strip().casefold() in classes for text in descriptions),
         text=_as_text(text, table.num_rows),
         unit=_as_text(_column(table, spec.unit), table.num_rows),
         row_id=table.batch.column(0),

@@ -345,6 +345,7 @@ def _table(name: str, module: str, keys: _Keys, dictionaries: Mapping[str, Dicti
         code_system=keys.take("code_system", str),
         code_system_column=keys.take("code_system_column", str),
         kind=keys.take("kind", str),
+        classes=keys.names("classes"),
         label=keys.take("label", str),
         death=keys.take("death", str),
         value=keys.take("value", str),
