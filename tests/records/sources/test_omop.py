@@ -201,7 +201,7 @@ def test_death_the_end_of_observation_and_what_is_only_a_state(tmp_path: Path) -
     person = _rows(store, "person", "2150-06-14")[0]
     assert not person.keys() & {"provider_id", "person_source_value", "year_of_birth", "birth_datetime"}
     assert (person["age"], person["gender"], store.chart(1, datetime(2150, 6, 15)).age) == (49, "FEMALE", 50)
-    _known_from(store, "specimen", "2150-01-04 23:59:59", "disease_status")
+    _known_from(store, "specimen", "2150-01-10 23:59:59", "disease_status")
 
 
 @pytest.mark.parametrize(

@@ -330,3 +330,16 @@ def test_what_a_visit_recorded_with_an_earlier_date_does_not_foretell_it(
     store = omop_store(tmp_path, {table: [row | {"visit_occurrence_id": 10}]})
     assert table not in _chart(store, "2150-01-02 07:59:59")
     assert table in _chart(store, "2150-01-02 08:00:00")
+
+
+def test_what_grew_of_a_specimen_is_not_counted_before_a_culture_is_read(tmp_path: Path) -> None:
+    """One draw is one row, whether nothing grew, two things did, or an isolate has a row of its own."""
+    draw = {"specimen_concept_id": 0, "specimen_source_value": "blood", "specimen_date": "2150-01-02"}
+    draw |= {"specimen_datetime": "2150-01-02 10:00:00"}
+    grown = [{**draw, "quantity": 1}, {**draw, "quantity": 2}, {**draw, "specimen_source_value": "Isolate of blood"}]
+    stores = [omop_store(tmp_path / str(len(rows)), {"specimen": rows}) for rows in ([{**draw, "quantity": 1}], grown)]
+    for moment in ("2150-01-02 10:00:00", "2150-01-09 09:59:59"):
+        first, other = (_chart(store, moment)["specimen"] for store in stores)
+        assert [row["name"] for row in first] == ["blood"]
+        assert first == other
+    assert [len(_chart(store, "2150-01-09 10:00:00")["specimen"]) for store in stores] == [1, 3]

@@ -37,6 +37,7 @@ _ROW_NUMBERS = {
     "procedure_occurrence": "procedure_occurrence_id",
     "device_exposure": "device_exposure_id",
     "observation": "observation_id",
+    "specimen": "specimen_id",
 }
 _KINDS = {"OBSERVATION ADMIT": 2000001807, "EW EMER.": 2000001805}
 

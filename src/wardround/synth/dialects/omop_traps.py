@@ -21,6 +21,7 @@ def omop_traps(source: HospitalTables) -> Mapping[str, list[dict[str, object]]]:
     """Return further rows by table, without their running numbers."""
     rows = {table: list(_bills_on_a_day(source, table)) for table in _BILLED}
     rows["observation"] += _histories(source)
+    rows["specimen"] = list(_grown(source))
     return rows
 
 
@@ -47,6 +48,19 @@ def _histories(source: HospitalTables) -> Iterator[dict[str, object]]:
             "observation_type_concept_id": 32817,
             "visit_occurrence_id": row["hadm_id"],
         }
+
+
+def _grown(source: HospitalTables) -> Iterator[dict[str, object]]:
+    """Draw blood an hour before a stay ends and write a row for each of the organisms that it grows."""
+    for place, row in enumerate(source.admissions.values()):
+        drawn = later(row["deathtime"] or row["dischtime"], hours=-1)
+        for _ in range(1 + place % 3):
+            yield {
+                "person_id": row["subject_id"],
+                "specimen_date": drawn[:10],
+                "specimen_datetime": drawn,
+                **_plain("specimen", "blood culture"),
+            }
 
 
 def _day(name: str, time: str) -> dict[str, object]:
