@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wardround.agents import EstimatedTokens, FullContext, History, Limits, Observation
-from wardround.agents.tokens import count_message
+from wardround.agents.loop.tokens import count_message
 from wardround.core import LimitReached, Message, ToolCall, Usage
 from wardround.models.protocol import Reply, Request
 from wardround.models.scripted import ScriptedModel, call, say

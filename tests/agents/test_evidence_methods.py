@@ -11,11 +11,11 @@ from questions import ANEMIA, OPEN
 
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens, Limits, check_question, get_agent, list_agents
-from wardround.agents.evidence import Evidence
-from wardround.agents.iterative import read_query
-from wardround.agents.opposing import sides
-from wardround.agents.reasoned_search import read_step
-from wardround.agents.tokens import count_message, count_schemas
+from wardround.agents.evidence.evidence import Evidence
+from wardround.agents.loop.tokens import count_message, count_schemas
+from wardround.agents.methods.air import read_query
+from wardround.agents.methods.der import sides
+from wardround.agents.methods.react_rag import read_step
 from wardround.core import Message, ProviderError, UserError
 from wardround.models import call, say
 

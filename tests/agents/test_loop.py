@@ -9,9 +9,9 @@ import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
 from wardround.agents import Limits, get_agent
-from wardround.agents.agent import Hooks, LoopSettings
-from wardround.agents.episode import Ending, Episode
-from wardround.agents.written_calls import with_written_calls
+from wardround.agents.loop.agent import Hooks, LoopSettings
+from wardround.agents.loop.episode import Ending, Episode
+from wardround.agents.loop.written_calls import with_written_calls
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.scripted import ScriptedModel, call, calls, say

@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.agents.tokens import EstimatedTokens, count_message
-from wardround.agents.transcript import Transcript, turn_text
+from wardround.agents.loop.tokens import EstimatedTokens, count_message
+from wardround.agents.loop.transcript import Transcript, turn_text
 from wardround.core import Message, ToolCall
 
 

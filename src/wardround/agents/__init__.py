@@ -1,20 +1,27 @@
 """Agents: one loop, and methods as compositions over it. They see a model, an environment, a bank; never a target."""
 
-from wardround.agents.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
 from wardround.agents.catalogue import get_agent, get_method, kinds_read, list_agents
-from wardround.agents.context import CONTEXT_POLICIES, ContextFactory, ContextPolicy, Decision, FullContext, Rendered
-from wardround.agents.episode import Asked, Ending, Episode, Recorder
-from wardround.agents.history import Block, History, Observation
-from wardround.agents.loop import run_episode
+from wardround.agents.experiences.recalling import Memory
+from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings, ask_once, check_question
+from wardround.agents.loop.context import (
+    CONTEXT_POLICIES,
+    ContextFactory,
+    ContextPolicy,
+    Decision,
+    FullContext,
+    Rendered,
+)
+from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
+from wardround.agents.loop.history import Block, History, Observation
+from wardround.agents.loop.loop import run_episode
+from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.loop.tokens import EstimatedTokens, FileTokens, TokenCounter
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.methods.reflectool import RefinementSettings, SelectionSettings
+from wardround.agents.methods.reflexion import ReflexionSettings
+from wardround.agents.methods.retrosum import SummarySettings
 from wardround.agents.names import AgentName
-from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
-from wardround.agents.recollection import Memory
-from wardround.agents.reflectool import RefinementSettings, SelectionSettings
-from wardround.agents.reflexion import ReflexionSettings
 from wardround.agents.settings import Budget, NoSettings
-from wardround.agents.summaries import SummarySettings
-from wardround.agents.tokens import EstimatedTokens, FileTokens, TokenCounter
 
 __all__ = [
     "ADDITIONS",

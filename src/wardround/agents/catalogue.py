@@ -5,170 +5,36 @@ After a ``+`` a name may say what the agent is given beside its method: ``retros
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.context import CONTEXT_POLICIES
-from wardround.agents.evidence_methods import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
-from wardround.agents.graph_methods import GRAPH_ADDITIONS, GRAPH_METHODS
-from wardround.agents.graph_recollection import Walker, with_graph
+from wardround.agents.experiences.graph_recalling import Walker, with_graph
+from wardround.agents.experiences.recalling import Memory, Recalling
+from wardround.agents.loop.agent import AgentSpec
+from wardround.agents.loop.context import CONTEXT_POLICIES
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
+from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS
+from wardround.agents.methods.react import REACT_METHODS
+from wardround.agents.methods.reasoningbank import REASONINGBANK_METHODS
+from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
+from wardround.agents.methods.reflexion import REFLEXION_METHODS
+from wardround.agents.methods.resum import RESUM_METHODS
+from wardround.agents.methods.retrosum import RETROSUM_METHODS
 from wardround.agents.names import AgentName
-from wardround.agents.react import REACT
-from wardround.agents.recollection import Memory, Recollection
-from wardround.agents.reflectool import (
-    REFINEMENT_PROMPTS,
-    SELECTION_PROMPTS,
-    CandidateSelection,
-    IterativeRefinement,
-    RefinementSettings,
-    SelectionSettings,
-)
-from wardround.agents.reflexion import REFLEXION_PROMPTS, ReflexionSettings, SelfCritique
-from wardround.agents.settings import NoSettings
-from wardround.agents.summaries import SUMMARY_PROMPTS, Summarising, SummarySettings
 from wardround.core import UserError
 from wardround.memory import POLARITIES, Kind, MemorySettings
 
-
-def _react(settings: NoSettings) -> AgentSpec:
-    return REACT
-
-
-def _reflexion(settings: ReflexionSettings) -> AgentSpec:
-    return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
-
-
-def _selection(settings: SelectionSettings) -> AgentSpec:
-    return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=SELECTION_PROMPTS)
-
-
-def _refinement(settings: RefinementSettings) -> AgentSpec:
-    return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=REFINEMENT_PROMPTS)
-
-
-def _summing(*, actor: bool = True, summariser: bool = True) -> Callable[[SummarySettings], AgentSpec]:
-    """Return the maker of one row of table 4: who looks back."""
-
-    def make(settings: SummarySettings) -> AgentSpec:
-        def hook() -> Hooks:
-            return Summarising(
-                window=settings.window,
-                share=settings.window_share,
-                actor_retrospect=actor,
-                summariser_retrospect=summariser,
-                final=settings.final_summary,
-            )
-
-        return replace(REACT, hooks=(hook,), prompts=SUMMARY_PROMPTS)
-
-    return make
-
-
 DEFAULT_RECALL = MemorySettings()
 for _method in (
-    Method(name="react", title=REACT.title, make=_react, paper="retrosum", tables=(2,)),
-    Method(
-        name="reflexion",
-        title="Reflexion: try, criticise without the truth, try again",
-        make=_reflexion,
-        settings=ReflexionSettings,
-        tables=(2,),
-        paper="retrosum",
-    ),
-    Method(
-        name="resum",
-        title="ReSum: every w calls a summary replaces the history",
-        make=_summing(actor=False, summariser=False),
-        settings=SummarySettings,
-        tables=(2, 4),
-        paper="retrosum",
-    ),
-    Method(
-        name="reflectool-cs",
-        title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
-        make=_selection,
-        memory=("tool",),
-        settings=SelectionSettings,
-        tables=(2,),
-        paper="retrosum",
-    ),
-    Method(
-        name="reflectool-ir",
-        title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
-        make=_refinement,
-        memory=("tool",),
-        settings=RefinementSettings,
-        tables=(2,),
-        paper="retrosum",
-    ),
-    Method(
-        name="reasoningbank",
-        title="ReasoningBank: strategies of similar cases, judged without the truth",
-        make=_react,
-        memory=("reasoning",),
-        tables=(2,),
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum",
-        title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
-        make=_summing(),
-        settings=SummarySettings,
-        tables=(2, 4),
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum-evolved",
-        title="RetroSum with experiences for the actor and for the summariser",
-        make=_summing(),
-        memory=("actor", "summariser"),
-        settings=SummarySettings,
-        tables=(2, 4),
-        section="retrosum",
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum-actor-only",
-        title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
-        make=_summing(summariser=False),
-        settings=SummarySettings,
-        tables=(4,),
-        section="retrosum",
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum-summariser-only",
-        title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
-        make=_summing(actor=False),
-        settings=SummarySettings,
-        tables=(4,),
-        section="retrosum",
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum-evolved-actor",
-        title="Ablation: RetroSum with experiences for the actor only",
-        make=_summing(),
-        memory=("actor",),
-        settings=SummarySettings,
-        tables=(4,),
-        section="retrosum",
-        paper="retrosum",
-    ),
-    Method(
-        name="retrosum-evolved-summariser",
-        title="Ablation: RetroSum with experiences for the summariser only",
-        make=_summing(),
-        memory=("summariser",),
-        settings=SummarySettings,
-        tables=(4,),
-        section="retrosum",
-        paper="retrosum",
-    ),
+    *REACT_METHODS,
+    *REFLEXION_METHODS,
+    *RESUM_METHODS,
+    *REFLECTOOL_METHODS,
+    *REASONINGBANK_METHODS,
+    *RETROSUM_METHODS,
     *GRAPH_METHODS,
     *EVIDENCE_METHODS,
 ):
@@ -220,7 +86,7 @@ def _remembering(
     if memory is None:
         raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
     if method.memory and method.walker is None:
-        recollection = partial(Recollection, memory, kinds=method.memory, k=recall.k, advice=recall.advice)
+        recollection = partial(Recalling, memory, kinds=method.memory, k=recall.k, advice=recall.advice)
         agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *method.served))
     for walker in walkers:
         agent = with_graph(agent, memory, walker, recall.graph)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wardround.agents.agent import AgentSpec
-from wardround.agents.graph_recollection import Walker, graph_prompts
+from wardround.agents.experiences.graph_recalling import Walker, graph_prompts
+from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.settings import NoSettings
 from wardround.core import Registry, UserError
 from wardround.memory import Kind

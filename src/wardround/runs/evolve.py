@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from wardround.agents.beside import read_text
+from wardround.agents.loop.side_reader import read_text
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wardround.agents import Outcome
-from wardround.agents.outcome import Finish
+from wardround.agents.loop.outcome import Finish
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeRecorder, ToolRecord
 from wardround.models import USAGE_FIELDS, Reply, Request

@@ -6,11 +6,13 @@ whole turn limit, all its turns are in the log, and the last trial's answer coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from wardround.agents.agent import Hooks
-from wardround.agents.beside import Beside, prompt_text
-from wardround.agents.episode import Ending, Episode
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.episode import Ending, Episode
+from wardround.agents.loop.side_reader import SideReader, prompt_text
+from wardround.agents.method import Method
+from wardround.agents.methods.react import REACT
 from wardround.core import check_settings, setting
 
 REFLEXION_PROMPTS = ("critic_system", "criticise", "critique_carried")
@@ -40,7 +42,7 @@ class SelfCritique(Hooks):
         """Criticise the trial that has just ended, and start the next one."""
         if episode.trial >= self._trials or episode.spent:
             return False
-        critic = Beside(episode, role="critic", system=prompt_text("critic_system"))
+        critic = SideReader(episode, role="critic", system=prompt_text("critic_system"))
         critic.show(episode.history.blocks[self._start :])
         self._start = len(episode.history.blocks)
         instruction = prompt_text("criticise", answer=ending.answer, finish=ending.finish)
@@ -55,3 +57,19 @@ class SelfCritique(Hooks):
         episode.new_trial()
         episode.pin(prompt_text("critique_carried", trial=trial, answer=ending.answer, text=written.text))
         return True
+
+
+def _reflexion(settings: ReflexionSettings) -> AgentSpec:
+    return replace(REACT, hooks=(lambda: SelfCritique(trials=settings.trials),), prompts=REFLEXION_PROMPTS)
+
+
+REFLEXION_METHODS = (
+    Method(
+        name="reflexion",
+        title="Reflexion: try, criticise without the truth, try again",
+        make=_reflexion,
+        settings=ReflexionSettings,
+        tables=(2,),
+        paper="retrosum",
+    ),
+)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from wardround.agents.history import Block, Observation
-from wardround.agents.tokens import TokenCounter
+from wardround.agents.loop.history import Block, Observation
+from wardround.agents.loop.tokens import TokenCounter
 from wardround.core import Message, ToolCall, load_prompt
 
 COLLAPSED = "[collapsed for room]"

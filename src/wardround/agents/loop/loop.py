@@ -12,13 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
-from wardround.agents.episode import Asked, Ending, Episode, Recorder
-from wardround.agents.history import Observation
-from wardround.agents.outcome import Finish, Limits, Outcome, Prompt
-from wardround.agents.tokens import EstimatedTokens, TokenCounter
-from wardround.agents.written_calls import with_written_calls
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
+from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
+from wardround.agents.loop.history import Observation
+from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
+from wardround.agents.loop.written_calls import with_written_calls
 from wardround.core import (
     LimitReached,
     Message,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from wardround.agents.agent import Hooks
-from wardround.agents.beside import prompt_text
-from wardround.agents.desk import NEAREST_FEW, Desk
-from wardround.agents.episode import Episode
-from wardround.agents.evidence import Evidence
-from wardround.agents.iterative import ENOUGH, MOST_WORDS, Refined, read_query
-from wardround.agents.reductions import cut_notice, cut_text
+from wardround.agents.evidence.chart_search import NEAREST_FEW, ChartSearch
+from wardround.agents.evidence.evidence import Evidence
+from wardround.agents.loop.agent import Hooks
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.reductions import cut_notice, cut_text
+from wardround.agents.loop.side_reader import prompt_text
+from wardround.agents.methods.air import ENOUGH, MOST_WORDS, Refined, read_query
 
 _QUERY = re.compile(
     r"^(?:[^\w\n]|\d)*(?:(?:search\s+)?query|action|search)[\s*_`]*[:\-–]\s*(.+)$", re.IGNORECASE | re.MULTILINE
@@ -27,38 +27,40 @@ class ReasonedSearch(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Search, then pin the evidence and the thoughts that led to it."""
-        desk = await Desk.open(episode)
+        search = await ChartSearch.open(episode)
         found = Evidence()
         thoughts: list[str] = []
-        for number in range(1, desk.settings.rounds + 1):
-            refined, thought = await self._next(desk, found, thoughts, number)
+        for number in range(1, search.settings.rounds + 1):
+            refined, thought = await self._next(search, found, thoughts, number)
             thoughts += [thought] if thought else []
-            desk.note("query", round=number, query=refined.query, **({"stop": refined.stop} if refined.stop else {}))
+            search.note("query", round=number, query=refined.query, **({"stop": refined.stop} if refined.stop else {}))
             if refined.stop is not None:
                 break
-            found = found.joined(await desk.search(NEAREST_FEW, refined.query, round=number))
+            found = found.joined(await search.retrieve(NEAREST_FEW, refined.query, round=number))
         text = prompt_text("searched", thoughts=thoughts) if thoughts else ""
-        desk.pin(found, then=cut_text(text, episode.counter, 2 * desk.argument_tokens(), notice=cut_notice))
+        search.pin(found, then=cut_text(text, episode.counter, 2 * search.argument_tokens(), notice=cut_notice))
 
-    async def _next(self, desk: Desk, found: Evidence, thoughts: list[str], number: int) -> tuple[Refined, str]:
+    async def _next(
+        self, search: ChartSearch, found: Evidence, thoughts: list[str], number: int
+    ) -> tuple[Refined, str]:
         instruction = prompt_text(
             "search",
             step=number,
-            steps=desk.settings.rounds,
+            steps=search.settings.rounds,
             thoughts=thoughts,
             queries=found.queries,
             most=MOST_WORDS,
             enough=ENOUGH,
         )
         shown = found if found.passages else None
-        written = await desk.ask(instruction, purpose="search", evidence=shown)
+        written = await search.ask(instruction, purpose="search", evidence=shown)
         if written.problem is not None:
             refined, thought = Refined(stop=f"failed: {written.problem}"), ""
         else:
             refined, thought = read_step(written.text, found)
         if refined.stop is not None and not found.passages:
-            desk.note("query", round=number, fallback=refined.stop)
-            refined = Refined(query=desk.question.factual_query)
+            search.note("query", round=number, fallback=refined.stop)
+            refined = Refined(query=search.question.factual_query)
         return refined, thought
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wardround.agents.episode import Episode
+from wardround.agents.loop.episode import Episode
 from wardround.memory import Experience, Kind, render_experiences
 
 

@@ -13,14 +13,17 @@ A summary that fails changes nothing: the previous one stays, the history stays,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from wardround.agents.agent import Hooks
-from wardround.agents.beside import Beside, Written, prompt_text
-from wardround.agents.episode import Ending, Episode
-from wardround.agents.history import Block
-from wardround.agents.served import served_text
-from wardround.agents.tokens import count_message
+from wardround.agents.experiences.served import served_text
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.episode import Ending, Episode
+from wardround.agents.loop.history import Block
+from wardround.agents.loop.side_reader import SideReader, Written, prompt_text
+from wardround.agents.loop.tokens import count_message
+from wardround.agents.method import Method
+from wardround.agents.methods.react import REACT
 from wardround.core import check_settings, setting
 
 SUMMARY_PROMPTS = ("summariser_system", "summarise", "summary_so_far", "summary_carried")
@@ -74,7 +77,7 @@ class Summarising(Hooks):
         self._trial = 0
         self._start = self._covered = self._shown = self._counted = 0
         self._calls = self._tokens = 0
-        self._beside: Beside | None = None
+        self._side_reader: SideReader | None = None
         self._previous: str = ""
         self._previous_mark: int | None = None
         self._pinned: int | None = None
@@ -111,31 +114,31 @@ class Summarising(Hooks):
         self._trial = episode.trial
         self._start = self._covered = self._shown = self._counted = len(episode.history.blocks)
         self._calls = self._tokens = 0
-        self._beside, self._previous, self._previous_mark, self._pinned = None, "", None, None
+        self._side_reader, self._previous, self._previous_mark, self._pinned = None, "", None, None
 
     async def _summarise(self, episode: Episode, *, by: str) -> None:
         recent = self._turns(episode, self._covered)
         if not recent:
             return
-        beside = self._reader(episode)
-        beside.show(episode.history.blocks[self._shown :])
+        reader = self._reader(episode)
+        reader.show(episode.history.blocks[self._shown :])
         self._shown = len(episode.history.blocks)
         first, end = _span(recent, episode)
         instruction = prompt_text("summarise", first=first, last=end, previous=bool(self._previous))
         limit = int(episode.room() * _SUMMARY_SHARE)
-        written = await beside.ask(instruction, purpose="summarise", limit_tokens=limit)
+        written = await reader.ask(instruction, purpose="summarise", limit_tokens=limit)
         self._note(episode, recent, written, by)
         if written.problem is None and by != "answer":
-            self._take_over(episode, beside, written.text, end)
+            self._take_over(episode, reader, written.text, end)
 
-    def _reader(self, episode: Episode) -> Beside:
-        if self._beside is None:
+    def _reader(self, episode: Episode) -> SideReader:
+        if self._side_reader is None:
             lessons = served_text(episode, "summariser", share=_LESSONS_SHARE)
             system = prompt_text("summariser_system", lessons=lessons)
-            self._beside = Beside(episode, role="summariser", system=system)
-        return self._beside
+            self._side_reader = SideReader(episode, role="summariser", system=system)
+        return self._side_reader
 
-    def _take_over(self, episode: Episode, beside: Beside, text: str, end: int) -> None:
+    def _take_over(self, episode: Episode, reader: SideReader, text: str, end: int) -> None:
         """Put the new summary in the place of the old one, with the actor and with the summariser."""
         gone = [] if self._pinned is None else [self._pinned]
         if not self._actor_retrospect:
@@ -144,11 +147,11 @@ class Summarising(Hooks):
         carried = prompt_text("summary_carried", text=text, last=end, replaced=not self._actor_retrospect)
         self._pinned = episode.pin(carried)
         if self._summariser_retrospect:
-            beside.take_out([] if self._previous_mark is None else [self._previous_mark])
+            reader.take_out([] if self._previous_mark is None else [self._previous_mark])
         else:
-            beside.forget()
+            reader.forget()
         self._previous = text
-        self._previous_mark = beside.say(prompt_text("summary_so_far", text=text, last=end))
+        self._previous_mark = reader.say(prompt_text("summary_so_far", text=text, last=end))
         self._covered = self._shown = len(episode.history.blocks)
 
     def _note(self, episode: Episode, recent: list[Block], written: Written, by: str) -> None:
@@ -183,3 +186,81 @@ def _span(blocks: list[Block], episode: Episode) -> tuple[int, int]:
     """Return the first and last turn, counted within the trial."""
     before = episode.turn - episode.trial_turn
     return blocks[0].turn - before, blocks[-1].turn - before
+
+
+def summing(*, actor: bool = True, summariser: bool = True) -> Callable[[SummarySettings], AgentSpec]:
+    """Return the maker of one row of table 4: who looks back."""
+
+    def make(settings: SummarySettings) -> AgentSpec:
+        def hook() -> Hooks:
+            return Summarising(
+                window=settings.window,
+                share=settings.window_share,
+                actor_retrospect=actor,
+                summariser_retrospect=summariser,
+                final=settings.final_summary,
+            )
+
+        return replace(REACT, hooks=(hook,), prompts=SUMMARY_PROMPTS)
+
+    return make
+
+
+RETROSUM_METHODS = (
+    Method(
+        name="retrosum",
+        title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
+        make=summing(),
+        settings=SummarySettings,
+        tables=(2, 4),
+        paper="retrosum",
+    ),
+    Method(
+        name="retrosum-evolved",
+        title="RetroSum with experiences for the actor and for the summariser",
+        make=summing(),
+        memory=("actor", "summariser"),
+        settings=SummarySettings,
+        tables=(2, 4),
+        section="retrosum",
+        paper="retrosum",
+    ),
+    Method(
+        name="retrosum-actor-only",
+        title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
+        make=summing(summariser=False),
+        settings=SummarySettings,
+        tables=(4,),
+        section="retrosum",
+        paper="retrosum",
+    ),
+    Method(
+        name="retrosum-summariser-only",
+        title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
+        make=summing(actor=False),
+        settings=SummarySettings,
+        tables=(4,),
+        section="retrosum",
+        paper="retrosum",
+    ),
+    Method(
+        name="retrosum-evolved-actor",
+        title="Ablation: RetroSum with experiences for the actor only",
+        make=summing(),
+        memory=("actor",),
+        settings=SummarySettings,
+        tables=(4,),
+        section="retrosum",
+        paper="retrosum",
+    ),
+    Method(
+        name="retrosum-evolved-summariser",
+        title="Ablation: RetroSum with experiences for the summariser only",
+        make=summing(),
+        memory=("summariser",),
+        settings=SummarySettings,
+        tables=(4,),
+        section="retrosum",
+        paper="retrosum",
+    ),
+)

@@ -10,28 +10,28 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from wardround.agents.beside import prompt_text
-from wardround.agents.desk import Desk
-from wardround.agents.evidence import Evidence
+from wardround.agents.evidence.chart_search import ChartSearch
+from wardround.agents.evidence.evidence import Evidence
+from wardround.agents.loop.side_reader import prompt_text
 from wardround.answers import parse_answer
 
 
-async def numeric_evidence(desk: Desk) -> Evidence:
+async def numeric_evidence(search: ChartSearch) -> Evidence:
     """Return the trajectories of the indicators that matter for the question's factual query."""
-    query, settings = desk.question.factual_query, desk.settings
-    coarse = await asyncio.to_thread(lambda: tuple(desk.index.coarse_indicators(query)))
-    chosen, facts = await _chosen(desk, coarse)
+    query, settings = search.question.factual_query, search.settings
+    coarse = await asyncio.to_thread(lambda: tuple(search.index.coarse_indicators(query)))
+    chosen, facts = await _chosen(search, coarse)
     recent = settings.recent_values
-    trajectories = await asyncio.to_thread(lambda: tuple(desk.index.trajectories(chosen, recent=recent)))
-    desk.note("indicators", query=query, coarse=len(coarse), chosen=list(chosen), **facts)
+    trajectories = await asyncio.to_thread(lambda: tuple(search.index.trajectories(chosen, recent=recent)))
+    search.note("indicators", query=query, coarse=len(coarse), chosen=list(chosen), **facts)
     return Evidence(trajectories=trajectories)
 
 
-async def _chosen(desk: Desk, coarse: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    most = desk.settings.fine
+async def _chosen(search: ChartSearch, coarse: Sequence[str]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    most = search.settings.fine
     if len(coarse) <= most:
         return tuple(coarse), {"by": "all there are"}
-    written = await desk.ask(prompt_text("rerank", names=coarse, most=most), purpose="rerank")
+    written = await search.ask(prompt_text("rerank", names=coarse, most=most), purpose="rerank")
     if written.problem is not None:
         return tuple(coarse[:most]), {"by": "likeness", "failed": written.problem}
     meant = _meant(parse_answer(written.text) or (), coarse)

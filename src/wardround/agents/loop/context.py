@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wardround.agents.history import Block, History
-from wardround.agents.reductions import collapse, cut, digest_line, digest_text
-from wardround.agents.tokens import TokenCounter, count_message
+from wardround.agents.loop.history import Block, History
+from wardround.agents.loop.reductions import collapse, cut, digest_line, digest_text
+from wardround.agents.loop.tokens import TokenCounter, count_message
 from wardround.core import LimitReached, Message, Registry
 
 

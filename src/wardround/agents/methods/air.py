@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wardround.agents.beside import prompt_text
-from wardround.agents.desk import Desk, Way
-from wardround.agents.evidence import Evidence
+from wardround.agents.evidence.chart_search import ChartSearch, Way
+from wardround.agents.evidence.evidence import Evidence
+from wardround.agents.loop.side_reader import prompt_text
 
 MOST_WORDS = 15
 ENOUGH = "ENOUGH"
@@ -41,26 +41,26 @@ class Refined:
     words: int = 0
 
 
-async def iterate(desk: Desk, query: str, *, way: Way, rounds: int, path: str, beside: Evidence) -> Evidence:
+async def iterate(search: ChartSearch, query: str, *, way: Way, rounds: int, path: str, beside: Evidence) -> Evidence:
     """Retrieve for a query and for what the model misses then. ``beside`` is evidence it is shown too; ``path`` names
     what is being looked for, in prompts and notes."""
-    found = await desk.search(way, query, path=path, round=1)
+    found = await search.retrieve(way, query, path=path, round=1)
     for number in range(2, rounds + 1):
-        refined = await _refine(desk, found, path=path, beside=beside)
-        desk.note("query", path=path, round=number, **_facts(refined))
+        refined = await _refine(search, found, path=path, beside=beside)
+        search.note("query", path=path, round=number, **_facts(refined))
         if refined.stop is not None:
             break
-        known, more = found, await desk.search(way, refined.query, path=path, round=number)
+        known, more = found, await search.retrieve(way, refined.query, path=path, round=number)
         found = known.joined(more)
         if found.events == known.events:
-            desk.note("query", path=path, round=number, stop="nothing new")
+            search.note("query", path=path, round=number, stop="nothing new")
             break
     return found
 
 
-async def _refine(desk: Desk, found: Evidence, *, path: str, beside: Evidence) -> Refined:
+async def _refine(search: ChartSearch, found: Evidence, *, path: str, beside: Evidence) -> Refined:
     instruction = prompt_text("refine", path=path, queries=found.queries, most=MOST_WORDS, enough=ENOUGH)
-    written = await desk.ask(instruction, purpose="refine", evidence=found.joined(beside), path=path)
+    written = await search.ask(instruction, purpose="refine", evidence=found.joined(beside), path=path)
     if written.problem is not None:
         return Refined(stop=f"failed: {written.problem}")
     return read_query(written.text, found.queries)

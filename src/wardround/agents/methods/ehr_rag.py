@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from wardround.agents.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
-from wardround.agents.desk import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM
-from wardround.agents.gathering import BESIDE_TOOLS, Gathering, Recipe
+from wardround.agents.evidence.chart_search import FREQUENT, NEAREST, NEAREST_FEW, RECENT, TEXT_EVIDENCE, UNIFORM
+from wardround.agents.loop.agent import EVIDENCE_TOOL, AgentSpec, Hooks, LoopSettings, Needs
 from wardround.agents.method import Addition, Method
-from wardround.agents.reasoned_search import ReasonedSearch
+from wardround.agents.methods.gathering import BESIDE_TOOLS, Gathering, Recipe
+from wardround.agents.methods.react_rag import ReasonedSearch
 from wardround.agents.settings import NoSettings
 
 _SHOWN = ("evidence",)

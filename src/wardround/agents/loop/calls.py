@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from wardround.agents.history import Observation
+from wardround.agents.loop.history import Observation
 from wardround.core import Message, ToolCall
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wardround.agents.method import Addition, Method
-from wardround.agents.react import REACT
+from wardround.agents.methods.react import REACT
 from wardround.memory import POLARITIES
 
 GRAPH_METHODS = (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wardround.agents.beside import Beside, prompt_text
-from wardround.agents.episode import Episode
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.side_reader import SideReader, prompt_text
 from wardround.core import load_prompt
 from wardround.memory import ACTIONS, Candidate, Experience, GraphCase, Offered, Place, Traversal
 from wardround.models import read_value
@@ -30,7 +30,7 @@ class ModelWalk:
         self._episode = episode
         self._case = case
         self._description = description
-        self._beside = Beside(episode, role="walker", system=prompt_text("walker_system"))
+        self._beside = SideReader(episode, role="walker", system=prompt_text("walker_system"))
         self.unreadable = 0
 
     async def run(self, seeds: dict[str, float]) -> tuple[Traversal, tuple[Offered, ...]]:

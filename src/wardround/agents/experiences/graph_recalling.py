@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from wardround.agents.agent import AgentSpec, Hooks
-from wardround.agents.episode import Episode
-from wardround.agents.model_walk import WALK_PROMPTS, ModelWalk
-from wardround.agents.recollection import Memory
+from wardround.agents.experiences.model_walk import WALK_PROMPTS, ModelWalk
+from wardround.agents.experiences.recalling import Memory
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.episode import Episode
 from wardround.core import UserError
 from wardround.memory import (
     GRAPH_PROMPT,
@@ -49,7 +49,7 @@ def graph_prompts(walker: Walker) -> tuple[str, ...]:
 
 def with_graph(agent: AgentSpec, memory: Memory, walker: Walker, settings: GraphRecallSettings) -> AgentSpec:
     """An agent with experiences of a bank's graph before its first turn."""
-    recollection = partial(GraphRecollection, memory, walker=walker, settings=settings)
+    recollection = partial(GraphRecalling, memory, walker=walker, settings=settings)
     prompts = (*agent.prompts, *graph_prompts(walker))
     return replace(agent, hooks=(recollection, *agent.hooks), prompts=prompts)
 
@@ -63,7 +63,7 @@ class _Asking:
     description: str
 
 
-class GraphRecollection(Hooks):
+class GraphRecalling(Hooks):
     """Before the first turn: recall through the graph, pin what is served, note what came and why."""
 
     def __init__(self, memory: Memory, *, walker: Walker, settings: GraphRecallSettings) -> None:

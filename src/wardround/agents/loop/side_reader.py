@@ -1,4 +1,4 @@
-"""Asking beside the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
+"""A reader at the side of the actor: a summariser or a critic reads the history under a prompt and a budget of its own.
 
 What it reads is reduced by the same context policy as what the actor reads, and every step is noted under its role; it
 reads it as text (``transcript``). Nothing it does can end the episode: a reply that cannot be used is a named problem.
@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wardround.agents.episode import Asked, Episode
-from wardround.agents.history import Block, History
-from wardround.agents.reductions import cut_notice, cut_text
-from wardround.agents.transcript import Transcript
+from wardround.agents.loop.episode import Asked, Episode
+from wardround.agents.loop.history import Block, History
+from wardround.agents.loop.reductions import cut_notice, cut_text
+from wardround.agents.loop.transcript import Transcript
 from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
 
 _SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
@@ -29,7 +29,7 @@ class Written:
     cut: bool = False
 
 
-class Beside:
+class SideReader:
     """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own."""
 
     def __init__(self, episode: Episode, *, role: str, system: str) -> None:

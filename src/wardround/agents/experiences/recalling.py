@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wardround.agents.agent import Hooks
-from wardround.agents.episode import Episode
-from wardround.agents.served import served_text
+from wardround.agents.experiences.served import served_text
+from wardround.agents.loop.agent import Hooks
+from wardround.agents.loop.episode import Episode
 from wardround.core import UserError
 from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject, chart_key
 from wardround.records import Chart
@@ -51,7 +51,7 @@ class Memory:
             self.bank.close()
 
 
-class Recollection(Hooks):
+class Recalling(Hooks):
     """Before the first turn: fetch experiences of some kinds by the chart, pin those that are meant for the actor.
 
     ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are asked for.

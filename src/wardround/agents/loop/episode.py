@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from wardround.agents.calls import Surroundings
-from wardround.agents.context import ContextFactory, Rendered
-from wardround.agents.history import History
-from wardround.agents.outcome import Finish, Limits, Prompt
-from wardround.agents.tokens import Calibration, TokenCounter, count_message, count_schemas
+from wardround.agents.loop.calls import Surroundings
+from wardround.agents.loop.context import ContextFactory, Rendered
+from wardround.agents.loop.history import History
+from wardround.agents.loop.outcome import Finish, Limits, Prompt
+from wardround.agents.loop.tokens import Calibration, TokenCounter, count_message, count_schemas
 from wardround.core import Message, PromptTooLong, ToolSchema, Usage, load_prompt
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind

@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from wardround.agents.beside import prompt_text
-from wardround.agents.episode import Asked, Episode
-from wardround.agents.reductions import cut_notice, cut_text
-from wardround.agents.served import served_text
-from wardround.agents.tokens import count_message
+from wardround.agents.experiences.served import served_text
+from wardround.agents.loop.agent import AgentSpec
+from wardround.agents.loop.episode import Asked, Episode
+from wardround.agents.loop.reductions import cut_notice, cut_text
+from wardround.agents.loop.side_reader import prompt_text
+from wardround.agents.loop.tokens import count_message
+from wardround.agents.method import Method
+from wardround.agents.methods.react import REACT
 from wardround.core import Message, ProviderError, ToolCall, check_settings, setting, without_thinking
 from wardround.models.protocol import ModelSettings
 
@@ -217,3 +220,33 @@ def _choice(text: str, most: int) -> int | None:
     found = _CHOICE.findall(text) or re.findall(r"\A\W*(\d+)\W*\Z", text)
     number = int(found[-1]) if found else 0
     return number if 1 <= number <= most else None
+
+
+def _selection(settings: SelectionSettings) -> AgentSpec:
+    return replace(REACT, choose=CandidateSelection(candidates=settings.candidates), prompts=SELECTION_PROMPTS)
+
+
+def _refinement(settings: RefinementSettings) -> AgentSpec:
+    return replace(REACT, choose=IterativeRefinement(refinements=settings.refinements), prompts=REFINEMENT_PROMPTS)
+
+
+REFLECTOOL_METHODS = (
+    Method(
+        name="reflectool-cs",
+        title="ReflecTool, candidate selection: one of n sampled actions is chosen, then run",
+        make=_selection,
+        memory=("tool",),
+        settings=SelectionSettings,
+        tables=(2,),
+        paper="retrosum",
+    ),
+    Method(
+        name="reflectool-ir",
+        title="ReflecTool, iterative refinement: the proposed action is reviewed before it is run",
+        make=_refinement,
+        memory=("tool",),
+        settings=RefinementSettings,
+        tables=(2,),
+        paper="retrosum",
+    ),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from wardround.agents.tokens import TokenCounter, count_message
+from wardround.agents.loop.tokens import TokenCounter, count_message
 from wardround.core import Message
 
 _HEADING = re.compile(r"^(?=\[(?:turn \d+|call|result)\])", re.MULTILINE)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from wardround.agents.context import ContextFactory, FullContext
-from wardround.agents.episode import Asked, Ending, Episode
+from wardround.agents.loop.context import ContextFactory, FullContext
+from wardround.agents.loop.episode import Asked, Ending, Episode
 from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from wardround.agents.beside import Beside, Written, prompt_text
-from wardround.agents.episode import Episode
-from wardround.agents.evidence import Evidence, Fitted, best_first, fit
-from wardround.agents.tokens import count_message
+from wardround.agents.evidence.evidence import Evidence, Fitted, best_first, fit
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.side_reader import SideReader, Written, prompt_text
+from wardround.agents.loop.tokens import count_message
 from wardround.answers import Question
 from wardround.core import Message, UserError, derive_seed
 from wardround.retrieval import EvidenceIndex, Passage, RetrievalSettings
@@ -27,15 +27,25 @@ _FRAME_TOKENS, _FRAME_SHARE = 300, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """One retrieval: in which index, by which settings, for which query; ``seed`` is for those that draw."""
+
+    index: EvidenceIndex
+    settings: RetrievalSettings
+    query: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to retrieve. ``find`` takes a query, which some ways do not heed (``by_query``), and may block."""
+    """One way to retrieve. ``find`` may leave the query aside (then ``by_query`` is false), and may block."""
 
     name: str
-    find: Callable[[EvidenceIndex, RetrievalSettings, str, int], tuple[Passage, ...]]
+    find: Callable[[Lookup], tuple[Passage, ...]]
     by_query: bool = True
 
 
-class Desk:
+class ChartSearch:
     """One episode at work on its chart: index, question, the room for evidence, and a reader beside the actor.
 
     ``share`` is the part of the free room that all evidence together may take. None: all of it but what two arguments
@@ -50,23 +60,24 @@ class Desk:
         self.question = question_of(episode)
         self.seed = derive_seed("retrieval", episode.id if episode.settings.seed is None else episode.settings.seed)
         self._system = prompt_text("searcher_system")
-        self._beside = Beside(episode, role="searcher", system=self._system)
+        self._reader = SideReader(episode, role="searcher", system=self._system)
 
     @classmethod
-    async def open(cls, episode: Episode, *, share: float | None = None) -> Desk:
+    async def open(cls, episode: Episode, *, share: float | None = None) -> ChartSearch:
         """Open the environment's index of the episode's chart; reading the chart's events may block."""
         question_of(episode)
         index = await asyncio.to_thread(lambda: episode.environment.evidence)
         if index is None:
             raise UserError(f"agent {episode.agent.name!r} searches the chart, and this environment has none to search")
-        desk = cls(episode, index, share=share)
+        search = cls(episode, index, share=share)
         (words, codes), silent = await asyncio.to_thread(lambda: (index.described, index.lines_left_out))
-        desk.note("chart", events=len(index), codes=codes, described=words, lines_left_out=silent)
-        return desk
+        search.note("chart", events=len(index), codes=codes, described=words, lines_left_out=silent)
+        return search
 
-    async def search(self, way: Way, query: str, **detail: Any) -> Evidence:
+    async def retrieve(self, way: Way, query: str, **detail: Any) -> Evidence:
         """Retrieve passages for a query and note what came."""
-        found = await asyncio.to_thread(lambda: way.find(self.index, self.settings, query, self.seed))
+        lookup = Lookup(index=self.index, settings=self.settings, query=query, seed=self.seed)
+        found = await asyncio.to_thread(way.find, lookup)
         evidence = Evidence(passages=best_first(found), queries=(query,) if way.by_query else ())
         asked = {"query": query} if way.by_query else {}
         ids = [passage.id for passage in evidence.passages]
@@ -81,11 +92,11 @@ class Desk:
         said = []
         if evidence is not None:
             fitted = self._fit(evidence, self._room_beside(instruction))
-            said.append(self._beside.say(fitted.text or prompt_text("no_evidence")))
+            said.append(self._reader.say(fitted.text or prompt_text("no_evidence")))
             self.note("evidence", role=purpose, **detail, **fitted.facts)
         limit = self.episode.limits.reply_tokens
-        written = await self._beside.ask(instruction, purpose=purpose, limit_tokens=limit)
-        self._beside.take_out(said)
+        written = await self._reader.ask(instruction, purpose=purpose, limit_tokens=limit)
+        self._reader.take_out(said)
         return written
 
     def room(self) -> int:
@@ -137,30 +148,45 @@ def question_of(episode: Episode) -> Question:
     return episode.question
 
 
-def _at_random(index: EvidenceIndex, own: RetrievalSettings, query: str, seed: int) -> tuple[Passage, ...]:
+def _at_random(lookup: Lookup) -> tuple[Passage, ...]:
     """Return chunks drawn at random in a random order: where not all fit, those that do are random too."""
-    drawn = index.uniform(own.top_passages, seed)
+    drawn = lookup.index.uniform(lookup.settings.top_passages, lookup.seed)
     order = list(range(len(drawn)))
-    Random(derive_seed(seed, "order")).shuffle(order)
+    Random(derive_seed(lookup.seed, "order")).shuffle(order)
     return tuple(drawn[place] for place in order)
 
 
-def _by_code(index: EvidenceIndex, own: RetrievalSettings, query: str, seed: int) -> tuple[Passage, ...]:
+def _by_code(lookup: Lookup) -> tuple[Passage, ...]:
     """Return the commonest events with a passage per code: where not all fit, the commonest codes do."""
+    index = lookup.index
     columns, held = index.columns, defaultdict(list)
-    for row in index.frequent_events(own.recent_events).rows:
+    for row in index.frequent_events(lookup.settings.recent_events).rows:
         held[columns.codes[columns.concept[row]]].append(row)
     return tuple(index.passage(rows, score=float(len(rows))) for rows in held.values())
 
 
-RECENT = Way(
-    name="recent", find=lambda index, own, query, seed: (index.recent_events(own.recent_events),), by_query=False
-)
+def _recent(lookup: Lookup) -> tuple[Passage, ...]:
+    return (lookup.index.recent_events(lookup.settings.recent_events),)
+
+
+def _nearest(lookup: Lookup) -> tuple[Passage, ...]:
+    return lookup.index.nearest(lookup.query, lookup.settings.top_passages)
+
+
+def _nearest_few(lookup: Lookup) -> tuple[Passage, ...]:
+    return lookup.index.nearest(lookup.query, lookup.settings.final)
+
+
+def _text_evidence(lookup: Lookup) -> tuple[Passage, ...]:
+    return lookup.index.text_evidence(lookup.query, lookup.settings.final)
+
+
+RECENT = Way(name="recent", find=_recent, by_query=False)
 FREQUENT = Way(name="frequent", find=_by_code, by_query=False)
 UNIFORM = Way(name="uniform", find=_at_random, by_query=False)
-NEAREST = Way(name="nearest", find=lambda index, own, query, seed: index.nearest(query, own.top_passages))
+NEAREST = Way(name="nearest", find=_nearest)
 """Chunks of all events, as many as vanilla RAG takes at once."""
-NEAREST_FEW = Way(name="nearest few", find=lambda index, own, query, seed: index.nearest(query, own.final))
+NEAREST_FEW = Way(name="nearest few", find=_nearest_few)
 """The same, as many as one of several rounds takes."""
-TEXT_EVIDENCE = Way(name="ether", find=lambda index, own, query, seed: index.text_evidence(query, own.final))
+TEXT_EVIDENCE = Way(name="ether", find=_text_evidence)
 """The text side of ETHER: chunks of the events without a number, by likeness and time (eq. 2-3)."""

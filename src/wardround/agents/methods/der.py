@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wardround.agents.beside import prompt_text
-from wardround.agents.desk import Desk
-from wardround.agents.evidence import Evidence
-from wardround.agents.reductions import cut_notice, cut_text
+from wardround.agents.evidence.chart_search import ChartSearch
+from wardround.agents.evidence.evidence import Evidence
+from wardround.agents.loop.reductions import cut_notice, cut_text
+from wardround.agents.loop.side_reader import prompt_text
 from wardround.answers import Question
 
 
@@ -49,13 +49,13 @@ def sides(question: Question) -> tuple[Side, Side]:
     )
 
 
-async def argue(desk: Desk, side: Side, evidence: Evidence) -> str:
+async def argue(search: ChartSearch, side: Side, evidence: Evidence) -> str:
     """Return one side's argument from its evidence; empty where the call fails, which is noted."""
     instruction = prompt_text("argue", label=side.label, supports=side.purpose == "argue_for", choice=side.choice)
-    written = await desk.ask(instruction, purpose=side.purpose, evidence=evidence)
-    shown = cut_text(written.text, desk.episode.counter, desk.argument_tokens(), notice=cut_notice)
+    written = await search.ask(instruction, purpose=side.purpose, evidence=evidence)
+    shown = cut_text(written.text, search.episode.counter, search.argument_tokens(), notice=cut_notice)
     failed = {} if written.problem is None else {"failed": written.problem}
-    desk.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
+    search.note("argument", side=side.purpose, cut=written.cut or shown != written.text, **failed)
     return shown
 
 

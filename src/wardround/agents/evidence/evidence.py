@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from wardround.agents.beside import prompt_text
-from wardround.agents.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
+from wardround.agents.loop.side_reader import prompt_text
+from wardround.agents.loop.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
 from wardround.retrieval import Passage, Trajectory, merge
 
 _NUMERIC_SHARE = 0.4
