@@ -77,7 +77,7 @@ def test_a_label_that_begins_another_is_told_apart_by_its_end() -> None:
     ("answer", "reason", "calls"),
     [
         (answering(lambda text: None), "reports no log-probabilities", 1),
-        (answering(forced, binds=False), "does not bind a reply to a schema", 1),
+        (answering(lambda text: [-1.0], binds=False), "does not bind a reply to a schema", 1),
         (answering(lambda text: [0.0] * len(text)), "from after the schema was applied", 2),
     ],
 )
