@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from wardround.codes import LabelSet
@@ -112,7 +112,7 @@ class AnswerKind(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return what a manifest or a task's file says of it."""
-        return {"kind": self.name, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+        return {"kind": self.name} | {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:

@@ -14,7 +14,7 @@ from typing import Any
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import group_of, split_of
-from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, get_task
+from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, declare, get_task
 from wardround.codes import LabelSet
 from wardround.core import (
     PromptFile,
@@ -35,6 +35,7 @@ READABLE = (1, SCHEMA)
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
 _PARTIAL = ".partial-"
+_CONTEXT_TOKENS = min(PAPER_CONTEXT_TOKENS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Benchmark:
     def context_tokens(self) -> int:
         """The context that the paper of its tasks gave every method: what a run has where nobody says otherwise."""
         return max(
-            (PAPER_CONTEXT_TOKENS[task.family] for task in self.tasks), default=min(PAPER_CONTEXT_TOKENS.values())
+            (PAPER_CONTEXT_TOKENS.get(task.family, _CONTEXT_TOKENS) for task in self.tasks), default=_CONTEXT_TOKENS
         )
 
     def samples(
@@ -178,6 +179,9 @@ class Benchmark:
             raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")
+        for said in manifest.get("tasks", {}).values():
+            if "declared" in said:
+                declare(Task.from_json(said["declared"]))
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),

@@ -9,24 +9,30 @@ from importlib import resources
 
 from wardround.answers import Question
 from wardround.benchmarks.sample import Sample
-from wardround.benchmarks.task import Task
-from wardround.core import content_hash
+from wardround.benchmarks.task import QuestionText, Task
+from wardround.core import UserError, content_hash
 
 
 def question_of(task: Task, sample: Sample) -> Question:
     """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it."""
-    body = _texts()[task.name]
+    words = task.words or _words(task.name)
     return Question(
         name=task.name,
         title=task.title,
-        category=body["category"],
-        description=body["description"],
-        factual_query=body["factual_query"],
-        counterfactual_query=body["counterfactual_query"],
+        category=words.category,
+        description=words.description,
+        factual_query=words.factual_query or words.description,
+        counterfactual_query=words.counterfactual_query or words.description,
         prediction_time=sample.prediction_time,
         answer=task.answer,
-        instructions=body.get("instructions", ""),
+        instructions=words.instructions,
     )
+
+
+def _words(task: str) -> QuestionText:
+    if task not in _texts():
+        raise UserError(f"task {task!r} does not say what it asks; give it words=QuestionText(...)")
+    return QuestionText(**_texts()[task])
 
 
 def questions_sha256() -> str:

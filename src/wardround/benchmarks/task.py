@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses
-from wardround.core import PromptFile, Registry, load_prompt
+from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses, answer_kind
+from wardround.core import PromptFile, Registry, UserError, load_prompt
 
 PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000}
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionText:
+    """A task in words, for prompts and for methods that search with queries; both default to what is asked."""
+
+    category: str
+    description: str
+    factual_query: str = ""
+    counterfactual_query: str = ""
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +40,8 @@ class Task:
     about: str = ""
     template: str | None = None
     family: str = "agentehr"
+    words: QuestionText | None = None
+    """What is asked, where it is not one of the papers' tasks, whose words are in ``questions.toml``."""
 
     @property
     def prompt(self) -> PromptFile:
@@ -37,6 +51,30 @@ class Task:
     def prompt_named(self, name: str | None) -> PromptFile:
         """Return a template that asks this task as another source's records allow, the task's own for None."""
         return load_prompt("wardround.benchmarks", name or self.template or self.name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest declares of a task that is none of the papers'."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "answer": self.answer.to_json(),
+            "role": self.role,
+            "template": self.template,
+            "family": self.family,
+            "words": None if self.words is None else asdict(self.words),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Task:
+        """Read what :meth:`to_json` wrote. UserError: its kind of answers is not known here."""
+        words = body.get("words")
+        return cls(
+            **{
+                **body,
+                "answer": answer_kind(body["answer"]),
+                "words": None if words is None else QuestionText(**words),
+            }
+        )
 
 
 AGENTEHR_TASKS: dict[str, Task] = {
@@ -148,6 +186,19 @@ TASKS: Registry[Task] = Registry("tasks", one="task", of=Task)
 
 for _task in (*AGENTEHR_TASKS.values(), *EHRSHOT_TASKS.values()):
     TASKS.add(_task.name, _task)
+
+
+def declare(task: Task) -> None:
+    """Make a task known that a file or an opened benchmark declares; UserError: another one has its name."""
+    must_be_free(task)
+    if task.name not in TASKS:
+        TASKS.add(task.name, task)
+
+
+def must_be_free(task: Task) -> None:
+    """Raise UserError where another task has the name of this one."""
+    if task.name in TASKS and TASKS.get(task.name) != task:
+        raise UserError(f"there is another task {task.name!r} already; rename one of them")
 
 
 def get_task(name: str) -> Task:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from wardround.benchmarks import EHRSHOT_TASKS, SPLITS, STRATA, Benchmark, Task, build_ehrshot
 from wardround.benchmarks.agentehr import build_agentehr
+from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
@@ -18,6 +20,8 @@ EXAMPLES = """
   wardround bench build agentehr --store store --out bench
   wardround bench build agentehr --store store --out bench-published --policy published --per-task 600
   wardround bench build ehrshot --store store --out bench-ehrshot --task guo_los lab_anemia --per-task 200
+  wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
+  wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench show bench
 """
 
@@ -26,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
-    build.add_argument("name", choices=["agentehr", "ehrshot"], help="which benchmark")
+    build.add_argument("name", choices=list(_BUILDERS), help="which benchmark")
     build.add_argument("--store", type=Path, required=True, help="folder of the store")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
@@ -34,18 +38,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--per-task",
         type=int,
         default=600,
-        help="most samples of a task in each stratum of each split; 0: all (ehrshot)",
+        help="most samples of a task in each stratum of each split; 0: all (not agentehr)",
     )
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
     )
     only = build.add_argument_group("ehrshot")
     only.add_argument("--task", nargs="+", default=[], choices=list(EHRSHOT_TASKS), help="only these tasks")
-    only.add_argument("--per-subject", type=int, default=None, help="most samples of a task from one subject")
+    only.add_argument(
+        "--per-subject", type=int, default=None, help="most samples of a task from one subject; labels and tasks too"
+    )
     only.add_argument("--chexpert-labels", type=Path, default=None, help="CSV file of CheXpert labels by report id")
     only.add_argument(
         "--allow-missing", action="store_true", help="a task whose codes are not in the store is unavailable, no error"
     )
+    add_own_options(build)
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
 
@@ -55,18 +62,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "show":
         _show(Benchmark.open(arguments.folder))
         return 0
+    _check_options(arguments)
     progress = TerminalProgress()
-    benchmark = (_build_ehrshot if arguments.name == "ehrshot" else _build_agentehr)(arguments, progress)
+    benchmark = _BUILDERS[arguments.name](arguments, progress)
     progress.close()
     _show(benchmark)
     print(f"\nbenchmark: {arguments.out}")
     return 0
 
 
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raise UserError for an option of another kind of benchmark."""
+    for name, kinds in (_OPTIONS_OF | OWN_OPTIONS).items():
+        if getattr(arguments, name) and arguments.name not in kinds:
+            option = {"classes": "class"}.get(name, name).replace("_", "-")
+            raise UserError(f"--{option} is for {' and '.join(kinds)}, not for {arguments.name}")
+
+
 def _build_agentehr(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    for name in ("task", "per_subject", "chexpert_labels", "allow_missing"):
-        if getattr(arguments, name):
-            raise UserError(f"--{name.replace('_', '-')} is for ehrshot; agentehr always builds its six tasks")
     return build_agentehr(
         Store.open(arguments.store),
         arguments.out,
@@ -91,6 +104,20 @@ def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) ->
         chexpert_labels=arguments.chexpert_labels,
         report=progress,
     )
+
+
+_BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]] = {
+    "agentehr": _build_agentehr,
+    "ehrshot": _build_ehrshot,
+    "labels": build_from_labels,
+    "tasks": build_from_files,
+}
+_OPTIONS_OF = {
+    "task": ("ehrshot",),
+    "per_subject": ("ehrshot", "labels", "tasks"),
+    "chexpert_labels": ("ehrshot",),
+    "allow_missing": ("ehrshot",),
+}
 
 
 def _show(benchmark: Benchmark) -> None:

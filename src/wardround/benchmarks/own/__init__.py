@@ -1,0 +1,7 @@
+"""Tasks of a user's own: from a file that says what is asked and how it is labelled, or from a table of labels."""
+
+from wardround.benchmarks.own.family import OwnTasks, build_own
+from wardround.benchmarks.own.label_table import LabelTable, read_label_table
+from wardround.benchmarks.own.task_file import read_task_file
+
+__all__ = ["LabelTable", "OwnTasks", "build_own", "read_label_table", "read_task_file"]

@@ -1,0 +1,188 @@
+"""Tasks of a user's own as a family of the pipeline: asked by what a chart shows, drawn, and only then labelled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wardround.benchmarks.answer_rules import AnswerRules
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.own.questions import END_OF_TIME, Label, Moment, OwnTask
+from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.split import group_of, person_id
+from wardround.benchmarks.task import Task, declare, must_be_free
+from wardround.core import Reporter, UserError, derive_seed, format_time, silent
+from wardround.records import Store
+from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
+
+
+def build_own(
+    tasks: Sequence[OwnTask],
+    store: Store,
+    folder: Path,
+    settings: BuildSettings,
+    *,
+    user_codes: Path | None = None,
+    report: Reporter = silent,
+) -> Benchmark:
+    """Build tasks of a user's own and save them. UserError: two have one name, or a table or column is not there."""
+    names = [own.task.name for own in tasks]
+    if len(set(names)) < len(names):
+        raise UserError(f"two tasks have one name among {', '.join(names)}; rename one")
+    for own in tasks:
+        must_be_free(own.task)
+    family = OwnTasks(own=tuple(tasks), user_codes=user_codes)
+    built = build_family(family, store, folder, settings, report=report)
+    for own in tasks:
+        declare(own.task)
+    return built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTasks:
+    """The family: the tasks as they were read, in name order."""
+
+    own: tuple[OwnTask, ...]
+    user_codes: Path | None = None
+    kind: ClassVar[str] = "own"
+    paper: ClassVar[str] = "none: tasks of a user's own"
+    has_own_splits: ClassVar[bool] = True
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build."""
+        return sorted((one.task for one in self.own), key=lambda task: task.name)
+
+    def open(self, ground: Ground) -> _OpenOwnTasks:
+        """Make the candidate spaces that answers come from, of training subjects alone."""
+        names = {name for task in self.tasks for name in task.answer.spaces}
+        groups = _groups(ground)
+        return _OpenOwnTasks(
+            ground=ground,
+            own={one.task.name: one for one in self.own},
+            spaces=build_candidate_spaces(ground.store, groups, self.user_codes, names) if names else {},
+            groups=groups,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Questions:
+    """The moments of a task; ``labels`` are those of the drawn, filled in when they are."""
+
+    moments: list[Moment]
+    dropped: Counter[str]
+    labels: dict[Moment, Label] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenOwnTasks:
+    ground: Ground
+    own: Mapping[str, OwnTask]
+    spaces: Mapping[str, CandidateSpace]
+    groups: Mapping[int, int]
+
+    def unavailable(self, task: Task) -> str | None:
+        if task.answer.spaces and not any(name in self.spaces for name in task.answer.spaces):
+            return f"no candidate space {' or '.join(task.answer.spaces)}"
+        return None
+
+    def questions(self, task: Task) -> _Questions:
+        dropped: Counter[str] = Counter()
+        asked = self.own[task.name].asked.moments(self.ground.store, self.ground.settings.policy, dropped)
+        return _Questions(moments=list(asked), dropped=dropped)
+
+    def draw(self, task: Task, questions: _Questions) -> list[Moment]:
+        """Uniformly, before anything is labelled: no outcome has a part in which questions there are."""
+        settings = self.ground.settings
+        order = sorted(questions.moments, key=lambda one: self._key(task, one))
+        taken: list[Moment] = []
+        of_subject: Counter[int] = Counter()
+        of_split: Counter[str] = Counter()
+        for moment in order:
+            split = self.ground.splits[moment.subject_id]
+            full = bool(settings.per_task) and of_split[split] >= settings.per_task
+            if full or of_subject[moment.subject_id] >= (settings.per_subject or len(order)):
+                continue
+            of_subject[moment.subject_id] += 1
+            of_split[split] += 1
+            taken.append(moment)
+        return sorted(taken, key=lambda one: (one.subject_id, one.prediction_time))
+
+    def samples(self, task: Task, questions: _Questions, drawn: list[Moment]) -> list[Sample]:
+        made = []
+        for moment in drawn:
+            future = self.ground.store.chart(moment.subject_id, END_OF_TIME, policy=self.ground.settings.policy)
+            label = self.own[task.name].labelling.label(moment, future)
+            if label is None:
+                questions.dropped["no_label"] += 1
+                continue
+            problem = task.answer.problem_of(label.target)
+            if problem:
+                raise UserError(f"task {task.name!r}: the label of subject {moment.subject_id} is none: {problem}")
+            made.append(self._sample(task, moment, label))
+        return made
+
+    def describe(self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]) -> TaskFacts:
+        own = self.own[task.name]
+        sizes = [(self.groups[one.subject_id], len(one.target)) for one in samples if one.split == "train"]
+        by_class = {"samples_by_class": samples_by_class(samples)} if task.answer.label_values else {}
+        return TaskFacts(
+            rules=AnswerRules.counted(task, sizes).to_json() if task.answer.loss_of_an_extra_name else {},
+            drops={reason: n for reason, n in sorted(questions.dropped.items()) if n}
+            | {"not_drawn": len(questions.moments) - len(drawn)},
+            said={
+                "title": task.title,
+                "declared": task.to_json(),
+                "questions": len(questions.moments),
+                "asked": own.asked.facts(),
+                "label": own.labelling.facts(),
+                "files": dict(own.sources),
+                **by_class,
+            },
+        )
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
+            "per_subject": self.ground.settings.per_subject,
+            "sampling": "uniform within each split, before labels are looked at",
+        }
+
+    def _key(self, task: Task, moment: Moment) -> int:
+        time = format_time(moment.prediction_time)
+        return derive_seed(self.ground.settings.seed, task.name, "draw", moment.subject_id, time)
+
+    def _sample(self, task: Task, moment: Moment, label: Label) -> Sample:
+        subject, asked = moment.subject_id, moment.prediction_time
+        return Sample(
+            id=f"{task.name}-{subject}-{asked:%Y%m%dT%H%M%S}",
+            task=task.name,
+            subject_id=subject,
+            person_id=person_id(self.ground.store, subject),
+            prediction_time=asked,
+            target=label.target,
+            split=self.ground.splits[subject],
+            stratum="any",
+            unwinnable=self._unwinnable(task, subject, label.target),
+            facts={
+                "event_time": None if label.event_time is None else format_time(label.event_time),
+                "row_ids": list(label.row_ids),
+            },
+        )
+
+    def _unwinnable(self, task: Task, subject: int, target: Sequence[str]) -> tuple[str, ...]:
+        space = next((self.spaces[name] for name in task.answer.spaces if name in self.spaces), None)
+        group = self.groups.get(subject)
+        if space is not None and group is not None:
+            space = space.without.get(group, space)
+        return () if space is None else tuple(name for name in target if space.labels.resolve(name) is None)
+
+
+def _groups(ground: Ground) -> dict[int, int]:
+    training = (subject for subject, split in ground.splits.items() if split == "train")
+    return {subject: group_of(ground.store.person_of(subject), ground.settings.seed) for subject in training}
