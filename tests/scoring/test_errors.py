@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trajectories import call, new_trial, trajectory
 
+from wardround.core import ToolCall
 from wardround.log import Trajectory
 from wardround.scoring import ErrorClass, NoPrediction, classify_errors, errors, no_prediction_mode
-from wardround.scoring.calls import is_above, ratcliff_obershelp, tool_calls
+from wardround.scoring.calls import Call, is_above, ratcliff_obershelp, tool_calls
 from wardround.scoring.errors import _may_repeat, _repetition
 
 CANDIDATE_TOOLS = ("get_candidates_by_keyword",)
@@ -229,3 +230,13 @@ def test_most_trials_need_no_arguments_read(monkeypatch: pytest.MonkeyPatch) -> 
     made = trajectory([[call(tools[number % 3], n=number)] for number in range(12)], answer=["x"])
     monkeypatch.setattr(errors, "tool_calls", None)
     assert ErrorClass.TOOL_REPEAT not in classes(made)
+
+
+@pytest.mark.parametrize("length", [10, 600])
+def test_arguments_are_read_alike_however_long_and_however_often(length: int) -> None:
+    text = '{"b": "%s", "a": 1}' % ("x" * length)
+    first, second = (Call.read(ToolCall(id=str(n), name="t", arguments=text)) for n in range(2))
+    assert first == second
+    assert first.parameters == '{"a":1,"b":"%s"}' % ("x" * length)
+    assert Call.read(ToolCall(id="1", name="t", arguments=" [1 ")).parameters == "[1"
+    assert Call.read(ToolCall(id="1", name="t", arguments="[1]")).values is None

@@ -170,3 +170,9 @@ def test_failed_episodes_are_counted_and_score_zero() -> None:
     assert rows[0].failed == 1
     assert rows[0].f1.estimate == pytest.approx(0.25)
     assert "failed" in render_table(rows)
+
+
+def test_counts_of_many_episodes_are_added_by_column() -> None:
+    some = [GroundingCounts(citations=3, read=2, passed=1), GroundingCounts(answers=2, backed=1), GroundingCounts()]
+    assert GroundingCounts.total(some) == GroundingCounts(citations=3, read=2, passed=1, answers=2, backed=1)
+    assert GroundingCounts.total(iter(())) == GroundingCounts()

@@ -15,6 +15,8 @@ from wardround.core import ToolCall, canonical_json
 from wardround.log import Turn
 
 SIMILARITY = 0.95
+_SHORT = 500
+"""Characters of arguments that are remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +30,23 @@ class Call:
     @classmethod
     def read(cls, call: ToolCall) -> Call:
         """Read a call as the model wrote it."""
-        try:
-            values = json.loads(call.arguments or "{}")
-            text = canonical_json(values).decode()
-        except (ValueError, RecursionError):
-            return cls(name=call.name, parameters=call.arguments.strip())
-        return cls(name=call.name, parameters=text, values=values if isinstance(values, dict) else None)
+        read = _read_short if len(call.arguments) <= _SHORT else _read_arguments
+        parameters, values = read(call.arguments)
+        return cls(name=call.name, parameters=parameters, values=values)
+
+
+def _read_arguments(arguments: str) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the canonical spelling of arguments and what they say, None where that is no JSON object."""
+    try:
+        values = json.loads(arguments or "{}")
+        text = canonical_json(values).decode()
+    except (ValueError, RecursionError):
+        return arguments.strip(), None
+    return text, values if isinstance(values, dict) else None
+
+
+_read_short = lru_cache(maxsize=16_384)(_read_arguments)
+"""Most calls of a run are made in other episodes too: the latest rows of one table, say."""
 
 
 def tool_calls(turn: Turn) -> tuple[Call, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from wardround.codes import normalise_label
@@ -22,8 +23,11 @@ class GroundingCounts:
     answers: int = 0
     backed: int = 0
 
-    def __add__(self, other: GroundingCounts) -> GroundingCounts:
-        return GroundingCounts(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+    @classmethod
+    def total(cls, counts: Iterable[GroundingCounts]) -> GroundingCounts:
+        """Add up the counts of many episodes, column by column; most of them cite nothing."""
+        telling = [one for one in counts if one.citations or one.answers]
+        return cls(**{name: sum(map(attrgetter(name), telling)) for name in cls.__slots__})
 
     @property
     def share(self) -> float | None:

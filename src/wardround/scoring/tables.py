@@ -5,6 +5,7 @@ A cell whose number was not computed is empty, never zero.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -128,8 +129,8 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         output_tokens=_mean_tokens(usages, lambda usage: usage.output_tokens),
         cost=_mean_known([score.use.cost for score in scores]),
         seconds=fmean(score.use.model_seconds + score.use.tool_seconds for score in scores),
-        grounding=sum((score.grounding for score in scores), start=GroundingCounts()),
-        errors={name: sum(name in score.errors for score in scores) for name in ErrorClass},
+        grounding=GroundingCounts.total(score.grounding for score in scores),
+        errors=_error_counts(scores),
         failed=sum(score.finish == "error" for score in scores),
         tool_calls=_tool_mix(scores),
         evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
@@ -174,9 +175,17 @@ def _summarised(scores: list[EpisodeScore]) -> int | None:
     return sum(score.use.summarised for score in scores)
 
 
+def _error_counts(scores: list[EpisodeScore]) -> dict[ErrorClass, int]:
+    found = Counter(name for score in scores for name in score.errors)
+    return {name: found[name] for name in ErrorClass}
+
+
 def _tool_mix(scores: list[EpisodeScore]) -> dict[str, int]:
-    names = sorted({name for score in scores for name in score.use.tool_calls})
-    return {name: sum(score.use.tool_calls.get(name, 0) for score in scores) for name in names}
+    calls: dict[str, int] = {}
+    for score in scores:
+        for name, count in score.use.tool_calls.items():
+            calls[name] = calls.get(name, 0) + count
+    return dict(sorted(calls.items()))
 
 
 def _line(cells: list[str], widths: list[int], columns: list[_Column]) -> str:
