@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from invented import Invented, invent
+from invented import Invented, invent, open_invented
 
 
 @pytest.fixture(scope="session")
-def invented(tmp_path_factory: pytest.TempPathFactory) -> Invented:
+def invented(once: Callable[[str, Callable[[Path], object]], Path]) -> Invented:
     """One hospital in six forms."""
-    return invent(tmp_path_factory.mktemp("invented"))
+    return open_invented(once("invented", invent))

@@ -36,14 +36,18 @@ class Invented:
         return sorted(self.moments.items())
 
 
-def invent(folder: Path) -> Invented:
+def invent(folder: Path) -> None:
     """Make the hospital and its six stores."""
     synthesize(folder / "plain", patients=PATIENTS, seed=3, compress=False)
     trapped = plant_traps(folder / "plain", folder / "trapped")
     for source in DIALECTS:
         write_dialect(source, trapped, folder / source)
         ingest(source, folder / source, folder / f"{source}-store")
-    return Invented(folder, _moments(HospitalTables(trapped)))
+
+
+def open_invented(folder: Path) -> Invented:
+    """Return what was made in a folder."""
+    return Invented(folder, _moments(HospitalTables(folder / "trapped")))
 
 
 def _moments(hospital: HospitalTables) -> dict[int, datetime]:

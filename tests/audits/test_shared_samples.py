@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import LONG
 from wardround.audits import audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
@@ -28,8 +29,8 @@ SAMPLES = {
 }
 
 
-DEAR = {"mimiciv demo", "fhir demo"}
-"""Samples that take more than ten CPU seconds to cut: with WARDROUND_WHOLE_SAMPLES=1 only."""
+DEAR = {"mimiciv demo", "fhir demo", "meds demo", "fhir synthea"}
+"""Samples that take more than four CPU seconds to cut: in make long or with WARDROUND_WHOLE_SAMPLES=1 only."""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -38,7 +39,7 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
     folders = [shared_data / part for part in names]
     if not all(folder.is_dir() for folder in folders):
         pytest.skip(f"{name} is not here")
-    if name in DEAR and not os.environ.get("WARDROUND_WHOLE_SAMPLES"):
+    if name in DEAR and not LONG and not os.environ.get("WARDROUND_WHOLE_SAMPLES"):
         pytest.skip(f"{name} is dear: set WARDROUND_WHOLE_SAMPLES=1")
     store, raw = _cut(source, folders, count, tmp_path)
     samples = list(_moments(store))
