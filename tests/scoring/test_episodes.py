@@ -113,4 +113,4 @@ def test_grounding_by_hand() -> None:
     assert counts == GroundingCounts(citations=4, existing=3, read=3, supporting=3, passed=1, answers=3, backed=1)
     assert counts.share == 0.25
     assert counts.backed_share == pytest.approx(1 / 3)
-    assert (counts + counts).citations == 8
+    assert GroundingCounts.total([counts, counts]).citations == 8
