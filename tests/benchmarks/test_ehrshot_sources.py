@@ -265,11 +265,11 @@ def test_a_value_without_end_has_no_class() -> None:
         load_concepts()["lab_hyperkalemia"],
         load_places("meds").labs[0],
         batch,
-        np.arange(4, dtype=np.int64),
-        np.arange(4, dtype=np.int64),
-        [None] * 4,
-        dropped,
-        Counter(),
+        times=np.arange(4, dtype=np.int64),
+        rows=np.arange(4, dtype=np.int64),
+        coded_units=[None] * 4,
+        dropped=dropped,
+        units=Counter(),
     )
     assert (found.rows.tolist(), found.classes.tolist()) == ([3], [2])
     assert dropped["result_without_number"] == 3
@@ -294,7 +294,16 @@ def test_a_number_that_is_a_bound_is_not_the_value(
     batch = pa.RecordBatch.from_pydict({"value": [number], "value_text": pa.array([text], pa.string()), "unit": [unit]})
     zero = np.zeros(1, np.int64)
     place = load_places("fhir").labs[0]
-    found = read_results(load_concepts()[task], place, batch, zero, zero, [None], Counter(), Counter())
+    found = read_results(
+        load_concepts()[task],
+        place,
+        batch,
+        times=zero,
+        rows=zero,
+        coded_units=[None],
+        dropped=Counter(),
+        units=Counter(),
+    )
     assert found.classes.tolist() == [severity]
 
 

@@ -110,7 +110,9 @@ async def extract_experiences(
     values = {"target": _listed(material.target)}
     if kind == "summariser":
         values["summary"] = material.summary or "(none was written)"
-    return await _reflect(asker, material, kind, kind, provenance, maximum, room, values)
+    return await _reflect(
+        asker, material, kind, template=kind, provenance=provenance, maximum=maximum, room=room, values=values
+    )
 
 
 async def judge_success(asker: Asker, material: Material, *, room: Room = Room()) -> bool | None:
@@ -139,7 +141,9 @@ async def extract_reasoning(
     judged = await judge_success(asker, material, room=room)
     template = "reasoning_success" if judged else "reasoning_failure"
     blind = replace(material, target=None, score=None)
-    found = await _reflect(asker, blind, "reasoning", template, provenance, maximum, room, {})
+    found = await _reflect(
+        asker, blind, "reasoning", template=template, provenance=provenance, maximum=maximum, room=room, values={}
+    )
     facts = {"judged": "unreadable" if judged is None else "success" if judged else "failure"}
     return replace(
         found,
@@ -172,19 +176,29 @@ async def extract_tool_advice(
         "target": _listed(material.target),
         "known": [f"{one.title}. {one.content}" for one in known],
     }
-    return await _reflect(asker, only, "tool", "tool_advice", provenance, maximum, room, values, tool=tool)
+    return await _reflect(
+        asker,
+        only,
+        "tool",
+        template="tool_advice",
+        provenance=provenance,
+        maximum=maximum,
+        room=room,
+        values=values,
+        tool=tool,
+    )
 
 
 async def _reflect(
     asker: Asker,
     material: Material,
     kind: Kind,
+    *,
     template: str,
     provenance: Provenance,
     maximum: int,
     room: Room,
     values: Mapping[str, Any],
-    *,
     tool: str = "",
 ) -> Extraction:
     prompt = _prompt(template)

@@ -72,7 +72,7 @@ def fit_predictors(
         return read_predictions(folder)
     counts = None
     if any(name.startswith("count") for name in settings.names):
-        counts = _counts(store, benchmark, usable, folder, settings, processes, report)
+        counts = _counts(store, benchmark, usable, folder=folder, settings=settings, processes=processes, report=report)
         manifest["features"] = counts.facts
     _write(folder / MANIFEST, manifest)
     bench = _Bench(counts=counts, vectors=vectors, settings=settings)
@@ -151,10 +151,18 @@ class _Bench:
             test,
             len(problem.classes),
         )
-        return self._row(problem, key, fit, train.shape[1], fitted_on, chosen_on, time.perf_counter() - started)
+        return self._row(
+            problem,
+            key,
+            fit,
+            features=train.shape[1],
+            train=fitted_on,
+            dev=chosen_on,
+            seconds=time.perf_counter() - started,
+        )
 
     def _row(
-        self, problem: Problem, key: FitKey, fit: Fit, features: int, train: Shots, dev: Shots, seconds: float
+        self, problem: Problem, key: FitKey, fit: Fit, *, features: int, train: Shots, dev: Shots, seconds: float
     ) -> FitRow:
         truth = problem.truth(problem.test)
         draws = self._draws_of(problem)
@@ -263,6 +271,7 @@ def _counts(
     store: Store,
     benchmark: Benchmark,
     asked: Sequence[Problem],
+    *,
     folder: Path,
     settings: PredictorSettings,
     processes: int,

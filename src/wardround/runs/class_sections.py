@@ -134,7 +134,13 @@ def few_shot_panels(predictions: Sequence[FitRow], summary: RunSummary) -> tuple
     }
     count = {task: len(found) for task, found in levels.items()}
     return _panels(
-        predictions, macro_f1_of, shown, "macro-F1", lambda curve: curve.view == CLASSES_VIEW, count, _apart(summary)
+        predictions,
+        macro_f1_of,
+        shown,
+        metric="macro-F1",
+        is_shown=lambda curve: curve.view == CLASSES_VIEW,
+        all_levels=count,
+        apart=_apart(summary),
     )
 
 
@@ -152,7 +158,15 @@ def _apart(summary: RunSummary) -> dict[str, str]:
 def auroc_panels(predictions: Sequence[FitRow]) -> tuple[Panel, ...]:
     """Return EHRSHOT's own figure: AUROC, several classes taken as normal against the rest."""
     binary = {(row.task, row.view) for row in predictions if len(row.classes) == 2}
-    return _panels(predictions, auroc_of, {}, "AUROC", lambda curve: (curve.task, curve.view) in binary, {}, {})
+    return _panels(
+        predictions,
+        auroc_of,
+        {},
+        metric="AUROC",
+        is_shown=lambda curve: (curve.task, curve.view) in binary,
+        all_levels={},
+        apart={},
+    )
 
 
 def has_curve(predictions: Iterable[FitRow]) -> bool:
@@ -164,6 +178,7 @@ def _panels(
     predictions: Sequence[FitRow],
     value: Value,
     levels: Mapping[str, Mapping[str, float]],
+    *,
     metric: str,
     is_shown: Callable[[Curve], bool],
     all_levels: Mapping[str, int],

@@ -47,6 +47,7 @@ class Flows:
         self,
         times: str,
         key: str,
+        *,
         amount: tuple[float, str],
         rate: tuple[float, str] | None,
         order: tuple[int, int],
@@ -94,13 +95,31 @@ class Flows:
             times = self._times(at, until)
             names = (_DRIP, _CRYSTALLOID, "Main order parameter", "Continuous Med")
             amount = (rate * per_hour * hours, amount_unit)
-            self._input(times, key, amount, (rate, unit), (order, link), names, 250, status, (bag, rate))
+            self._input(
+                times,
+                key,
+                amount=amount,
+                rate=(rate, unit),
+                order=(order, link),
+                category=names,
+                total=250,
+                status=status,
+                original=(bag, rate),
+            )
             flow = _CARRIER.get(key, 6.0)
             carrier = "dextrose" if key in ("norepinephrine", "phenylephrine") else "saline"
             names = (_DRIP, _CRYSTALLOID, "Mixed solution", "Continuous Med")
             volume = flow * hours
             self._input(
-                times, carrier, (volume, "ml"), (flow, "mL/hour"), (order, link), names, 250, status, (250, flow)
+                times,
+                carrier,
+                amount=(volume, "ml"),
+                rate=(flow, "mL/hour"),
+                order=(order, link),
+                category=names,
+                total=250,
+                status=status,
+                original=(250, flow),
             )
             self._ingredient(times, ("water", "vein"), volume, flow, order, status)
             factor = dice.between(0.6, 1.25) if "vasopressor" in course.drug.kinds else dice.between(0.75, 1.3)
@@ -127,7 +146,15 @@ class Flows:
             )
             key = course.drug.key
             self._input(
-                times, key, (volume, "ml"), (rate, "mL/hour"), (order, order), names, volume, status, (1000, rate)
+                times,
+                key,
+                amount=(volume, "ml"),
+                rate=(rate, "mL/hour"),
+                order=(order, order),
+                category=names,
+                total=volume,
+                status=status,
+                original=(1000, rate),
             )
             self._ingredient(times, ("water", "vein"), volume, rate, order, status)
             begin = until + int(self.dice.between(1, 8)) * HOUR
@@ -146,7 +173,17 @@ class Flows:
         )
         names = (group, _CRYSTALLOID, "Main order parameter", "Drug Push")
         total = 100.0 if "antibiotic" in drug.kinds else 0.0
-        self._input(times, key, amount, None, (order, order), names, total, "FinishedRunning", (amount[0], amount[0]))
+        self._input(
+            times,
+            key,
+            amount=amount,
+            rate=None,
+            order=(order, order),
+            category=names,
+            total=total,
+            status="FinishedRunning",
+            original=(amount[0], amount[0]),
+        )
 
     def mouth(self) -> None:
         """Drinking, unless a tube is in."""
@@ -161,13 +198,13 @@ class Flows:
                 self._input(
                     times,
                     "mouth",
-                    (volume, "ml"),
-                    None,
-                    (order, order),
-                    names,
-                    volume,
-                    "FinishedRunning",
-                    (volume, volume),
+                    amount=(volume, "ml"),
+                    rate=None,
+                    order=(order, order),
+                    category=names,
+                    total=volume,
+                    status="FinishedRunning",
+                    original=(volume, volume),
                 )
                 self._ingredient(times, ("gut", "water"), volume, 0, order, "FinishedRunning")
             at += int(self.dice.between(4, 8)) * HOUR
@@ -190,13 +227,13 @@ class Flows:
                     self._input(
                         times,
                         "red_cells",
-                        (350, "ml"),
-                        (rate, "mL/hour"),
-                        (order, order),
-                        names,
-                        350,
-                        "FinishedRunning",
-                        (350, rate),
+                        amount=(350, "ml"),
+                        rate=(rate, "mL/hour"),
+                        order=(order, order),
+                        category=names,
+                        total=350,
+                        status="FinishedRunning",
+                        original=(350, rate),
                     )
                     self._ingredient(times, ("blood", "water"), 350, rate, order, "FinishedRunning")
 
@@ -229,6 +266,7 @@ def write_flows(
     writer: SubjectWriter,
     stay: Encounter,
     stay_id: int,
+    *,
     start: int,
     end: int,
     signals: Signals,

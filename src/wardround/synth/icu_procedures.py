@@ -33,16 +33,24 @@ class _Bedside:
     def run(self, key: str, begin: int, finish: int, *, cut: bool = False) -> None:
         """A process with a duration: stored when it ended."""
         minutes = (finish - begin) // MINUTE
-        self._row(key, begin, finish, str(minutes), "min", "ContinuousProcess", "Stopped" if cut else "FinishedRunning")
+        self._row(
+            key,
+            begin,
+            finish,
+            value=str(minutes),
+            unit="min",
+            kind="ContinuousProcess",
+            status="Stopped" if cut else "FinishedRunning",
+        )
         if key in _DATES:
             self._dates(key, begin, finish)
 
     def task(self, key: str, moment: int) -> None:
         """Something done at once."""
         if self.start <= moment < self.end - MINUTE:
-            self._row(key, moment, moment + MINUTE, "1", "None", "Task", "FinishedRunning")
+            self._row(key, moment, moment + MINUTE, value="1", unit="None", kind="Task", status="FinishedRunning")
 
-    def _row(self, key: str, begin: int, finish: int, value: str, unit: str, kind: str, status: str) -> None:
+    def _row(self, key: str, begin: int, finish: int, *, value: str, unit: str, kind: str, status: str) -> None:
         item, order = self.items[key], self.writer.numbers.infusion.take()
         sites, category = _SITES.get(key, (("",), ""))
         stored = finish + self.dice.whole(0, 45) * MINUTE

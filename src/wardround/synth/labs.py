@@ -171,7 +171,17 @@ class Laboratory:
                 if key not in seen:
                     seen.add(key)
                     analyte = writer.catalog.analytes[key]
-                    self._row(analyte, values, specimen, moment, stored, orderer, priority, hadm, hemolyzed)
+                    self._row(
+                        analyte,
+                        values,
+                        specimen,
+                        moment=moment,
+                        stored=stored,
+                        orderer=orderer,
+                        priority=priority,
+                        hadm=hadm,
+                        hemolyzed=hemolyzed,
+                    )
         return values
 
     def _store_time(self, moment: int, panel: Panel) -> str:
@@ -189,6 +199,7 @@ class Laboratory:
         analyte: Analyte,
         values: Values,
         specimen: int,
+        *,
         moment: int,
         stored: str,
         orderer: str,

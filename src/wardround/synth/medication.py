@@ -79,11 +79,19 @@ class _Chart:
         start = ((moment + 10) // HOUR + 1) * HOUR
         dose = dice.pick(drug.dose) if dose is None else dose
         if drug.kind in ("once", "replacement"):
-            return self._keep(drug, dose, order, order, start, start + HOUR, "expired")
+            return self._keep(drug, dose, order, linked=order, start=start, stop=start + HOUR, ending="expired")
         stop = int(start + days * DAY) if days else end
         stop -= stop % HOUR
         if stop >= end - 4 * HOUR:
-            return self._keep(drug, dose, order, self._renew(order, start, end), start, end - end % HOUR, "discharge")
+            return self._keep(
+                drug,
+                dose,
+                order,
+                linked=self._renew(order, start, end),
+                start=start,
+                stop=end - end % HOUR,
+                ending="discharge",
+            )
         return self._end_early(drug, dose, order, start, stop)
 
     def _end_early(self, drug: Drug, dose: float, order: Order, start: int, stop: int) -> Course:
@@ -94,12 +102,12 @@ class _Chart:
             change = end_order(writer, order, middle, "Change")
             linked = change if dice.chance(0.5) else order
             turn = (middle // HOUR + 1) * HOUR
-            self._keep(drug, dose, order, linked, start, turn, "changed")
+            self._keep(drug, dose, order, linked=linked, start=start, stop=turn, ending="changed")
             end_order(writer, change, stop - dice.whole(1, 50) * 60)
-            return self._keep(drug, dice.pick(others), change, change, turn, stop, "stopped")
+            return self._keep(drug, dice.pick(others), change, linked=change, start=turn, stop=stop, ending="stopped")
         last = self._renew(order, start, stop)
         end_order(writer, last, stop - dice.whole(1, 50) * 60)
-        return self._keep(drug, dose, order, last, start, stop, "stopped")
+        return self._keep(drug, dose, order, linked=last, start=start, stop=stop, ending="stopped")
 
     def _renew(self, order: Order, start: int, stop: int) -> Order:
         """Now and then an order is changed, not its product: the pharmacy row then carries the later order's id."""
@@ -108,7 +116,9 @@ class _Chart:
             return order
         return end_order(self.writer, order, start + int((stop - start) * dice.between(0.15, 0.8)), "Change")
 
-    def _keep(self, drug: Drug, dose: float, order: Order, linked: Order, start: int, stop: int, ending: str) -> Course:
+    def _keep(
+        self, drug: Drug, dose: float, order: Order, *, linked: Order, start: int, stop: int, ending: str
+    ) -> Course:
         course = Course(
             drug=drug,
             dose=dose,

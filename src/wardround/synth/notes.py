@@ -210,6 +210,7 @@ def _compose(
     writer: SubjectWriter,
     summary: _Summary,
     stay: Encounter,
+    *,
     results: Results,
     cultures: list[CultureOrder],
     exams: list[Exam],
@@ -263,6 +264,7 @@ def _compose(
 def write_summary(
     writer: SubjectWriter,
     stay: Encounter,
+    *,
     results: Results,
     cultures: list[CultureOrder],
     exams: list[Exam],
@@ -276,7 +278,9 @@ def write_summary(
         writer.dice, writer.subject, stay.problems, stay.arrival, stay.discharge, fatal=stay.death is not None
     )
     summary = _Summary(writer, stay, signals)
-    text = _compose(writer, summary, stay, results, cultures, exams, courses, where)
+    text = _compose(
+        writer, summary, stay, results=results, cultures=cultures, exams=exams, courses=courses, where=where
+    )
     subject, counts = writer.subject.subject_id, writer.counts
     counts["DS"] = number = counts.get("DS", 0) + 1
     note = f"{subject}-DS-{number}"

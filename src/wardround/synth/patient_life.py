@@ -88,7 +88,7 @@ def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _
     if modules.notes:
         aside = writer.with_own_dice(f"notes {stay.number}")
         write_reports(aside, exams, str(stay.hadm_id))
-        write_summary(aside, stay, results, cultures, exams, courses, where)
+        write_summary(aside, stay, results=results, cultures=cultures, exams=exams, courses=courses, where=where)
 
 
 def _live_icu(writer: SubjectWriter, stay: Encounter, courses: list[Course], doses: list[Dose]) -> None:
@@ -97,7 +97,7 @@ def _live_icu(writer: SubjectWriter, stay: Encounter, courses: list[Course], dos
     for first, last in icu_stays(stay):
         start, end = first.start + MINUTE, last.end
         write_charting(writer, stay, first.place_id, start, end, signals)
-        write_flows(writer, stay, first.place_id, start, end, signals, courses, doses)
+        write_flows(writer, stay, first.place_id, start=start, end=end, signals=signals, courses=courses, doses=doses)
         write_icu_procedures(writer, stay, first.place_id, start, end)
 
 
@@ -173,7 +173,9 @@ def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
         else:
             if condition.get("elective", False):
                 moment += -moment % DAY + int(dice.between(5.6, 8) * HOUR)
-            stay = plan_encounter(dice, catalog, writer.numbers, subject, condition, moment, stays)
+            stay = plan_encounter(
+                dice, catalog, writer.numbers, subject=subject, condition=condition, arrival=moment, number=stays
+            )
             stays += 1
             _live_stay(writer, stay, modules, life)
             for problem in stay.problems:

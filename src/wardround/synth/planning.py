@@ -67,6 +67,7 @@ def plan_encounter(
     dice: Dice,
     catalog: Catalog,
     numbers: Numbers,
+    *,
     subject: Subject,
     condition: Condition,
     arrival: int,

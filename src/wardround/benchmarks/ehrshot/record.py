@@ -119,7 +119,16 @@ class _Reader:
             dropped = self.record.dropped.setdefault(concept.task, Counter())
             units = self.record.units.setdefault(concept.task, Counter())
             coded = [meanings[place].unit for place in index[places].tolist()]
-            found = read_results(concept, matcher.place, rows.batch, times, places, coded, dropped, units)
+            found = read_results(
+                concept,
+                matcher.place,
+                rows.batch,
+                times=times,
+                rows=places,
+                coded_units=coded,
+                dropped=dropped,
+                units=units,
+            )
             if len(found):
                 self.record.results.setdefault(concept.task, {}).setdefault(subject_id, []).append(found)
 

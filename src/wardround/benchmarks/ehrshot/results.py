@@ -38,6 +38,7 @@ def read_results(
     concept: Concept,
     place: RowRole,
     batch: pa.RecordBatch,
+    *,
     times: Ints,
     rows: Ints,
     coded_units: Sequence[str | None],

@@ -59,7 +59,8 @@ def first_deaths(found: list[EventRows], book: CodeBook, counts: EventCounts) ->
     order = np.lexsort((event, known, subject))
     first = order[np.r_[True, subject[order][1:] != subject[order][:-1]]] if len(order) else order
     counts.deaths += len(first)
-    book.saw(DEATH, "Death", len(first)) if len(first) else None
+    if len(first):
+        book.saw(DEATH, "Death", len(first))
     row_id = pa.concat_arrays([part.row_id for part in found])
     time = np.concatenate([part.time for part in found])
     yield plain_events(
@@ -89,7 +90,8 @@ def births_of(
     rows = np.flatnonzero((born != NO_TIME) & ~masked)
     counts.births += len(rows)
     counts.masked_births += int(np.count_nonzero(masked))
-    book.saw(BIRTH, "Birth", len(rows)) if len(rows) else None
+    if len(rows):
+        book.saw(BIRTH, "Birth", len(rows))
     return plain_events(
         subject=subject[rows],
         event=born[rows],

@@ -53,7 +53,9 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
     if layout.spec.pending is not None:
         heads = ~visible & (clock(stored, PENDING) <= now)
         if heads.any():
-            return _with_pending(layout, layout.spec.pending, stored, visible, heads, event, as_of, now)
+            return _with_pending(
+                layout, layout.spec.pending, stored, visible=visible, ordered=heads, event=event, as_of=as_of, now=now
+            )
     stored, event = _select(stored, visible, event)
     return hand_out(layout, stored, as_of, late_masks(layout, stored, now), ()), event
 
@@ -182,6 +184,7 @@ def _with_pending(
     layout: TableLayout,
     pending: PendingRows,
     stored: pa.RecordBatch,
+    *,
     visible: Mask,
     ordered: Mask,
     event: Times,

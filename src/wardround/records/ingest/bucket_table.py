@@ -40,7 +40,8 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     columns: list[str] = []
     kept = 0
     for rows, broken in _rows(plan, table, counts):
-        write_quarantine(quarantine, broken) if broken else None
+        if broken:
+            write_quarantine(quarantine, broken)
         columns, kept = rows.column_names, kept + rows.num_rows
         for start, end in medians_of(table):
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])

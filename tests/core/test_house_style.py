@@ -1,0 +1,83 @@
+"""What the house asks of every file and no linter holds: no import circles, no calls that nobody can read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+MOST_POSITIONAL = 6
+MOST_LAMBDA_NAMES = 3
+FILES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def module_of(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imports(files: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """The modules that each module names in any import, type-only and late ones too."""
+    modules = {module_of(file): tree for file, tree in files.items()}
+    found: dict[str, set[str]] = {}
+    for name, tree in modules.items():
+        named = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                below = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {one if one in modules else node.module for one in below}
+            elif isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+        found[name] = (named & modules.keys()) - {name}
+    return found
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """One circle of imports, empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def statement_conditionals(tree: ast.AST) -> Iterator[int]:
+    """Lines of ``act() if wanted else None``: an if that hides as an expression."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.IfExp):
+            yield node.lineno
+
+
+def crowded(tree: ast.AST) -> Iterator[str]:
+    """Functions with so many positional parameters that a call cannot be read; ``self`` is none of them."""
+    methods = {id(one) for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for one in owner.body}
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            names = [*node.args.posonlyargs, *node.args.args]
+            if len(names) - (id(node) in methods) > MOST_POSITIONAL:
+                yield f"{node.name}:{node.lineno}"
+        elif isinstance(node, ast.Lambda) and len(node.args.args) > MOST_LAMBDA_NAMES:
+            yield f"lambda:{node.lineno}"
+
+
+def test_no_file_lies_on_an_import_circle() -> None:
+    assert circle(imports(FILES)) == []
+
+
+def test_no_conditional_stands_as_a_statement() -> None:
+    assert [f"{file}:{line}" for file, tree in FILES.items() for line in statement_conditionals(tree)] == []
+
+
+def test_no_function_takes_more_positional_arguments_than_a_call_can_show() -> None:
+    assert [f"{file}:{place}" for file, tree in FILES.items() for place in crowded(tree)] == []
+
+
+def test_the_checks_see_what_they_are_for() -> None:
+    first = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.second import Thing\n"
+    files = {"a/__init__.py": "", "a/first.py": first, "a/second.py": "def f():\n    from a import first\n"}
+    assert set(circle(imports({file: ast.parse(text) for file, text in files.items()}))) == {"a.first", "a.second"}
+    assert list(statement_conditionals(ast.parse("x = 1\nprint(x) if x else None\n"))) == [2]
+    seven = "class A:\n    def f(self, a, b, c, d, e, f): ...\n    def g(self, a, b, c, d, e, f, g): ...\n"
+    assert list(crowded(ast.parse(seven + "lambda a, b, c, d: 0\n"))) == ["g:3", "lambda:4"]
