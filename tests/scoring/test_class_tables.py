@@ -30,7 +30,7 @@ def test_a_row_by_hand() -> None:
     assert row.metrics.class_f1["0"].estimate == pytest.approx(2 / 3)
     assert row.metrics.class_f1["1"].estimate == pytest.approx(2 * 1 / (2 + 2))  # a class may be named by its meaning
     assert row.metrics.missing == 1
-    assert row.scores is None  # agents give no probabilities
+    assert row.scores is None  # nobody asked for probabilities
     text = render_classes([row])
     assert "F1 7 days or more" in text
     assert "few patients" in text
@@ -63,3 +63,27 @@ def test_rows_over_other_samples_are_told_apart_and_the_table_says_so() -> None:
     assert not same_samples(apart)
     assert "not all over the same samples" in render_classes(apart)
     assert "not all over the same samples" not in render_classes(classify([*whole, *twice], resamples=5))
+
+
+def test_episodes_with_probabilities_have_the_figures_of_predictors() -> None:
+    chances = {1: ("0", 0.2), 2: ("0", 0.6), 3: ("1", 0.7), 4: ("1", 0.4)}
+    scores = [
+        replace(answered(n, truth, truth), probabilities={"0": 1 - p, "1": p}) for n, (truth, p) in chances.items()
+    ]
+    (row,) = classify(scores, resamples=20)
+    assert row.scores is not None
+    assert row.scores.auroc is not None
+    assert row.scores.brier is not None
+    assert row.scores.auroc.estimate == 0.75  # of four pairs only (0.4, 0.6) is the wrong way round
+    assert row.scores.brier.estimate == pytest.approx((0.2**2 + 0.6**2 + 0.3**2 + 0.6**2) / 4)
+    assert "AUROC" in render_classes([row])
+    (partly,) = classify([*scores[:3], replace(scores[3], probabilities={})], resamples=20)
+    assert partly.scores is None
+
+
+def test_probabilities_are_kept_in_a_file_and_nothing_is_where_there_are_none() -> None:
+    plain = answered(1, "0", "0")
+    sure = replace(plain, probabilities={"0": 0.9, "1": 0.1})
+    assert "probabilities" not in plain.to_json()
+    assert EpisodeScore.from_json(sure.to_json()) == sure
+    assert EpisodeScore.from_json(plain.to_json()) == plain

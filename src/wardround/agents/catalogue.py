@@ -17,6 +17,7 @@ from wardround.agents.loop.context import CONTEXT_POLICIES
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
 from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
 from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS
+from wardround.agents.methods.probabilities import PROBABILITY_ADDITIONS
 from wardround.agents.methods.react import REACT_METHODS
 from wardround.agents.methods.reasoningbank import REASONINGBANK_METHODS
 from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
@@ -39,7 +40,7 @@ for _method in (
     *EVIDENCE_METHODS,
 ):
     AGENTS.add(_method.name, _method)
-for _name, _addition in (*EVIDENCE_ADDITIONS.items(), *GRAPH_ADDITIONS.items()):
+for _name, _addition in {**EVIDENCE_ADDITIONS, **GRAPH_ADDITIONS, **PROBABILITY_ADDITIONS}.items():
     ADDITIONS.add(_name, _addition)
 
 
@@ -115,6 +116,6 @@ def _parts(name: str) -> tuple[Method, tuple[Addition, ...]]:
     parsed = AgentName.parse(name)
     method = AGENTS.get(parsed.method)
     additions = tuple(ADDITIONS.get(addition) for addition in parsed.additions)
-    if additions and method.evidence:
+    if method.evidence and not all(addition.for_every_method for addition in additions):
         raise UserError(f"{method.name!r} retrieves its own evidence; {name!r} is for agents that read with tools")
     return method, additions

@@ -58,11 +58,12 @@ class Method:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
     """What an agent can be given beside its method, by what stands after a ``+`` in its name; ``walker``: experiences
-    of a bank's graph, walked so."""
+    of a bank's graph, walked so. ``for_every_method``: also for those that retrieve their own evidence."""
 
     title: str
     give: Callable[[AgentSpec], AgentSpec] = lambda agent: agent
     walker: Walker | None = None
+    for_every_method: bool = False
 
 
 AGENTS: Registry[Method] = Registry("agents", one="agent", of=Method)

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+
 from wardround.benchmarks import get_task
 from wardround.scoring.bootstrap import Interval
-from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics
+from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
 from wardround.scoring.draws import RESAMPLES, PatientDraws
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
@@ -22,7 +24,7 @@ from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 class ClassificationRow:
     """One agent with one model, or one predictor with what it was fitted on, on one task.
 
-    ``class_names`` say what the classes mean, by value. ``scores`` is None where only answers were given.
+    ``class_names`` say what the classes mean, by value. ``scores`` is None unless every answer came with probabilities.
     ``evidence_cut``: where the budget had no room for all evidence, None where there is none to cut.
     """
 
@@ -100,8 +102,18 @@ def _row(key: tuple[str, str, str], scores: list[EpisodeScore], seed: int, resam
         class_names=task.answer.class_names,
         episodes=len(scores),
         metrics=metrics,
+        scores=_scores(scores, task.answer.label_values, draws),
         evidence_cut=evidence_cut(score.use.evidence_left_out for score in scores),
     )
+
+
+def _scores(scores: Sequence[EpisodeScore], classes: Sequence[str], draws: PatientDraws) -> ScoreMetrics | None:
+    """Figures of the episodes' probabilities; None unless every episode has them, for the others may differ in kind."""
+    if not all(score.probabilities for score in scores):
+        return None
+    rows = np.array([[score.probabilities[value] for value in classes] for score in scores])
+    truth = np.array([classes.index(score.target[0]) for score in scores])
+    return score_metrics(truth, rows, draws)
 
 
 def _block(task: str, rows: Sequence[ClassificationRow]) -> str:

@@ -66,7 +66,8 @@ class EpisodeScore:
     """One scored episode: whose, on what, how well, at what cost, with which errors.
 
     ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
-    adds, the main one first. ``target`` is kept where figures over all samples need it, and empty elsewhere.
+    adds, the main one first; ``probabilities`` are those of the labels, where the agent asked for them. ``target`` is
+    kept where figures over all samples need it, and empty elsewhere.
     ``subject_id`` is the person whom the sample is about, whose samples no resampling parts.
     """
 
@@ -89,6 +90,7 @@ class EpisodeScore:
     use: EpisodeUse
     target: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def value(self) -> float:
@@ -98,10 +100,11 @@ class EpisodeScore:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         usage = self.use.usage
-        plain = _shallow(self) | {"figures": dict(self.figures)}
+        seldom = {"figures": dict(self.figures), "probabilities": dict(self.probabilities)}
         return (
             {"schema": SCHEMA}
-            | {name: value for name, value in plain.items() if name != "figures" or self.figures}
+            | {name: value for name, value in _shallow(self).items() if name not in seldom}
+            | {name: value for name, value in seldom.items() if value}
             | {
                 "answer": None if self.answer is None else list(self.answer),
                 "target": list(self.target),
@@ -182,6 +185,7 @@ def score_episode(
         no_prediction=no_prediction_mode(trajectory),
         use=episode_use(trajectory),
         target=sample.target if scorer.keeps_target else (),
+        probabilities=_probabilities(trajectory),
     )
 
 
@@ -196,6 +200,12 @@ def score_answer(answer: Iterable[str] | None, sample: Sample, label_set: LabelS
 def main_figure(score: SetScore, figures: Mapping[str, float]) -> float:
     """The first of a kind's own figures; the F1 of the set where it has none."""
     return next(iter(figures.values()), score.f1)
+
+
+def _probabilities(trajectory: Trajectory) -> Mapping[str, float]:
+    """The probabilities of the labels that were noted last; none where there are none."""
+    noted = [note.detail.get("labels") for note in trajectory.notes if note.kind == "probabilities"]
+    return (noted[-1] if noted else None) or {}
 
 
 def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:

@@ -136,6 +136,11 @@ class Episode:
         return rendered.messages
 
     @property
+    def last_prompt(self) -> tuple[Message, ...]:
+        """The actor's newest prompt, as the model was given it."""
+        return tuple(self._rendered.messages)
+
+    @property
     def rendered_tokens(self) -> int:
         """Counted tokens of the actor's newest prompt, without schemas."""
         return self._rendered.tokens
@@ -177,10 +182,19 @@ class Episode:
         )
         self.model_calls += 1
         reply = await self.model.complete(request)
-        self.usage += reply.usage
-        self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
+        self._pay(reply)
         self._calibrate(request, reply, counted)
         return Asked(request=request, reply=reply)
+
+    def charge(self, request: Request, reply: Reply, *, purpose: str) -> None:
+        """Count and record a call that was made without ``ask``, with the ordinal that was this episode's next."""
+        self.model_calls += 1
+        self._pay(reply)
+        self.recorder.turn(request, reply, (), purpose=purpose)
+
+    def _pay(self, reply: Reply) -> None:
+        self.usage += reply.usage
+        self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
 
     def _calibrate(self, request: Request, reply: Reply, counted: int | None) -> None:
         if not reply.usage_known:
