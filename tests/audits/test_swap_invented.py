@@ -36,3 +36,10 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
     assert not report.unruled
     assert report.rounds == 1
     assert report.changed_rows > report.raw_rows / 20
+
+
+@pytest.mark.parametrize("source", ["fhir", "omop"])
+def test_rows_given_twice_are_among_what_the_audits_look_at(invented: Invented, source: str) -> None:
+    tables = invented.store(source).manifest["tables"].values()
+    assert sum(table["repeated_rows"] for table in tables) > 20
+    assert not sum(table["quarantined"] for table in tables)

@@ -592,6 +592,22 @@ def test_a_time_of_issue_in_utc_is_read_on_the_clock_of_the_specimen(
     assert _first(tmp_path, "labs", body) == (known and datetime.fromisoformat(known))
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2150-03-08T01:30:00-05:00", "2150-03-08T03:10:00-04:00"),
+        ("2150-10-31T00:50:00-04:00", "2150-11-01T02:10:00-05:00"),
+    ],
+    ids=["spring", "autumn"],
+)
+def test_the_wall_clock_orders_a_record_across_a_change_of_summer_time(tmp_path: Path, first: str, second: str) -> None:
+    """Each is there from its own time on the wall, whatever its offset, and so the earlier instant is there first."""
+    body = [resource("Observation", name, **LAB, issued=at) for name, at in (("o2", second), ("o1", first))]
+    store, _ = made(tmp_path, [patient(), *body])
+    for at, there in ((first, ["o1"]), (second, ["o1", "o2"])):
+        assert [row["observation_id"] for row in seen(store, "labs", at[:19])] == there
+
+
 def test_a_document_dated_in_utc_is_read_on_the_clock_of_its_period(tmp_path: Path) -> None:
     period = {"start": "2150-06-01T08:00:00+02:00", "end": "2150-06-01T18:00:00+02:00"}
     body = resource("DocumentReference", "d1", date="2150-06-01T17:00:00Z", context={"period": period})

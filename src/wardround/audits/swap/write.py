@@ -198,7 +198,8 @@ class _Swap:
         )
         rules = self.table.of(kind) or ()
         by_rule: dict[int, list[tuple[int, Record]]] = {}
-        for number, record in enumerate(records):
+        # What was given twice is one thing, and stays one in the other future.
+        for number, record in zip(_first_of_equals(records), records, strict=True):
             place = self._place(kind, record)
             by_rule.setdefault(place, []).append((number, record))
         self.counts.rows += len(records)
@@ -226,11 +227,22 @@ class _Swap:
     ) -> Iterator[tuple[int, Record]]:
         start = zlib.crc32(salt.encode())
         if rule.repeat is not None:
-            numbered = list(enumerate(one_of_each([record for _, record in numbered], rule, future)))
+            left = list(one_of_each([record for _, record in numbered], rule, future))
+            numbered = list(zip(_first_of_equals(left), left, strict=True))
         for number, record in numbered:
             made = future.rows(record, rule, start + number)
             self.counts.changed += len(made) != 1 or not _same(made[0], record)
             yield from ((number, each) for each in made)
+
+
+def _first_of_equals(records: Sequence[Record]) -> Iterator[int]:
+    """Yield of every record the number of the first that is equal to it."""
+    numbers: dict[str, int] = {}
+    for number, record in enumerate(records):
+        content = (
+            record.body if isinstance(record, Resource) else [(path, record.texts(path)) for path in record.paths()]
+        )
+        yield numbers.setdefault(repr(content), number)
 
 
 def _same(first: Record, second: Record) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.synth.dialects.fhir_additions import dated_additions, hindsight, isolates
-from wardround.synth.dialects.source import HospitalTables, Row
+from wardround.synth.dialects.source import HospitalTables, Row, some_twice
 
 Resource = dict[str, Any]
 _CODES = "http://terminology.hl7.org/CodeSystem"
@@ -37,7 +37,7 @@ def write_fhir(hospital: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, resources in files.items():
         with (folder / f"{name}.ndjson").open("w", encoding="utf-8") as target:
-            target.writelines(json.dumps(resource) + "\n" for resource in resources)
+            target.writelines(json.dumps(resource) + "\n" for resource in some_twice(resources))
 
 
 def _resource(kind: str, key: str, row: Row, **elements: Any) -> Resource:

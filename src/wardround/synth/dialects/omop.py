@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wardround.synth.dialects.omop_traps import omop_traps
-from wardround.synth.dialects.source import HospitalTables, Row, write_csv
+from wardround.synth.dialects.source import HospitalTables, Row, some_twice, write_csv
 
 _FIRST_CONCEPT = 2_000_100_000
 _PERSON, _INPATIENT, _EMERGENCY, _BOTH, _OBSERVED = 8532, 9201, 9203, 262, 581385
@@ -95,7 +95,7 @@ def write_omop(hospital: Path, folder: Path) -> None:
         tables.setdefault(name, []).extend({_ROW_NUMBERS[name]: numbers.next(), **row} for row in rows)
     tables["concept"] = list(concepts.rows())
     for name, rows in tables.items():
-        write_csv(folder / f"{name}.csv", rows)
+        write_csv(folder / f"{name}.csv", [*some_twice(rows)] if name in _ROW_NUMBERS else rows)
 
 
 def _dated(name: str, time: str) -> dict[str, object]:
