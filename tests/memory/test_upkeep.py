@@ -50,11 +50,11 @@ def test_what_is_withdrawn_is_served_no_more_by_anyone_it_reached(tmp_path: Path
     a, b, c = filled(path)
     with Bank.open(path) as bank:
         bank.revise(c, content="more", by=origin(bank, 0, sample="sample-0"), reason="taught")
-        assert withdraw(bank, "labevents:5", reason="amended") == (b,)
-        assert withdraw(bank, "sample-0", reason="case withdrawn") == (a, c)
+        assert withdraw(bank, "labevents:5", reason="amended").experiences == (b,)
+        assert set(withdraw(bank, "sample-0", reason="case withdrawn").experiences) == {a, c}
         assert bank.experiences() == ()
         assert bank.seeds(Question(text="alpha beta gamma", key=key(1, 0)), for_subject=patient(9)).seeds == ()
-        assert withdraw(bank, a, reason="again") == ()
+        assert withdraw(bank, a, reason="again").experiences == ()
         with pytest.raises(UserError, match="nothing in"):
             withdraw(bank, "labevents:6", reason="")
 

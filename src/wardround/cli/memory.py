@@ -69,8 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.action == "undo":
             _undo(bank, arguments.to, arguments.reason)
         else:
-            retired = withdraw(bank, arguments.source, reason=arguments.reason)
-            print(f"{len(retired)} experiences are no longer served; revision {bank.revision}")
+            _withdraw(bank, arguments.source, arguments.reason)
     return 0
 
 
@@ -162,6 +161,14 @@ def _undo(bank: Bank, to: int, reason: str) -> None:
     print(
         f"as at revision {to} again: {done.reverted} experiences reverted, {done.retired} newer ones retired, "
         f"{done.qualities} qualities and {done.edges} edges set back; revision {bank.revision}"
+    )
+
+
+def _withdraw(bank: Bank, source: str, reason: str) -> None:
+    done = withdraw(bank, source, reason=reason)
+    print(
+        f"{len(done.experiences)} experiences are no longer served; {done.edges} edges, {done.qualities} qualities and "
+        f"{done.names} names were computed again without them; revision {bank.revision}"
     )
 
 

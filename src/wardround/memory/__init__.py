@@ -4,6 +4,7 @@ A bank never serves an experience to the subject it came from, nor one from outs
 """
 
 from wardround.memory.bank import Bank
+from wardround.memory.cascade import Withdrawn, withdraw
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
 from wardround.memory.entities import ROLES, TASK_TYPES, Entity, Evidence, RoleEdge
 from wardround.memory.experience import (
@@ -27,6 +28,7 @@ from wardround.memory.extract import (
     judge_success,
 )
 from wardround.memory.findings import Findings, Measured, findings_of_chart, findings_of_text
+from wardround.memory.forgetting import Forgotten, forget
 from wardround.memory.graph import Edge, GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
 from wardround.memory.key import Key, chart_key, text_key
@@ -43,7 +45,7 @@ from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.traversal import ACTIONS, Action, Candidate, Place, Traversal
-from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo, withdraw
+from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo
 from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "Feedback",
     "Finding",
     "Findings",
+    "Forgotten",
     "GraphCase",
     "GraphReader",
     "GraphRecall",
@@ -107,6 +110,7 @@ __all__ = [
     "Undone",
     "Walk",
     "WalkSettings",
+    "Withdrawn",
     "audit_bank",
     "chart_key",
     "contamination_check",
@@ -115,6 +119,7 @@ __all__ = [
     "extract_tool_advice",
     "findings_of_chart",
     "findings_of_text",
+    "forget",
     "judge_success",
     "may_be_served",
     "parse_experiences",

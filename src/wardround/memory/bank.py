@@ -21,13 +21,20 @@ from wardround.memory.database import damage, open_for_reading, open_for_writing
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Provenance
 from wardround.memory.following import follow, state_at
-from wardround.memory.graph import Edge, quality_history, write_alias, write_edges, write_qualities
+from wardround.memory.graph import Edge, quality_history, write_alias, write_edges, write_own_name, write_qualities
 from wardround.memory.key import Key
 from wardround.memory.past import Feedback, RevisionEntry
 from wardround.memory.reading import BankReader
 from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
-from wardround.memory.writing import write_experience, write_feedback, write_key, write_revision, write_tick
+from wardround.memory.writing import (
+    is_forgotten,
+    write_experience,
+    write_feedback,
+    write_key,
+    write_revision,
+    write_tick,
+)
 
 
 class Bank(BankReader):
@@ -49,6 +56,11 @@ class Bank(BankReader):
         return cls(BankFile(path, connection, writable=True))
 
     @property
+    def file(self) -> BankFile:
+        """Its open file, for upkeep."""
+        return self._file
+
+    @property
     def path(self) -> Path:
         """Where its file is."""
         return self._file.path
@@ -61,7 +73,8 @@ class Bank(BankReader):
     # Adding and changing
 
     def add(self, experiences: Iterable[Experience], *, key: Key | None = None, reason: str = "added") -> int:
-        """Add experiences that share one key, all or none; those that are there already stay as they are.
+        """Add experiences that share one key, all or none; those that are there already stay as they are,
+        and those that were forgotten stay forgotten.
 
         Returns how many were new. Raises UserError when the key's encoder is not the bank's.
         """
@@ -71,6 +84,8 @@ class Bank(BankReader):
             count = 0
             for experience in new:
                 origin = experience.provenance
+                if self._is_forgotten(experience):
+                    continue
                 group = (origin.sample, origin.subject, origin.run, origin.episode)
                 if group not in numbers:
                     numbers[group] = None if key is None else write_key(self._file, key, group)
@@ -147,9 +162,17 @@ class Bank(BankReader):
             return write_feedback(self._file, experience, kind, value, detail or {}, episode)
 
     def set_graph(
-        self, *, qualities: Mapping[str, float | None] | None = None, edges: Iterable[Edge] = (), reason: str
+        self,
+        *,
+        qualities: Mapping[str, float | None] | None = None,
+        edges: Iterable[Edge] = (),
+        reason: str,
+        sample: str = "",
     ) -> int:
-        """Write qualities (None takes one back) and edges as one revision, returned; those not named stay."""
+        """Write qualities (None takes one back) and edges as one revision, returned; those not named stay.
+
+        ``sample`` is the case whose outcome moved them: withdrawing it moves them back.
+        """
         written, changed = dict(qualities or {}), list(edges)
         if not all(value is None or 0.0 <= value <= 1.0 for value in written.values()):
             raise ValueError("a quality lies between 0 and 1")
@@ -157,7 +180,7 @@ class Bank(BankReader):
             for name in {*written, *(end for edge in changed for end in (edge.source, edge.target))}:
                 if not self.holds(name):
                     raise UserError(f"no experience {name!r} in {self.path}")
-            number = write_tick(self._file, reason)
+            number = write_tick(self._file, reason, sample=sample)
             write_qualities(self._file.connection, number, written)
             write_edges(self._file.connection, number, changed)
             return number
@@ -167,6 +190,13 @@ class Bank(BankReader):
         with self._lock, self._writing():
             number = write_tick(self._file, reason)
             write_alias(self._file.connection, number, normal_name(name), normal_name(of))
+            return number
+
+    def end_alias(self, name: str, *, reason: str) -> int:
+        """Let a name mean nothing but itself from a new revision on, returned."""
+        with self._lock, self._writing():
+            number = write_tick(self._file, reason)
+            write_own_name(self._file.connection, number, normal_name(name))
             return number
 
     # For construction: nothing here is served to anybody
@@ -234,6 +264,16 @@ class Bank(BankReader):
         with self._lock:
             return damage(self._file.connection)
 
+    def rebuild(self) -> None:
+        """Write the file anew without what was deleted from it: see :func:`wardround.memory.forgetting.forget`."""
+        with self._lock:
+            self._forget_state()
+            self._wrote = True
+            self._file.rebuild()
+            with self._writing():
+                self._file.connection.execute("DELETE FROM setting WHERE name = 'rebuild'")
+            self._file.rebuild()
+
     # Inside
 
     @contextmanager
@@ -247,6 +287,16 @@ class Bank(BankReader):
     def _forget_state(self) -> None:
         """Drop the copy in memory, which may have followed what is now undone."""
         self._live_state = BankState(subject_key=self._subject_key)
+
+    def _is_forgotten(self, experience: Experience) -> bool:
+        origins = (experience.id, experience.provenance.sample)
+        rows = (row for evidence in experience.evidence for row in evidence.rows)
+        return self._buries and any(is_forgotten(self._file, name) for name in (*origins, *rows))
+
+    @property
+    def _buries(self) -> bool:
+        """Whether anything was ever forgotten."""
+        return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
 
     def _last(self, experience: str) -> RevisionEntry:
         return self.history(experience)[-1]

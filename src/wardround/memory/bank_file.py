@@ -84,6 +84,21 @@ class BankFile:
             self.connection.execute("ROLLBACK")
             undone()
 
+    def rebuild(self) -> None:
+        """Write the file anew, without what was deleted from it, and empty the log beside it.
+
+        Raises UserError while another process reads an earlier state: until it ends, the log holds that state.
+        """
+        try:
+            self.connection.execute("VACUUM")
+            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.Error as error:
+            raise explained(error, self.path) from error
+        if busy:
+            raise UserError(
+                f"another process reads {self.path}: what was deleted is still in its log; end it, ask again"
+            )
+
     def close(self) -> None:
         """Close the file."""
         with self.lock:

@@ -90,9 +90,11 @@ DROP TABLE quality;
 ALTER TABLE moved RENAME TO quality;
 CREATE INDEX quality_since ON quality (number);
 CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
+ALTER TABLE step ADD COLUMN sample TEXT NOT NULL DEFAULT '';
 CREATE TABLE tombstone (mark BLOB PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID
 """
-"""A quality may be taken back (no value). A tombstone marks what was forgotten, by a keyed hash that says nothing."""
+"""A quality may be taken back (no value). A step names the sample that caused it. A tombstone marks what was
+forgotten, by a keyed hash that says nothing."""
 _NO_TOMBSTONES = "CREATE TEMP TABLE tombstone (mark BLOB, reason TEXT, at TEXT)"
 _AS_IF_GROWN = """
 CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
@@ -181,7 +183,9 @@ _DAMAGE = {
     """,
 }
 _NOT_INDEXED = """
-SELECT count(*) FROM revision WHERE live AND number NOT IN (SELECT id FROM words_docsize)
+SELECT count(*) FROM revision
+WHERE live AND number IN (SELECT max(number) FROM revision GROUP BY experience)
+    AND number NOT IN (SELECT id FROM words_docsize)
 """
 
 
@@ -215,9 +219,9 @@ def _grow(connection: sqlite3.Connection, version: int) -> None:
     """Bring a file to the newest schema, inside the transaction that opens it."""
     if version < 2:
         _run(connection, GROWTH_2)
-        index_all(connection)
     if version < 3:
         _run(connection, GROWTH_3)
+        index_all(connection)
         connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
 
 

@@ -155,6 +155,11 @@ def write_alias(connection: sqlite3.Connection, number: int, name: str, entity: 
     connection.executemany("INSERT INTO alias VALUES (?, ?, ?)", [(one, number, meant) for one in renamed])
 
 
+def write_own_name(connection: sqlite3.Connection, number: int, name: str) -> None:
+    """Let a name mean itself from a revision on."""
+    connection.execute("INSERT INTO alias VALUES (?, ?, ?)", (name, number, name))
+
+
 def _edge(row: Sequence[Any]) -> Edge:
     source, target, live, relation, weight, entity, structure, synergy, task, _ = row
     return Edge(

@@ -81,7 +81,7 @@ def reduced_trajectory(messages: Sequence[Message], max_tokens: int, *, count: C
     for place, turn in enumerate(turns):
         if total <= max_tokens:
             break
-        if not turn.results:
+        if not turn.results or turn.short == turn.text:
             continue
         texts[place] = turn.short
         total += (size := count(turn.short) + 1) - sizes[place]

@@ -45,6 +45,12 @@ class PinnedBank(BankReader):
         with self._lock:
             return self._pinned.evaluate_on(subjects)
 
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether something was ever forgotten for good, so that a past revision may be another one now."""
+        with self._lock:
+            return bool(self._file.rows("SELECT 1 FROM tombstone LIMIT 1"))
+
     def content_hash(self) -> str:
         """Hash everything it would serve: texts and, where there are any, qualities, edges and aliases.
 

@@ -70,6 +70,7 @@ class BankState:
     _by_revision: dict[int, Entry] = field(default_factory=dict)
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], Choice] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
+    _live: int = 0
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
@@ -90,8 +91,13 @@ class BankState:
         """Every live experience, oldest first."""
         return tuple(entry.experience for entry in self._entries.values() if entry.live)
 
+    @property
+    def every_experience(self) -> tuple[Experience, ...]:
+        """Every experience it knows, retired ones too, oldest first."""
+        return tuple(entry.experience for entry in self._entries.values())
+
     def __len__(self) -> int:
-        return sum(entry.live for entry in self._entries.values())
+        return self._live
 
     @property
     def _matrix(self) -> Vectors:
@@ -180,10 +186,12 @@ class BankState:
             entry = Entry(row, place, len(self._entries))
             self._entries[row.experience] = entry
         else:
+            self._live -= entry.live
             del self._by_revision[entry.revision]
             for choice in self._choices.values():
                 choice.drop(entry)
             entry.take(row)
+        self._live += entry.live
         self._by_revision[row.number] = entry
         self.revision = row.number
         for choice in self._choices.values():

@@ -1,4 +1,4 @@
-"""Upkeep of a bank: going back to an earlier revision, withdrawing what came of a source, and looking for damage.
+"""Upkeep of a bank: going back to an earlier revision, and looking for damage.
 
 Everything here writes further revisions; nothing is taken out of the file.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
-from wardround.memory.experience import Experience
 from wardround.memory.state import SERVABLE_SPLITS
 
 
@@ -47,23 +46,6 @@ def undo(bank: Bank, *, to: int, reason: str) -> Undone:
         if values or back:
             bank.set_graph(qualities=values, edges=back, reason=reason)
     return Undone(reverted=len(old), retired=len(new), qualities=len(values), edges=len(back))
-
-
-def withdraw(bank: Bank, source: str, *, reason: str) -> tuple[str, ...]:
-    """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
-
-    A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Returns
-    the ids of what was served until now. Raises UserError where the bank knows nothing of the source.
-    """
-    with bank.batch():
-        by_sample = {experience for experience, sample, _, _ in bank.origins() if sample == source}
-        live = bank.experiences()
-        met = [one for one in live if one.id == source or one.id in by_sample or _shows(one, source)]
-        if not met and not by_sample and not bank.holds(source):
-            raise UserError(f"nothing in {bank.path} came of {source!r}: name an experience, a sample or a row")
-        for one in met:
-            bank.retire(one.id, reason=reason)
-    return tuple(one.id for one in met)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +90,3 @@ def audit_bank(bank: Bank) -> BankAudit:
         duplicates=sum(count - 1 for count in texts.values()),
         problems=problems,
     )
-
-
-def _shows(experience: Experience, row: str) -> bool:
-    return any(row in evidence.rows for evidence in experience.evidence)

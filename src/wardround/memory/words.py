@@ -1,8 +1,9 @@
 """The lexical index of a bank: SQLite's FTS5 over normal forms of words, kept in the transaction that adds a text.
 
-A document is a live revision; a superseded one stays, so that a past state finds its own words. How rare a word is
-belongs to a moment too: who reads a past revision makes an index as of it (``index_as_of``). Only the rarest words of
-a question are looked up: a common one costs much and tells little.
+A document is a live experience as it reads now: what is superseded or withdrawn leaves the index and its counts, so
+that nothing of it shows in what is found. Who reads a past revision makes an index as of it (``index_as_of``), because
+how rare a word is belongs to a moment too. Only the rarest words of a question are looked up: a common one costs much
+and tells little.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ _MATCHES = (
 """A weight of 0.6 is k1 = 2 (FTS5 fixes k1 at 1.2 and multiplies the count of a word by the weight): chosen on half of
 the questions of a public set, where it finds as much as a maintained library does."""
 _COUNT = "INSERT INTO term VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
-_ALL = """
+_REMOVE = "INSERT INTO words (words, rowid, tokens) VALUES ('delete', ?, ?)"
+_DISCOUNT = "UPDATE term SET documents = documents - 1 WHERE term = ?"
+_STANDING = """
 SELECT number, title, description, content, condition, exclusions FROM revision
-WHERE live AND number <= ? ORDER BY number
+WHERE live AND number IN (SELECT max(number) FROM revision WHERE number <= ? GROUP BY experience) ORDER BY number
 """
 
 
@@ -40,6 +43,14 @@ def index_text(connection: sqlite3.Connection, revision: int, parts: Sequence[st
     terms = terms_of("\n".join(parts))
     connection.execute("INSERT INTO words (rowid, tokens) VALUES (?, ?)", (revision, " ".join(terms)))
     connection.executemany(_COUNT, [(term,) for term in sorted(set(terms))])
+
+
+def unindex_text(connection: sqlite3.Connection, revision: int, parts: Sequence[str]) -> None:
+    """Take the text of a revision that stands no longer out of the index; ``parts`` are those it was indexed with."""
+    terms = terms_of("\n".join(parts))
+    connection.execute(_REMOVE, (revision, " ".join(terms)))
+    connection.executemany(_DISCOUNT, [(term,) for term in sorted(set(terms))])
+    connection.execute("DELETE FROM term WHERE documents < 1")
 
 
 def index_all(connection: sqlite3.Connection) -> None:
@@ -59,7 +70,7 @@ def index_as_of(connection: sqlite3.Connection, revision: int) -> None:
 
 def _fill(connection: sqlite3.Connection, upto: int) -> None:
     documents: Counter[str] = Counter()
-    for number, *texts, exclusions in connection.execute(_ALL, (upto,)).fetchall():
+    for number, *texts, exclusions in connection.execute(_STANDING, (upto,)).fetchall():
         terms = terms_of("\n".join([*texts, *json.loads(exclusions)]))
         connection.execute("INSERT INTO words (rowid, tokens) VALUES (?, ?)", (number, " ".join(terms)))
         documents.update(set(terms))

@@ -5,6 +5,7 @@ Every function here is called inside one transaction of ``BankFile.writing``.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import sha256
@@ -15,9 +16,9 @@ from wardround.memory.bank_file import BankFile
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience, Provenance, plain_text, utc_now
 from wardround.memory.key import Key
-from wardround.memory.past import RevisionEntry
+from wardround.memory.past import RevisionEntry, history_of
 from wardround.memory.rows import json_text, structure_text
-from wardround.memory.words import index_text
+from wardround.memory.words import index_text, unindex_text
 
 _INSERT_EXPERIENCE = "INSERT OR IGNORE INTO experience VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_REVISION = """
@@ -60,14 +61,39 @@ def write_revision(file: BankFile, step: RevisionEntry, *, by: Provenance | None
     """Write an experience down as a step says; returns the revision's number. ``by``: who taught it, if another."""
     query = "SELECT sample, subject, split FROM experience WHERE id = ?"
     hand = file.rows(query, (step.experience,))[0] if by is None else (by.sample, by.subject, by.split)
-    parts = [plain_text(text) for text in (step.title, step.description, step.content, step.condition)]
-    exclusions = [plain_text(text) for text in step.exclusions]
-    values = (step.experience, int(step.live), *parts[:3], step.score, parts[3], json_text(exclusions))
-    cursor = file.connection.execute(_INSERT_REVISION, (*values, *hand, reason, utc_now()))
+    _unindex_last(file, step.experience)
+    title, description, content, condition, *exclusions = _indexed(step)
+    values = (step.experience, int(step.live), title, description, content, step.score, condition)
+    cursor = file.connection.execute(_INSERT_REVISION, (*values, json_text(exclusions), *hand, reason, utc_now()))
     number = int(cursor.lastrowid or 0)
     if step.live:
-        index_text(file.connection, number, [*parts, *exclusions])
+        index_text(file.connection, number, _indexed(step))
     return number
+
+
+def _unindex_last(file: BankFile, experience: str) -> None:
+    """Take out of the index what an experience said until now."""
+    if not file.rows("SELECT 1 FROM revision WHERE experience = ? LIMIT 1", (experience,)):
+        return
+    last = history_of(file, experience)[-1]
+    if last.live:
+        unindex_text(file.connection, last.number, _indexed(last))
+
+
+def _indexed(step: RevisionEntry) -> list[str]:
+    """The texts of a revision that are searched, exclusions last."""
+    texts = (step.title, step.description, step.content, step.condition, *step.exclusions)
+    return [plain_text(text) for text in texts]
+
+
+def mark_of(file: BankFile, name: str) -> bytes:
+    """What a tombstone holds of an id or a sample: a keyed hash, by which it is known again and nothing is told."""
+    return hmac.new(file.setting("subject_key"), f"forgotten {name}".encode(), sha256).digest()
+
+
+def is_forgotten(file: BankFile, name: str) -> bool:
+    """Whether an experience, a sample or a row was forgotten for good."""
+    return bool(file.rows("SELECT 1 FROM tombstone WHERE mark = ?", (mark_of(file, name),)))
 
 
 def write_feedback(
@@ -78,10 +104,10 @@ def write_feedback(
     return bool(file.connection.execute(_INSERT_FEEDBACK, values).rowcount)
 
 
-def write_tick(file: BankFile, reason: str) -> int:
-    """Take the next number of the bank's clock for a change that is not one of texts."""
+def write_tick(file: BankFile, reason: str, *, sample: str = "") -> int:
+    """Take the next number of the bank's clock for a change that is not one of texts; ``sample`` is what caused it."""
     number = file.last_number + 1
-    file.connection.execute("INSERT INTO step VALUES (?, ?, ?)", (number, reason, utc_now()))
+    file.connection.execute("INSERT INTO step VALUES (?, ?, ?, ?)", (number, reason, utc_now(), sample))
     file.connection.execute("DELETE FROM sqlite_sequence WHERE name = 'revision'")
     file.connection.execute("INSERT INTO sqlite_sequence VALUES ('revision', ?)", (number,))
     return number

@@ -51,8 +51,9 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         return None
     bank = PinnedBank.open(Path(settings.bank), revision=facts["revision"])
     if bank.content_hash() != facts["sha256"]:
+        why = ": something was forgotten since; start a new run" if bank.has_forgotten else ""
         bank.close()
-        raise UserError(f"the bank {settings.bank!r} is not the one this run was made with")
+        raise UserError(f"the bank {settings.bank!r} is not the one this run was made with{why}")
     _withhold_evaluated(bank, settings)
     return Memory(bank=bank, encoder=open_run_encoder(settings, store, bank.encoder))
 

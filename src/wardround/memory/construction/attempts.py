@@ -22,18 +22,6 @@ class Attempt:
     success: bool
     rows: tuple[tuple[str, ...], ...] = ()
 
-    @property
-    def whole_evidence(self) -> tuple[Evidence, ...]:
-        """Every step that showed rows."""
-        return tuple(Evidence(step=step, rows=rows) for step, rows in enumerate(self.rows, start=1) if rows)
-
-    def evidence(self, steps: Sequence[int]) -> tuple[Evidence, ...]:
-        """The steps that were cited, with their rows; all of them where none that exists was."""
-        cited = tuple(
-            Evidence(step=step, rows=self.rows[step - 1]) for step in dict.fromkeys(steps) if 0 < step <= len(self.rows)
-        )
-        return cited or self.whole_evidence
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -53,6 +41,20 @@ class Case:
     def failures(self) -> tuple[Attempt, ...]:
         """The attempts that failed."""
         return tuple(one for one in self.attempts if not one.success)
+
+
+def evidence_of(attempts: Sequence[Attempt]) -> tuple[Evidence, ...]:
+    """Every row that some attempts showed, once each, at the step that showed it first: what a lesson drawn from them
+    may rest on, whichever steps it cites."""
+    seen: set[str] = set()
+    found: list[Evidence] = []
+    for attempt in attempts:
+        for step, rows in enumerate(attempt.rows, start=1):
+            fresh = tuple(row for row in dict.fromkeys(rows) if row not in seen)
+            seen.update(fresh)
+            if fresh:
+                found.append(Evidence(step=step, rows=fresh))
+    return tuple(found)
 
 
 def nearest_success(failure: Attempt, successes: Sequence[Attempt]) -> Attempt | None:

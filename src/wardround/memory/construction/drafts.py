@@ -12,8 +12,8 @@ from typing import Any
 
 from wardround.core import PromptFile, load_prompt
 from wardround.memory.construction.asking import ask_value
-from wardround.memory.construction.attempts import Attempt, Case, nearest_success
-from wardround.memory.entities import TASK_TYPES, Evidence
+from wardround.memory.construction.attempts import Attempt, Case, evidence_of, nearest_success
+from wardround.memory.entities import TASK_TYPES
 from wardround.memory.experience import Experience, Polarity, Provenance
 from wardround.memory.extract import Asker, Room
 from wardround.memory.findings import plain_words
@@ -61,7 +61,7 @@ class Drafting:
         drafts = await ask_value(self.asker, text, schema, purpose="draw_indication")
         origin = _origin(case, first, (prompt,))
         facts = {"attempts": [one.episode for one in case.attempts], "successes": len(case.successes)}
-        return tuple(_experience(one, "indication", first, origin, facts) for one in drafts)
+        return tuple(_experience(one, "indication", case.successes, origin, facts) for one in drafts)
 
     async def contraindication(self, case: Case, failure: Attempt) -> Experience:
         """The one experience of a failure. Raises FormatError."""
@@ -83,7 +83,7 @@ class Drafting:
             "successes": len(case.successes),
         }
         origin = _origin(case, failure, (_prompt("divergence"), prompt))
-        return _experience({**draft, "steps": steps}, "contraindication", failure, origin, facts)
+        return _experience({**draft, "steps": steps}, "contraindication", (failure, *_listed(success)), origin, facts)
 
     async def _divergence(self, failure: Attempt, success: Attempt | None) -> Mapping[str, Any]:
         material = failure.material
@@ -118,9 +118,9 @@ def names_answer(text: str, target: Sequence[str] | None) -> bool:
 
 
 def _experience(
-    draft: Mapping[str, Any], kind: Polarity, attempt: Attempt, origin: Provenance, facts: Mapping[str, Any]
+    draft: Mapping[str, Any], kind: Polarity, seen: Sequence[Attempt], origin: Provenance, facts: Mapping[str, Any]
 ) -> Experience:
-    material = attempt.material
+    material = seen[0].material
     said = f"{draft['title']} {draft['condition']} {draft['content']}"
     return Experience(
         kind=kind,
@@ -133,13 +133,9 @@ def _experience(
         task_type=draft["task_type"],
         score=material.score,
         provenance=origin,
-        evidence=_evidence(attempt, draft),
-        facts={**facts, "names_answer": names_answer(said, material.target)},
+        evidence=evidence_of(seen),
+        facts={**facts, "cited_steps": draft.get("steps", []), "names_answer": names_answer(said, material.target)},
     )
-
-
-def _evidence(attempt: Attempt, draft: Mapping[str, Any]) -> tuple[Evidence, ...]:
-    return attempt.evidence([int(step) for step in draft.get("steps", ())])
 
 
 def _origin(case: Case, attempt: Attempt, prompts: Sequence[PromptFile]) -> Provenance:

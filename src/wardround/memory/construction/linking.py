@@ -77,10 +77,14 @@ class Comparing:
     def _names(self, experience: Experience) -> list[str]:
         return [self._graph.entity(entity.name) for entity in experience.entities]
 
+    def _is_live(self, name: str) -> bool:
+        entry = self._state.known(name)
+        return entry is not None and entry.live
+
     def _frequency(self, name: str) -> float:
         if name not in self._frequencies:
-            known = self._graph.mentions(name, known=lambda one: self._state.known(one) is not None) or ()
-            self._frequencies[name] = inverse_document_frequency(self._state.size, len(known))
+            known = self._graph.mentions(name, known=self._is_live) or ()
+            self._frequencies[name] = inverse_document_frequency(len(self._state), len(known))
         return self._frequencies[name]
 
 

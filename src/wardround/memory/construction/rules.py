@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wardround.memory.construction.attempts import Attempt, Case, nearest_success
+from wardround.memory.construction.attempts import Attempt, Case, evidence_of, nearest_success
 from wardround.memory.entities import Entity, RoleEdge, TaskType
 from wardround.memory.experience import Experience, Polarity
 from wardround.memory.reflector import tables_naming_answers, tables_read
@@ -83,6 +83,6 @@ def _experience(
         provenance=replace(case.provenance, episode=attempt.episode, model=CONSTRUCTION_RULES),
         entities=entities,
         role_edges=tuple(edges),
-        evidence=attempt.whole_evidence,
+        evidence=evidence_of((attempt, *case.successes)),
         facts={"names_answer": False, "successes": len(case.successes)},
     )

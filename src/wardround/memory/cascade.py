@@ -1,0 +1,137 @@
+"""Withdrawing a source, and everything that the bank made of it: experiences, their edges, qualities and weights that
+its outcomes moved, names that only it gave a meaning to.
+
+What can be computed again without the source is; the rest is retired and served no more. Everything is written as
+further revisions, in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from wardround.core import UserError
+from wardround.memory.bank import Bank
+from wardround.memory.experience import Experience
+from wardround.memory.graph import Edge
+
+_RATED = (
+    "SELECT quality.number, value, step.sample FROM quality JOIN step USING (number) WHERE experience = ? ORDER BY 1"
+)
+_MOVED = """
+SELECT DISTINCT experience FROM quality JOIN step USING (number) WHERE step.sample = ? ORDER BY experience
+"""
+_WEIGHED = """
+SELECT edge.number, weight, step.sample FROM edge JOIN step USING (number)
+WHERE source = ? AND target = ? ORDER BY edge.number
+"""
+_PULLED = "SELECT DISTINCT source, target FROM edge JOIN step USING (number) WHERE step.sample = ? ORDER BY 1, 2"
+_TOUCHING = "SELECT DISTINCT source FROM edge WHERE source = ?1 OR target = ?1"
+_SAID_BY = "SELECT experience FROM mention WHERE name = ?"
+_ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """What withdrawing a source changed: ids that are no longer served, edges taken away or computed again, qualities
+    computed again, names that stand for themselves again."""
+
+    experiences: tuple[str, ...]
+    edges: int
+    qualities: int
+    names: int
+
+
+def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
+    """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
+
+    A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Raises
+    UserError where the bank knows nothing of the source.
+    """
+    with bank.batch():
+        met = came_of(bank, source, bank.experiences())
+        if not met and not is_known(bank, source):
+            raise UserError(f"nothing in {bank.path} came of {source!r}: name an experience, a sample or a row")
+        gone = {one.id for one in met}
+        for name in sorted(gone):
+            bank.retire(name, reason=reason)
+        cut = _edges_cut(bank, gone)
+        qualities, moved = _replayed(bank, source, gone)
+        if cut or moved or qualities:
+            bank.set_graph(qualities=qualities, edges=[*cut, *moved], reason=reason)
+        names = _names_alone(bank)
+        for name in names:
+            bank.end_alias(name, reason=reason)
+    return Withdrawn(
+        experiences=tuple(sorted(gone)), edges=len(cut) + len(moved), qualities=len(qualities), names=len(names)
+    )
+
+
+def came_of(bank: Bank, source: str, among: Iterable[Experience]) -> list[Experience]:
+    """The experiences that a source had a hand in."""
+    by_sample = {experience for experience, sample, _, _ in bank.origins() if sample == source}
+    return [one for one in among if one.id == source or one.id in by_sample or _shows(one, source)]
+
+
+def is_known(bank: Bank, source: str) -> bool:
+    """Whether a source had a hand in anything, live or not."""
+    if bank.holds(source) or any(sample == source for _, sample, _, _ in bank.origins()):
+        return True
+    return bool(bank.file.rows("SELECT 1 FROM step WHERE sample = ?", (source,)))
+
+
+def _shows(experience: Experience, row: str) -> bool:
+    return any(row in evidence.rows for evidence in experience.evidence)
+
+
+def _edges_cut(bank: Bank, gone: Collection[str]) -> list[Edge]:
+    """The live edges from and to what is gone, taken away."""
+    graph = bank.graph()
+    sources = {source for name in gone for (source,) in bank.file.rows(_TOUCHING, (name,))}
+    live = (edge for source in sorted(sources) for edge in graph.edges(source))
+    return [replace(edge, live=False) for edge in live if edge.source in gone or edge.target in gone]
+
+
+def _replayed(bank: Bank, sample: str, gone: Collection[str]) -> tuple[dict[str, float | None], list[Edge]]:
+    """The qualities and weights that a sample's outcomes moved, as they would be without them."""
+    qualities = {
+        name: _without([(value, cause) for _, value, cause in bank.file.rows(_RATED, (name,))], sample)
+        for (name,) in bank.file.rows(_MOVED, (sample,))
+        if name not in gone
+    }
+    graph = bank.graph()
+    edges = []
+    for source, target in bank.file.rows(_PULLED, (sample,)):
+        last = next((edge for edge in graph.edges(source) if edge.target == target), None)
+        if last is None or {source, target} & set(gone):
+            continue
+        steps = [(value, cause) for _, value, cause in bank.file.rows(_WEIGHED, (source, target))]
+        weight = _without(steps, sample)
+        edges.append(replace(last, live=False) if weight is None else replace(last, weight=weight))
+    return qualities, edges
+
+
+def _without(steps: Iterable[tuple[float | None, str]], sample: str) -> float | None:
+    """Replay the moves of a value without those that a sample caused; None where nothing else ever gave it one."""
+    before: float | None = None
+    value: float | None = None
+    for after, cause in steps:
+        if cause != sample:
+            if after is None or before is None or value is None:
+                value = after
+            else:
+                value = min(1.0, max(0.0, value + after - before))
+        before = after
+    return value
+
+
+def _names_alone(bank: Bank) -> list[str]:
+    """Names that mean another which no live experience says any more, or that none says themselves."""
+    graph = bank.graph()
+    live = {one.id for one in bank.experiences()}
+
+    def is_said(name: str) -> bool:
+        return any(experience in live for (experience,) in bank.file.rows(_SAID_BY, (name,)))
+
+    meanings = {name: graph.entity(name) for (name,) in bank.file.rows(_ALIASES)}
+    return [name for name, entity in meanings.items() if entity != name and not (is_said(name) and is_said(entity))]
