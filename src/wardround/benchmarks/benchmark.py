@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wardround.answers import ANSWER_KINDS
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import group_of, split_of
@@ -22,6 +23,7 @@ from wardround.core import (
     UserError,
     canonical_json,
     content_hash,
+    must_be_loaded,
     private_folder,
     sync_folder,
     sync_tree,
@@ -179,15 +181,22 @@ class Benchmark:
             raise UserError(f"{folder} has benchmark schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")
-        for said in manifest.get("tasks", {}).values():
-            if "declared" in said:
-                declare(Task.from_json(said["declared"]))
+        _declare_tasks(manifest, f"the benchmark {str(folder)!r}")
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
             spaces={name: _load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
         )
+
+
+def _declare_tasks(manifest: Mapping[str, Any], what: str) -> None:
+    """Make the tasks known that a manifest declares; UserError names the plug-in that one needs."""
+    declared = [said["declared"] for said in manifest.get("tasks", {}).values() if "declared" in said]
+    if any(body["answer"]["kind"] not in ANSWER_KINDS for body in declared):
+        must_be_loaded(manifest.get("plugins", ()), what)
+    for body in declared:
+        declare(Task.from_json(body))
 
 
 def must_be_new(folder: Path) -> None:

@@ -18,7 +18,7 @@ from wardround.benchmarks.hindsight import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import Task
-from wardround.core import Reporter, UserError, silent
+from wardround.core import Reporter, UserError, loaded_plugins, silent
 from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace
 
@@ -130,6 +130,7 @@ def build_family(
         "name": family.kind,
         "paper": family.paper,
         "wardround": __version__,
+        "plugins": [plugin.to_json() for plugin in loaded_plugins()],
         "policy": settings.policy,
         "clocks": CLOCKS[settings.policy],
         "seed": settings.seed,

@@ -28,7 +28,7 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
-from wardround.scoring import EpisodeScore, render_classes, render_table
+from wardround.scoring import EpisodeScore, render_classes, render_figures, render_table
 from wardround.scoring.tables import ALL
 
 EXAMPLES = """
@@ -191,6 +191,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     print(render_table(summary.rows))
     if summary.classes or summary.predictors:
         print("\n" + render_classes((*summary.classes, *summary.predictors)) + "\n")
+    if summary.figures:
+        print("\n" + render_figures(summary.figures) + "\n")
     for best in summary.best:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")

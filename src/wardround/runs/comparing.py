@@ -20,7 +20,7 @@ from wardround.scoring import (
     scorer_of,
     step_down,
 )
-from wardround.scoring.tables import ALL
+from wardround.scoring.tables import ALL, pooled_metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +102,12 @@ def _of_stratum(pair: Pair, stratum: str, seed: int) -> list[_Row]:
     over_all: list[_Row] = []
     if len(tasks) > 1:
         task_of = {score.sample: score.task for score in pair.first}
-        over_all = [_mean_row(pair, ALL, stratum, _pooled(tasks), subjects, seed, tasks=task_of)]
+        over_all = [_mean_row(pair, ALL, stratum, pooled_metric(tasks), subjects, seed, tasks=task_of)]
     return [*means, *further, *over_all]
 
 
 def _scorer(task: str) -> Scorer:
     return scorer_of(get_task(task).answer)
-
-
-def _pooled(tasks: Iterable[str]) -> str:
-    """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
-    names = {_scorer(task).pooled for task in tasks}
-    return names.pop() if len(names) == 1 else "score"
 
 
 def _of_task(pair: Pair, task: str) -> Pair:

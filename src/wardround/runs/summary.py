@@ -10,7 +10,16 @@ from wardround.core import UserError
 from wardround.predictors import FitRow
 from wardround.runs.comparing import Comparison, Pair, compare_all
 from wardround.runs.predictions import predictor_rows
-from wardround.scoring import ClassificationRow, EpisodeScore, SummaryRow, best_at_k, classify, summarise
+from wardround.scoring import (
+    ClassificationRow,
+    EpisodeScore,
+    FigureRow,
+    SummaryRow,
+    best_at_k,
+    classify,
+    figure_rows,
+    summarise,
+)
 
 _PAPERS_BASELINE = "resum"
 
@@ -27,13 +36,14 @@ class BestRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
-    of the classical baselines."""
+    of the classical baselines, ``figures`` those of kinds of answers that have figures of their own."""
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
     comparisons: tuple[Comparison, ...]
     classes: tuple[ClassificationRow, ...] = ()
     predictors: tuple[ClassificationRow, ...] = ()
+    figures: tuple[FigureRow, ...] = ()
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
@@ -63,6 +73,7 @@ def summarise_run(
         comparisons=tuple(compare_all(pairs, seed=seed)),
         classes=classify(scores, seed=seed),
         predictors=predictor_rows(predictions),
+        figures=figure_rows(scores, seed=seed),
     )
 
 

@@ -11,6 +11,7 @@ from wardround.scoring.episodes import EpisodeScore, EpisodeUse, episode_use, sc
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.evidence_cuts import EvidenceCut, events_left_out, evidence_cut
 from wardround.scoring.families import Hypothesis, linear_hypothesis, step_down
+from wardround.scoring.figure_tables import FigureRow, figure_rows, render_figures
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
@@ -32,6 +33,7 @@ __all__ = [
     "EpisodeUse",
     "ErrorClass",
     "EvidenceCut",
+    "FigureRow",
     "FurtherTest",
     "GroundingCounts",
     "Hypothesis",
@@ -56,6 +58,7 @@ __all__ = [
     "episode_use",
     "events_left_out",
     "evidence_cut",
+    "figure_rows",
     "grounding_counts",
     "holm",
     "linear_hypothesis",
@@ -69,6 +72,7 @@ __all__ = [
     "patients_parts",
     "per_sample",
     "render_classes",
+    "render_figures",
     "render_table",
     "same_samples",
     "score_answer",

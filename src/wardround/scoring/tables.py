@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from wardround.benchmarks import get_task
 from wardround.core import Usage
 from wardround.scoring.bootstrap import Interval
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.errors import ErrorClass
 from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.grounding import GroundingCounts
+from wardround.scoring.scorer import SET_F1, scorer_of
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
 ALL = "all"
@@ -26,14 +28,13 @@ class SummaryRow:
     """One agent with one model on one task and stratum (or all of them).
 
     ``n`` samples of ``subjects`` patients in ``episodes`` episodes: scores of repeated epochs are averaged per sample
-    first. ``f1`` is the mean over samples; with ``task`` = all, the mean of the tasks' means, as the papers
-    have it: every task weighs alike. So are precision and recall. Means of tokens,
-    cost and seconds are per episode, None where not known of every episode, those of ``turns`` per trial, of which an
-    episode has ``trials``. ``errors`` counts episodes;
-    ``failed`` ones ended in an endpoint's error and score 0. ``summarised`` counts the
-    episodes with a summary, None where the method writes none; ``summaries`` were tried, ``failed_summaries`` of them
-    left the one before in place; ``evidence_cut``: where the budget had no
-    room for all evidence; ``experiences`` is the mean of those served, None where no bank was asked.
+    first. ``f1`` is the mean over samples of the figure that ``metric`` names; with ``task`` = all, the mean of the
+    tasks' means, as the papers have it: every task weighs alike. So are precision and recall. Means of tokens, cost and
+    seconds are per episode, None where not known of every episode, those of ``turns`` per trial, of which an episode
+    has ``trials``. ``errors`` counts episodes; ``failed`` ones ended in an endpoint's error and score 0. ``summarised``
+    counts the episodes with a summary, None where the method writes none; ``summaries`` were tried,
+    ``failed_summaries`` of them left the one before in place; ``evidence_cut``: where the budget had no room for all
+    evidence; ``experiences`` is the mean of those served, None where no bank was asked.
     """
 
     agent: str
@@ -62,6 +63,7 @@ class SummaryRow:
     experiences: float | None = None
     trials: float = 1.0
     evidence_cut: EvidenceCut | None = None
+    metric: str = SET_F1
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
@@ -84,6 +86,12 @@ def per_sample(
     for score in scores:
         epochs.setdefault(score.sample, []).append(value(score))
     return {sample: fmean(values) for sample, values in epochs.items()}
+
+
+def pooled_metric(tasks: Iterable[str]) -> str:
+    """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
+    names = {scorer_of(get_task(task).answer).pooled for task in tasks}
+    return names.pop() if len(names) == 1 else "score"
 
 
 def render_table(rows: Sequence[SummaryRow]) -> str:
@@ -138,6 +146,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         summaries=sum(score.use.summaries for score in scores),
         failed_summaries=sum(score.use.failed_summaries for score in scores),
         experiences=_mean_known([score.use.experiences for score in scores]),
+        metric=pooled_metric({score.task for score in scores}),
     )
 
 
@@ -204,6 +213,10 @@ def _errors(row: SummaryRow) -> str:
     return " ".join(f"{_SHORT[name]}:{count}" for name, count in row.errors.items() if count)
 
 
+def _all_f1(rows: Sequence[SummaryRow]) -> bool:
+    return all(row.metric == SET_F1 for row in rows)
+
+
 def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
     return lambda rows: len({getattr(row, name) for row in rows}) > 1
 
@@ -227,7 +240,9 @@ _COLUMNS = (
     _Column(title="stratum", cell=lambda row: row.stratum, left=True),
     _Column(title="n", cell=lambda row: str(row.n)),
     _Column(title="patients", cell=lambda row: str(row.subjects)),
-    _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}"),
+    _Column(title="in", cell=lambda row: row.metric, left=True, shown=lambda rows: not _all_f1(rows)),
+    _Column(title="score", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: not _all_f1(rows)),
+    _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: _all_f1(rows)),
     _Column(title="95 % interval", cell=lambda row: row.f1.as_text()),
     _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
     _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
