@@ -204,6 +204,7 @@ def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> di
             price=settings.known_price,
             guard=guard,
             tool_calls=settings.tool_calls,
+            roles=store.spec.roles,
         )
         for name in settings.models
     }
