@@ -86,7 +86,7 @@ def make_run(folder: Path, url: str, episodes: int, turns: int) -> RunFolder:
     synthesize(hospital, patients=max(120, episodes // 2), seed=1, notes=False)
     ingest("mimiciv", hospital, store)
     build_agentehr(Store.open(store), bench, seed=1, per_task=episodes)
-    settings = RunSettings(
+    settings = RunSettings.of(
         benchmark=str(bench),
         store=str(store),
         split="train",

@@ -72,7 +72,7 @@ def play(place: Path, url: str) -> int:
     wanted = len(kinds())
     samples = len(Benchmark.open(place / "bench").samples(split="test"))
     os.environ["HOSTILE_KEY"] = KEY
-    settings = RunSettings(
+    settings = RunSettings.of(
         benchmark=str(place / "bench"),
         store=str(place / "store"),
         epochs=-(-wanted // samples),

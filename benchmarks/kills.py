@@ -155,7 +155,7 @@ class Campaign:
         row = Row(command=command)
         settings = replace(self.settings, agents=agents, split="test", limit=5, epochs=2, window=3)
         if "reflectool-cs" in agents:
-            settings = replace(settings, bank=str(self.place / "bank.sqlite"))
+            settings = settings.changed(bank=str(self.place / "bank.sqlite"))
         whole = start(self.place / f"{command}-whole", settings)
         execute(whole, concurrency=3)
         expected, undisturbed = scores_of(whole), self.speaker.asked()
@@ -268,7 +268,7 @@ class Campaign:
     @property
     def settings(self) -> RunSettings:
         """What the runs have in common."""
-        return RunSettings(
+        return RunSettings.of(
             benchmark=str(self.place / "bench"),
             store=str(self.place / "store"),
             tasks=("diagnoses", "transfers"),

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def build(hospital: Path, folder: Path) -> None:
 
 def teach(folder: Path) -> None:
     """Fill a bank from training episodes of the offline policy, by rules."""
-    settings = replace(asked(folder)["agentehr"], agents=("retrosum",), split="train", limit=6, bank=None)
+    settings = asked(folder)["agentehr"].changed(agents=("retrosum",), split="train", limit=6, bank=None)
     run = start(folder / "training", settings)
     execute(run, workers=1, concurrency=CONCURRENCY)
     with Bank.open(folder / "bank.sqlite") as bank:
@@ -108,8 +108,8 @@ def asked(folder: Path) -> dict[str, RunSettings]:
     every = tuple(method.name for method in list_agents())
     place = {"store": str(folder / "store"), "bank": str(folder / "bank.sqlite"), "seed": SEED, **SMALL}
     return {
-        "agentehr": RunSettings(benchmark=str(folder / "agentehr"), agents=reading, limit=2, **place),
-        "ehrshot": RunSettings(benchmark=str(folder / "ehrshot"), agents=(*every, *SUFFIXED), limit=2, **place),
+        "agentehr": RunSettings.of(benchmark=str(folder / "agentehr"), agents=reading, limit=2, **place),
+        "ehrshot": RunSettings.of(benchmark=str(folder / "ehrshot"), agents=(*every, *SUFFIXED), limit=2, **place),
     }
 
 
@@ -129,7 +129,7 @@ def replay(recording: Path, place: Path, names: list[str]) -> int:
     for name in names:
         wrong += compare_samples(name, json.loads((recording / f"{name}.json").read_text()), samples_of(place / name))
         tape = recording / "tapes" / name
-        settings = replace(asked(place)[name], models=(f"replay:{tape}",), **recorded_choice(tape))
+        settings = asked(place)[name].changed(models=(f"replay:{tape}",), **recorded_choice(tape))
         run = start(place / "runs" / name, settings)
         execute(run, workers=1, concurrency=CONCURRENCY)
         differences = list(compare(name, tape, run))

@@ -35,7 +35,7 @@ def play(work: Path, samples: int) -> RunFolder:
     synthesize(work / "hospital", patients=400, seed=7)
     ingest("mimiciv", work / "hospital", work / "store")
     build_agentehr(Store.open(work / "store"), work / "bench", per_task=samples)
-    settings = RunSettings(
+    settings = RunSettings.of(
         benchmark=str(work / "bench"), store=str(work / "store"), split="train", limit=-(-samples // 6)
     )
     folder = start(work / "run", settings)

@@ -36,7 +36,16 @@ def main() -> int:
             return status
     model = LOCAL_MODELS["smollm2"]
     with serving(model, threads=given.threads) as url:
-        who = ["--agent", *given.agent, "--model", f"openai/{model.name}", "--base-url", url, "--tool-calls", "auto"]
+        who = [
+            "--agent",
+            *given.agent,
+            "--model",
+            f"openai/{model.name}",
+            "--base-url",
+            url,
+            "--set",
+            "model.tool_calls=auto",
+        ]
         what = [
             "--benchmark",
             bench,

@@ -136,7 +136,7 @@ def test_the_charts_of_the_questions_hold_nothing_of_the_future(
 def test_the_offline_policy_plays_all_tasks_without_a_wrong_call(
     built: Benchmark, store: Store, tmp_path: Path
 ) -> None:
-    settings = RunSettings(benchmark=str(built.folder), store=str(store.path), limit=3, split="train")
+    settings = RunSettings.of(benchmark=str(built.folder), store=str(store.path), limit=3, split="train")
     folder = start(tmp_path / "run", settings)
     counts = execute(folder, concurrency=4)
     assert counts.done == counts.total

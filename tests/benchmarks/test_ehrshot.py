@@ -356,7 +356,7 @@ def test_a_run_on_tasks_with_classes_is_played_scored_and_reported(
     synthetic_store: Store, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     build_ehrshot(synthetic_store, tmp_path / "bench", tasks=["guo_los", "lab_anemia"], per_task=3)
-    run = RunSettings(benchmark=str(tmp_path / "bench"), store=str(synthetic_store_path), limit=2)
+    run = RunSettings.of(benchmark=str(tmp_path / "bench"), store=str(synthetic_store_path), limit=2)
     folder = start(tmp_path / "run", run)
     counts = execute(folder, concurrency=2)
     assert counts.done == counts.total == 4

@@ -23,7 +23,9 @@ QUOTED = [
 
 
 def test_there_are_some() -> None:
-    assert any("--reply-tokens 1024 --window 4" in line for _, line in QUOTED), "the setting that went unsaid"
+    assert any("--set budget.reply_tokens=1024 --set agent.retrosum.window=4" in line for _, line in QUOTED), (
+        "the setting that went unsaid"
+    )
 
 
 @pytest.mark.parametrize(("page", "line"), QUOTED)

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from wardround.cli.main import main
-from wardround.cli.parser import Parser
-from wardround.cli.run_options import add_run_options
 from wardround.core.suggestions import nearest, unknown
 
-_PARSER = Parser(prog="wardround run")
-add_run_options(_PARSER, agents=("react",))
-RUN_OPTIONS = {option for action in _PARSER._actions for option in action.option_strings}
 KEY = "sk-live-4f9a8b7c6d5e"
 
 
@@ -79,18 +74,18 @@ def test_an_unknown_task_is_answered_with_those_of_the_benchmark(
     assert "guo_los" not in line
 
 
-def test_what_a_resumed_run_refuses_is_named_as_its_option(
+def test_what_a_resumed_run_refuses_is_named_with_what_it_has(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path
 ) -> None:
     folders = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path)]
     new = ["--out", str(tmp_path / "run"), "--task", "transfers", "--limit", "1", "--workers", "1"]
     assert main(["run", *folders, *new]) == 0
     capsys.readouterr()
-    asked = ["--task", "diagnoses", "--model", "replay:x", "--sample", "a", "--stratum", "rare", "--aids", "none"]
+    asked = ["--task", "diagnoses", "--model", "replay:x", "--set", "run.samples=a", "--set", "budget.turns=7"]
     line = said(capsys, "run", "--resume", str(tmp_path / "run"), *asked)
-    assert "leave out --task, --stratum, --model, --sample, --aids," in line
-    for option in line.partition("leave out ")[2].partition(", or start")[0].split(", "):
-        assert option in RUN_OPTIONS
+    assert "(run.tasks = ['transfers'], run.samples = [], run.models = ['offline'], budget.turns = 100)" in line
+    same = ["--task", "transfers", "--set", "budget.turns=100", *folders]
+    assert main(["run", "--resume", str(tmp_path / "run"), *same]) == 0
 
 
 TABLES = ("diagnoses_icd", "labevents", "prescriptions", "chartevents", "poe", "omr", "emar")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from model_doubles import ask, serving
 
 from fake_server import FakeServer, text
 from wardround.core import Price, UserError
-from wardround.models import ChatModel, DataUseGuard, list_models, open_model, parse_price
+from wardround.models import ChatModel, DataUseGuard, ModelOptions, list_models, open_model
 from wardround.models.endpoint import Endpoint
 
 REMOTE = "https://api.example.org/v1"
@@ -158,8 +159,9 @@ def test_every_listed_kind_can_be_opened_by_name() -> None:
 
 
 def test_a_price_is_what_the_person_says() -> None:
-    assert parse_price("2,10") == Price(input=2.0, output=10.0)
-    assert parse_price("2, 10, 0.5") == Price(input=2.0, output=10.0, cached=0.5)
-    for text_given in ("", "2", "a,b", "1,2,3,4", "-1,2", "nan,1", "inf,1"):
+    two, three = (ModelOptions(price=price).known_price for price in ((2.0, 10.0), (2.0, 10.0, 0.5)))
+    assert two == Price(input=2.0, output=10.0)
+    assert three == Price(input=2.0, output=10.0, cached=0.5)
+    for wrong in ((2.0,), (1.0, 2.0, 3.0, 4.0), (-1.0, 2.0), (nan, 1.0), (inf, 1.0)):
         with pytest.raises(UserError, match="dollars per million tokens"):
-            parse_price(text_given)
+            ModelOptions(price=wrong)

@@ -94,5 +94,5 @@ def test_dimensions_by_name() -> None:
 def test_unknown_encoders_are_named() -> None:
     with pytest.raises(UserError, match="Did you mean lexical"):
         open_encoder("lexicall")
-    with pytest.raises(UserError, match="--encoder-url"):
+    with pytest.raises(UserError, match="encoder_url"):
         open_encoder("embeddings/bge-m3")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
@@ -19,13 +17,12 @@ from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import MOST_CALLS
-from wardround.retrieval import VectorCache
 from wardround.runs import ConstructionSettings, RunFolder, RunSettings, construct, execute, start
 
 
 @pytest.fixture(scope="module")
 def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
-    return RunSettings(
+    return RunSettings.of(
         benchmark=str(synthetic_benchmark_path),
         store=str(synthetic_store_path),
         tasks=("diagnoses", "labevents"),
@@ -61,7 +58,7 @@ def test_the_offline_policy_gets_a_graph_by_rules_that_gsem_walk_is_served_from(
         revision = bank.revision
         again = construct(training, bank, ConstructionSettings())
         assert (again.added, again.linked, bank.revision) == (0, 0, revision), "nothing is done twice"
-    test = replace(settings, split="test", epochs=1, limit=2, agents=("gsem-walk", "gsem"), bank=str(path))
+    test = settings.changed(split="test", epochs=1, limit=2, agents=("gsem-walk", "gsem"), bank=str(path))
     folder = start(tmp_path / "run", test)
     execute(folder)
     with LogReader(folder.logs) as reader:
@@ -76,32 +73,9 @@ def test_the_offline_policy_gets_a_graph_by_rules_that_gsem_walk_is_served_from(
 def test_only_training_samples_whose_attempts_are_all_over_teach(settings: RunSettings, tmp_path: Path) -> None:
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         with pytest.raises(UserError, match="this run is on 'test'"):
-            construct(start(tmp_path / "test", replace(settings, split="test")), bank, ConstructionSettings())
+            construct(start(tmp_path / "test", settings.changed(split="test")), bank, ConstructionSettings())
         empty = construct(start(tmp_path / "begun", settings), bank, ConstructionSettings())
         assert (empty.cases, len(bank)) == (0, 0)
-
-
-def test_what_is_forgotten_names_the_runs_that_still_hold_it(
-    training: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, store = tmp_path / "bank.sqlite", tmp_path / "store"
-    with Bank.open(path) as bank:
-        construct(training, bank, ConstructionSettings())
-        first = bank.experiences()[0]
-        ((hashed, vector),) = bank.file.rows("SELECT text_hash, vector FROM key WHERE number = 1")
-    cache = VectorCache(store / "vectors.sqlite")
-    cache.put("any", {hashed: np.frombuffer(vector, "<f4"), "00" * 32: np.zeros(3, np.float32)})
-    cache.close()
-    asked = ["memory", "forget", str(path), first.provenance.sample, "--store", str(store), "--run", str(training.path)]
-    assert main(asked) == 1
-    said = capsys.readouterr().out
-    assert "experiences are forgotten for good" in said
-    assert "1 cached vectors" in said
-    assert f"{training.path} still holds them" in said
-    assert vector not in (store / "vectors.sqlite").read_bytes()
-    with Bank.open(path) as bank:
-        again = construct(training, bank, ConstructionSettings())
-        assert (again.added, first.id in {one.id for one in bank.experiences()}) == (0, False), "it is not drawn again"
 
 
 DRAFT = {"condition": "a question of labs", "exclusions": [], "task_type": "test", "steps": [1]}
@@ -147,7 +121,7 @@ class Speaker:
 def spoken(settings: RunSettings, tmp_path: Path) -> Iterator[tuple[RunFolder, Speaker]]:
     speaker = Speaker()
     with FakeServer(speaker) as server:
-        served = replace(settings, models=("openai/test-model",), base_url=server.url, tasks=("labevents",), limit=3)
+        served = settings.changed(models=("openai/test-model",), base_url=server.url, tasks=("labevents",), limit=3)
         folder = start(tmp_path / "run", served)
         execute(folder)
         yield folder, speaker

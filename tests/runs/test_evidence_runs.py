@@ -32,7 +32,7 @@ def benchmark_path(synthetic_store: Store, tmp_path_factory: pytest.TempPathFact
 
 def played(benchmark: Path, store: Path, out: Path, **changed: object) -> RunFolder:
     given = {"agents": (*METHODS, *OTHERS), "limit": 1, "turns": 12, "window": 2, "split": "test", **changed}
-    folder = start(out, RunSettings(benchmark=str(benchmark), store=str(store), **given))  # type: ignore[arg-type]
+    folder = start(out, RunSettings.of(benchmark=str(benchmark), store=str(store), **given))  # type: ignore[arg-type]
     counts = execute(folder, concurrency=4)
     assert counts.done == counts.total
     return folder
@@ -76,11 +76,11 @@ def test_the_budget_is_that_of_the_benchmark_s_paper_unless_one_is_named(
     for number, (benchmark, named) in enumerate(
         [(benchmark_path, None), (benchmark_path, 32_000), (synthetic_benchmark_path, None)]
     ):
-        settings = RunSettings(
+        settings = RunSettings.of(
             benchmark=str(benchmark), store=str(synthetic_store_path), limit=1, context_tokens=named, agents=("direct",)
         )
         folder = start(tmp_path / str(number), settings)
-        found[number] = (folder.settings.budget_tokens, RunFolder.open(folder.path).settings.context_tokens)
+        found[number] = (folder.settings.budget_tokens, RunFolder.open(folder.path).settings.budget.context_tokens)
     assert found == {0: (128_000, 128_000), 1: (32_000, 32_000), 2: (64_000, 64_000)}
 
 
@@ -90,7 +90,7 @@ def test_where_evidence_was_cut_the_run_warns_and_the_tables_have_a_column(
     common = [*_common(benchmark_path, synthetic_store_path), "--agent", "direct", "react", "--task", "guo_los"]
     assert main(["run", *common, "--out", str(tmp_path / "whole")]) == 0
     assert "evidence" not in capsys.readouterr().err
-    small = ["--context-tokens", "3000", "--reply-tokens", "500", "--turns", "2"]
+    small = ["--context-tokens", "3000", "--set", "budget.reply_tokens=500", "--turns", "2"]
     assert main(["run", *common, *small, "--out", str(tmp_path / "small")]) == 0
     said = capsys.readouterr().err
     assert "gives every method 128,000 context tokens; with 3,000 evidence may be cut" in said
@@ -145,11 +145,11 @@ def test_the_manifest_says_how_charts_were_searched(
 ) -> None:
     out = tmp_path / "run"
     common = _common(benchmark_path, synthetic_store_path)
-    changed = ["--retrieval-alpha", "0.5", "--retrieval-rounds", "2", "--retrieval-final", "3"]
-    agents = ["--agent", "ehr-rag", "react", "--evidence", "none", "ether", "--task", "guo_los"]
+    changed = ["--set", "retrieval.alpha=0.5", "--set", "retrieval.rounds=2", "--set", "retrieval.final=3"]
+    agents = ["--agent", "ehr-rag", "react", "react+ether", "--task", "guo_los"]
     assert main(["run", *common, *agents, *changed, "--out", str(out)]) == 0
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["settings"]["agents"] == ["ehr-rag", "react", "react+ether"]
+    assert manifest["settings"]["run"]["agents"] == ["ehr-rag", "react", "react+ether"]
     retrieval = manifest["settings"]["retrieval"]
     assert (retrieval["alpha"], retrieval["rounds"], retrieval["final"], retrieval["coarse"]) == (0.5, 2, 3, 30)
     assert {"agents/rerank", "agents/refine", "agents/argue", "agents/weigh"} <= set(manifest["prompts"])
@@ -164,8 +164,8 @@ def test_the_manifest_says_how_charts_were_searched(
     assert rounds == {1, 2}
     assert (synthetic_store_path / VECTORS).exists()
     assert main(["run", "--resume", str(out)]) == 0
-    assert main(["run", "--resume", str(out), "--retrieval-alpha", "0.9"]) == 2
-    assert main(["run", "--resume", str(out), "--evidence", "ether"]) == 2
+    assert main(["run", "--resume", str(out), "--set", "retrieval.alpha=0.9"]) == 2
+    assert main(["run", "--resume", str(out), "--agent", "react+ether"]) == 2
 
 
 def test_a_run_written_before_there_was_retrieval_still_reads(
@@ -207,8 +207,8 @@ def test_the_grid_plays_the_paper_that_its_benchmark_is_for(
     for option, (table, first) in rows.items():
         out = tmp_path / f"grid{table}"
         chosen = ["--task", "lab_anemia"] if option == "--task" else ["--ablations"]
-        few = ["--shots", "1", "all", "--replicates", "1", "--resamples", "50"]
+        few = [f"--set=predictors.{one}" for one in ("shots=1,all", "replicates=1", "resamples=50")]
         assert main(["grid", *common, *chosen, *few, "--out", str(out)]) == 0
         expected = {method.name for method in list_agents("ehr-rag") if table in method.tables}
-        assert set(RunFolder.open(out).settings.agents) == expected
+        assert set(RunFolder.open(out).settings.run.agents) == expected
         assert f"less that of {first} · offline" in capsys.readouterr().out

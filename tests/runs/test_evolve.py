@@ -27,9 +27,13 @@ from wardround.scoring import summarise
 TASKS = ("diagnoses", "transfers")
 
 
+def _places(settings: RunSettings) -> list[str]:
+    return ["--benchmark", settings.run.benchmark, "--store", settings.run.store]
+
+
 @pytest.fixture(scope="module")
 def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
-    return RunSettings(
+    return RunSettings.of(
         benchmark=str(synthetic_benchmark_path),
         store=str(synthetic_store_path),
         tasks=TASKS,
@@ -97,7 +101,7 @@ def test_the_last_summary_reaches_the_reflection(training: RunFolder) -> None:
 
 
 def test_only_the_training_split_teaches(settings: RunSettings, tmp_path: Path) -> None:
-    folder = start(tmp_path / "run", replace(settings, split="test"))
+    folder = start(tmp_path / "run", settings.changed(split="test"))
     with Bank.open(tmp_path / "bank.sqlite") as bank, pytest.raises(UserError, match="this run is on 'test'"):
         evolve(folder, bank)
 
@@ -131,8 +135,8 @@ def spoken(settings: RunSettings, tmp_path: Path) -> Iterator[tuple[RunFolder, S
     """A played training run of a served model that can write."""
     speaker = Speaker()
     with FakeServer(speaker) as server:
-        served = replace(settings, models=("openai/test-model",), base_url=server.url)
-        folder = start(tmp_path / "run", replace(served, limit=2, tasks=("diagnoses",)))
+        served = settings.changed(models=("openai/test-model",), base_url=server.url)
+        folder = start(tmp_path / "run", served.changed(limit=2, tasks=("diagnoses",)))
         execute(folder)
         yield folder, speaker
 
@@ -170,7 +174,7 @@ def test_a_run_serves_the_bank_as_it_stood_when_the_run_was_made(
 ) -> None:
     copy = tmp_path / "bank.sqlite"
     copy.write_bytes(bank_path.read_bytes())
-    test = replace(settings, split="test", agents=("retrosum-evolved",), bank=str(copy), final_summary=False)
+    test = settings.changed(split="test", agents=("retrosum-evolved",), bank=str(copy), final_summary=False)
     folder = start(tmp_path / "run", test)
     facts = folder.manifest["bank"]
     with Bank.open(copy) as bank:
@@ -186,7 +190,7 @@ def test_a_run_serves_the_bank_as_it_stood_when_the_run_was_made(
 def test_a_bank_that_is_another_one_now_is_refused(settings: RunSettings, bank_path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "bank.sqlite"
     copy.write_bytes(bank_path.read_bytes())
-    folder = start(tmp_path / "run", replace(settings, split="test", agents=("reasoningbank",), bank=str(copy)))
+    folder = start(tmp_path / "run", settings.changed(split="test", agents=("reasoningbank",), bank=str(copy)))
     copy.unlink()
     with Bank.open(copy):
         pass
@@ -197,35 +201,49 @@ def test_a_bank_that_is_another_one_now_is_refused(settings: RunSettings, bank_p
 def test_what_a_bank_needs_is_said_before_anything_is_played(
     settings: RunSettings, bank_path: Path, tmp_path: Path
 ) -> None:
-    test = replace(settings, split="test")
+    test = settings.changed(split="test")
     with pytest.raises(UserError, match="reasoningbank needs a bank"):
-        start(tmp_path / "one", replace(test, agents=("reasoningbank",)))
-    other = replace(test, agents=("reasoningbank",), bank=str(bank_path), encoder="lexical/64")
-    with pytest.raises(UserError, match="give the same --encoder"):
+        start(tmp_path / "one", test.changed(agents=("reasoningbank",)))
+    other = test.changed(agents=("reasoningbank",), bank=str(bank_path), encoder="lexical/64")
+    with pytest.raises(UserError, match=r"set the same retrieval\.encoder"):
         start(tmp_path / "two", other)
     with pytest.raises(UserError, match="window must be at least 1"):
-        replace(test, window=0)
+        test.changed(window=0)
     assert not (tmp_path / "one").exists()
     assert not (tmp_path / "two").exists()
-
-
-def test_a_run_written_before_there_were_banks_still_reads(training: RunFolder, tmp_path: Path) -> None:
-    manifest = json.loads((training.path / "manifest.json").read_text())
-    added = ("bank", "encoder", "encoder_url", "window", "k", "advice", "candidates", "refinements", "trials")
-    for name in (*added, "final_summary"):
-        del manifest["settings"][name]
-    del manifest["bank"]
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert RunFolder.open(tmp_path).settings.window == 10
 
 
 def test_the_grid_plays_every_method_without_an_error_of_ours(
     settings: RunSettings, bank_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--bank", str(bank_path), "--workers", "1"]
+    common = [
+        "--benchmark",
+        settings.run.benchmark,
+        "--store",
+        settings.run.store,
+        "--bank",
+        str(bank_path),
+        "--workers",
+        "1",
+    ]
+    windows = [f"--set=agent.{name}.window=3" for name in ("retrosum", "resum")]
     for number, extra in enumerate(([], ["--ablations"])):
         out = tmp_path / f"grid{number}"
-        assert main(["grid", *common, *extra, "--limit", "1", "--window", "3", "--out", str(out)]) == 0
+        assert (
+            main(
+                [
+                    "grid",
+                    *common,
+                    *extra,
+                    "--limit",
+                    "1",
+                    *windows,
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         printed = capsys.readouterr().out
         names = [method.name for method in list_agents("retrosum") if (2, 4)[number] in method.tables]
         assert all(f"\n{name} " in printed for name in names)
@@ -243,17 +261,26 @@ def test_the_grid_plays_every_method_without_an_error_of_ours(
 def test_without_a_bank_the_grid_says_what_it_leaves_out(
     settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--task", "transfers", "--limit", "1"]
+    common = [
+        "--benchmark",
+        settings.run.benchmark,
+        "--store",
+        settings.run.store,
+        "--task",
+        "transfers",
+        "--limit",
+        "1",
+    ]
     assert main(["grid", *common, "--workers", "1", "--out", str(tmp_path / "grid")]) == 0
     printed = capsys.readouterr().out
     assert "left out for want of --bank" in printed
-    assert set(RunFolder.open(tmp_path / "grid").settings.agents) == {"react", "reflexion", "resum", "retrosum"}
+    assert set(RunFolder.open(tmp_path / "grid").settings.run.agents) == {"react", "reflexion", "resum", "retrosum"}
 
 
 def played_strata(path: Path) -> set[str]:
     """The strata of a run's samples."""
     folder = RunFolder.open(path)
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = Benchmark.open(Path(folder.settings.run.benchmark))
     with LogReader(folder.logs) as reader:
         return {benchmark.sample(entry.facts["sample"]).stratum for entry in reader.episodes()}
 
@@ -267,11 +294,20 @@ def test_evolve_from_the_command_line_and_again(
     settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bank, out = tmp_path / "bank.sqlite", tmp_path / "training"
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--task", "transfers", "--workers", "1"]
+    common = [
+        "--benchmark",
+        settings.run.benchmark,
+        "--store",
+        settings.run.store,
+        "--task",
+        "transfers",
+        "--workers",
+        "1",
+    ]
     assert main(["evolve", *common, "--limit", "2", "--out", str(out), "--bank", str(bank)]) == 0
     assert "contamination check: clean" in capsys.readouterr().out
     assert played_strata(out) == {"common"}, "the paper learns from the common stratum alone"
-    both = ["--stratum", "common", "rare", "--out", str(tmp_path / "both"), "--bank", str(tmp_path / "both.sqlite")]
+    both = ["--set", "run.strata=common,rare", "--out", str(tmp_path / "both"), "--bank", str(tmp_path / "both.sqlite")]
     assert main(["evolve", *common, *both]) == 0
     assert played_strata(tmp_path / "both") == {"common", "rare"}
     capsys.readouterr()
@@ -291,8 +327,8 @@ def test_a_bank_of_another_split_serves_nobody_its_evaluated_patients(
         hashes = {bank.subject_hash(Subject(source="mimiciv", subject_id=subject)) for subject in evaluated}
         barred = {one.id for one in bank.experiences() if one.provenance.subject in hashes}
         assert 0 < len(barred) < len(bank)
-    changed = replace(settings, benchmark=str(tmp_path / "benchmark"), split="test", limit=None)
-    folder = start(tmp_path / "run", replace(changed, agents=("retrosum-evolved",), bank=str(bank_path), k=100))
+    changed = settings.changed(benchmark=str(tmp_path / "benchmark"), split="test", limit=None)
+    folder = start(tmp_path / "run", changed.changed(agents=("retrosum-evolved",), bank=str(bank_path), k=100))
     assert folder.manifest["bank"]["withheld_evaluated"] == len(barred)
     execute(folder)
     with LogReader(folder.logs) as reader:
@@ -315,17 +351,17 @@ def test_patients_of_the_dev_split_are_evaluated_on_too(
     teachers = {number for number, text in hashed.items() if text in taught}
     seed = next(n for n in range(1000) if {split_of(one, n, (0.1, 0.8, 0.1)) for one in teachers} == {"dev"})
     build_agentehr(synthetic_store, tmp_path / "benchmark", seed=seed, per_task=60, fractions=(0.1, 0.8, 0.1))
-    changed = replace(settings, benchmark=str(tmp_path / "benchmark"), split="test", limit=None, bank=str(bank_path))
-    folder = start(tmp_path / "run", replace(changed, agents=("retrosum-evolved",)))
+    changed = settings.changed(benchmark=str(tmp_path / "benchmark"), split="test", limit=None, bank=str(bank_path))
+    folder = start(tmp_path / "run", changed.changed(agents=("retrosum-evolved",)))
     assert folder.manifest["bank"]["withheld_evaluated"] == count
 
 
 def test_an_empty_bank_is_refused_where_it_should_serve(settings: RunSettings, tmp_path: Path) -> None:
     with Bank.open(tmp_path / "bank.sqlite"):
         pass
-    empty = replace(settings, agents=("retrosum-evolved",), bank=str(tmp_path / "bank.sqlite"))
+    empty = settings.changed(agents=("retrosum-evolved",), bank=str(tmp_path / "bank.sqlite"))
     with pytest.raises(UserError, match="holds no experience"):
-        start(tmp_path / "run", replace(empty, split="test"))
+        start(tmp_path / "run", empty.changed(split="test"))
     assert not (tmp_path / "run").exists()
     start(tmp_path / "training", empty)  # about to be filled
 
@@ -342,7 +378,7 @@ def test_a_context_without_room_for_a_reflection_is_counted_and_named(
 ) -> None:
     folder, _ = spoken
     manifest = json.loads((folder.path / "manifest.json").read_text())
-    manifest["settings"]["context_tokens"] = 2200
+    manifest["settings"]["budget"]["context_tokens"] = 2200
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         found = evolve(RunFolder.open(folder.path), bank, kinds=("actor",))
@@ -367,8 +403,8 @@ def test_the_last_usable_summary_reaches_the_reflection(settings: RunSettings, t
         return text(ITEM)
 
     with FakeServer(speaker) as server:
-        served = replace(settings, models=("openai/test-model",), base_url=server.url, window=1)
-        folder = start(tmp_path / "run", replace(served, limit=1, tasks=("diagnoses",)))
+        served = settings.changed(models=("openai/test-model",), base_url=server.url, window=1)
+        folder = start(tmp_path / "run", served.changed(limit=1, tasks=("diagnoses",)))
         execute(folder)
         with Bank.open(tmp_path / "bank.sqlite") as bank:
             evolve(folder, bank, kinds=("summariser",))
@@ -385,10 +421,18 @@ def test_the_grid_compares_with_resum_over_all_tasks_too_and_shows_failed_summar
         acted = any(message["role"] == "tool" for message in body["messages"])
         return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
 
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    common = [*_places(settings), "--limit", "1", "--workers", "1"]
     agents = ["--agent", "react", "resum", "retrosum", "--task", *TASKS]
     with FakeServer(speaker) as server:
-        served = ["--model", "openai/test-model", "--base-url", server.url, "--window", "1", "--aids", "none"]
+        served = [
+            "--model",
+            "openai/test-model",
+            "--base-url",
+            server.url,
+            *(f"--set=agent.{name}.window=1" for name in ("retrosum", "resum")),
+            "--aids",
+            "none",
+        ]
         assert main(["grid", *common, *agents, *served, "--out", str(tmp_path / "grid")]) == 0
     printed = capsys.readouterr().out
     assert "summaries failed" in printed
@@ -407,7 +451,7 @@ def test_the_grid_compares_with_resum_over_all_tasks_too_and_shows_failed_summar
 def test_a_baseline_nobody_is_called_is_refused_before_anything_is_played(
     settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    common = [*_places(settings), "--limit", "1", "--workers", "1"]
     out = tmp_path / "grid"
     words = ["grid", *common, "--agent", "react", "retrosum", "--task", "transfers", "--out", str(out)]
     assert main([*words, "--baseline", "nope"]) == 2
@@ -423,7 +467,7 @@ def test_a_baseline_nobody_is_called_is_refused_before_anything_is_played(
 def test_settings_that_nobody_is_likely_to_want_are_noted(
     settings: RunSettings, bank_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["--benchmark", settings.benchmark, "--store", settings.store, "--limit", "1", "--workers", "1"]
+    common = [*_places(settings), "--limit", "1", "--workers", "1"]
     actor_only = tmp_path / "actor.sqlite"
     with Bank.open(bank_path, writable=False) as full, Bank.open(actor_only) as bank:
         assert {one.kind for one in full.experiences()} >= {"actor", "summariser"}

@@ -69,7 +69,7 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
 ) -> None:
     speaker, moments = Speaker(), random.Random(9)
     with FakeServer(speaker) as server, Forks() as forks:
-        settings = RunSettings(
+        settings = RunSettings.of(
             benchmark=str(synthetic_benchmark_path),
             store=str(synthetic_store_path),
             tasks=("diagnoses", "transfers"),

@@ -74,7 +74,7 @@ def test_kills_at_random_moments_change_nothing(
 ) -> None:
     speaker, moments = Speaker(), random.Random(20)
     with FakeServer(speaker) as server, Forks() as forks:
-        settings = RunSettings(
+        settings = RunSettings.of(
             benchmark=str(synthetic_benchmark_path),
             store=str(synthetic_store_path),
             models=("openai/test-model",),
@@ -139,7 +139,7 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
     moments: tuple[float | None, ...],
 ) -> None:
     """Ctrl-C reaches the whole group; SIGTERM too (systemd), or the coordinator alone (a container)."""
-    settings = RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
+    settings = RunSettings.of(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
     folder = start(tmp_path / "run", settings)
     for seconds in moments:
         words = [sys.executable, "-m", "wardround", *resume(folder.path, workers)]

@@ -93,7 +93,7 @@ def run(tmp_path: Path) -> Path:
     samples = tuple(sample(task, number) for task in TARGETS for number in range(4))
     manifest = {"name": "test", "policy": "known_at"}
     Benchmark(manifest=manifest, all_samples=samples).save(tmp_path / "bench")
-    settings = RunSettings(benchmark=str(tmp_path / "bench"), store="store")
+    settings = RunSettings.of(benchmark=str(tmp_path / "bench"), store="store")
     folder = RunFolder.create(tmp_path / "run", settings, {})
     answers = {
         "guo_los": [("1",), ("7 days or more",), None, ("0", "1")],

@@ -35,7 +35,7 @@ TASKS = ("diagnoses", "labevents", "microbiology", "prescriptions", "procedures"
 
 @pytest.fixture(scope="module")
 def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
-    return RunSettings(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), limit=2)
+    return RunSettings.of(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), limit=2)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_all_six_tasks_are_played_and_scored(finished: RunFolder) -> None:
 def test_the_manifest_says_what_decided_the_results(finished: RunFolder, settings: RunSettings) -> None:
     manifest = json.loads((finished.path / "manifest.json").read_text())
     assert manifest["policy"] == "known_at"
-    assert RunFolder.open(finished.path).settings == replace(settings.resolved(), context_tokens=64_000)
+    assert RunFolder.open(finished.path).settings == settings.resolved().changed(context_tokens=64_000)
     for name in ("store_digest", "benchmark_digest", "spec_sha256", "wardround", "settings_sha256"):
         assert manifest[name]
     assert any("react" in name for name in manifest["prompts"])
@@ -119,7 +119,7 @@ def test_a_run_compared_with_itself_differs_by_nothing(finished: RunFolder) -> N
 
 def test_progress_reaches_the_end(settings: RunSettings, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    folder = start(tmp_path / "run", settings.changed(tasks=("transfers",)))
     execute(folder, report=seen.append)
     assert seen[-1].done == seen[-1].total == 2
 
@@ -127,17 +127,17 @@ def test_progress_reaches_the_end(settings: RunSettings, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: replace(s, agents=("nobody",)), "nobody"),
-        (lambda s: replace(s, tasks=("astrology",)), "astrology"),
-        (lambda s: replace(s, models=("openai/x",)), "--base-url"),
-        (lambda s: replace(s, strata=("nowhere",)), "no sample"),
-        (lambda s: replace(s, limit=-1), "limit must be at least 1"),
-        (lambda s: replace(s, reply_tokens=0), "reply_tokens must be at least 1"),
-        (lambda s: replace(s, agents=("react", "react")), "twice"),
-        (lambda s: replace(s, models=("a|b",)), "cannot name"),
-        (lambda s: replace(s, price=(1.0, float("nan"))), "price takes"),
-        (lambda s: replace(s, temperature=-1.0), "temperature"),
-        (lambda s: replace(s, top_p=0.0), "top_p"),
+        (lambda s: s.changed(agents=("nobody",)), "nobody"),
+        (lambda s: s.changed(tasks=("astrology",)), "astrology"),
+        (lambda s: s.changed(models=("openai/x",)), "--base-url"),
+        (lambda s: s.changed(strata=("nowhere",)), "no sample"),
+        (lambda s: s.changed(limit=-1), "limit must be at least 1"),
+        (lambda s: s.changed(reply_tokens=0), "reply_tokens must be at least 1"),
+        (lambda s: s.changed(agents=("react", "react")), "twice"),
+        (lambda s: s.changed(models=("a|b",)), "cannot name"),
+        (lambda s: s.changed(price=(1.0, float("nan"))), "price takes"),
+        (lambda s: s.changed(temperature=-1.0), "temperature"),
+        (lambda s: s.changed(top_p=0.0), "top_p"),
     ],
 )
 def test_a_run_that_cannot_work_is_refused_before_it_starts(
@@ -149,13 +149,13 @@ def test_a_run_that_cannot_work_is_refused_before_it_starts(
 
 
 def test_a_benchmark_of_another_store_is_refused(settings: RunSettings, tmp_path: Path) -> None:
-    shutil.copytree(settings.benchmark, tmp_path / "bench")
+    shutil.copytree(settings.run.benchmark, tmp_path / "bench")
     file = tmp_path / "bench" / "manifest.json"
     manifest = json.loads(file.read_text())
     manifest["source"]["store_digest"] = "of another store"
     file.write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="another store"):
-        start(tmp_path / "run", replace(settings, benchmark=str(tmp_path / "bench")))
+        start(tmp_path / "run", settings.changed(benchmark=str(tmp_path / "bench")))
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(finished: RunFolder, settings: RunSettings) -> None:
@@ -164,7 +164,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(finished: RunFolder, setti
 
 
 def test_a_queue_lost_with_a_crash_is_filled_again(settings: RunSettings, tmp_path: Path) -> None:
-    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    folder = start(tmp_path / "run", settings.changed(tasks=("transfers",)))
     folder.queue.unlink()
     assert execute(folder).done == 2
     queue = WorkQueue(folder.queue)
@@ -179,7 +179,7 @@ def without_times(folder: RunFolder) -> list[object]:
 
 
 def test_a_worker_killed_while_its_log_was_made_does_not_block_the_run(settings: RunSettings, tmp_path: Path) -> None:
-    folder = start(tmp_path / "run", replace(settings, tasks=("transfers",)))
+    folder = start(tmp_path / "run", settings.changed(tasks=("transfers",)))
     folder.new_log().touch()
     half = sqlite3.connect(folder.new_log())
     half.execute("PRAGMA journal_mode = WAL")
@@ -189,10 +189,10 @@ def test_a_worker_killed_while_its_log_was_made_does_not_block_the_run(settings:
 
 
 def test_a_limit_draws_samples_by_seed_and_a_higher_one_adds_to_them(settings: RunSettings) -> None:
-    benchmark = Benchmark.open(Path(settings.benchmark))
+    benchmark = Benchmark.open(Path(settings.run.benchmark))
 
     def drawn(limit: int | None, seed: int = 0) -> set[str]:
-        chosen = replace(settings, limit=limit, seed=seed, split="train", tasks=("labevents",))
+        chosen = settings.changed(limit=limit, seed=seed, split="train", tasks=("labevents",))
         return {key.sample for key in episode_keys(chosen, benchmark)}
 
     everything = drawn(None)
@@ -202,26 +202,22 @@ def test_a_limit_draws_samples_by_seed_and_a_higher_one_adds_to_them(settings: R
 
 
 def test_named_samples_are_played_and_no_others(settings: RunSettings, tmp_path: Path) -> None:
-    benchmark = Benchmark.open(Path(settings.benchmark))
+    benchmark = Benchmark.open(Path(settings.run.benchmark))
     wanted = tuple(sample.id for sample in benchmark.samples("transfers", "test")[1:3])
-    only = replace(settings, samples=wanted, limit=1)
+    only = settings.changed(samples=wanted, limit=1)
     assert [key.sample for key in episode_keys(only, benchmark)] == list(wanted)
     with pytest.raises(UserError, match="no sample 'transfers-0' in split 'test' of transfers"):
-        start(tmp_path / "run", replace(settings, samples=("transfers-0",), tasks=("transfers",)))
+        start(tmp_path / "run", settings.changed(samples=("transfers-0",), tasks=("transfers",)))
 
 
-def test_aids_are_written_down_and_a_run_from_before_them_has_none(finished: RunFolder, settings: RunSettings) -> None:
+def test_aids_are_written_down(finished: RunFolder) -> None:
     manifest = json.loads((finished.path / "manifest.json").read_text())
     assert manifest["aids"] == list(AID_NAMES)
     assert any("answer_rules" in name for name in manifest["prompts"])
-    body = settings.to_json()
-    assert RunSettings.from_json(body) == settings
-    del body["aids"]
-    assert RunSettings.from_json(body).aids == Aids.none()
 
 
 def test_without_aids_a_run_shows_a_model_what_the_papers_tools_show(settings: RunSettings, tmp_path: Path) -> None:
-    folder = start(tmp_path / "run", replace(settings, tasks=("labevents",), limit=1, aids=Aids.none()))
+    folder = start(tmp_path / "run", settings.changed(tasks=("labevents",), limit=1, aids=Aids.none()))
     execute(folder)
     with LogReader(folder.logs) as reader:
         texts = [message.content or "" for turn in next(iter(reader.trajectories())).turns for message in turn.prompt]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import inf, nan
 from typing import Any
@@ -11,16 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import UserError
+from wardround.runs.names import flat
+from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.tools import AID_NAMES
 
-PLAIN = RunSettings(benchmark="b", store="s")
+PLAIN = RunSettings.of(benchmark="b", store="s")
+
+
+def held(settings: RunSettings, name: str) -> Any:
+    """The value of a setting by the last part of its name; lists as they were given."""
+    values: dict[str, Any] = {}
+    for full, value in flat(settings.to_json()).items():
+        values.setdefault(full.rpartition(".")[2], value)
+    return tuple(values[name]) if isinstance(values[name], list) else values[name]
 
 
 @pytest.mark.parametrize("name", ["epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"])
 def test_counts_begin_at_one(name: str) -> None:
-    assert getattr(replace(PLAIN, **{name: 1}), name) == 1
+    assert held(PLAIN.changed(**{name: 1}), name) == 1
     with pytest.raises(UserError, match=f"{name} must be at least 1, not 0"):
-        replace(PLAIN, **{name: 0})
+        PLAIN.changed(**{name: 0})
 
 
 @pytest.mark.parametrize(
@@ -40,15 +52,15 @@ def test_counts_begin_at_one(name: str) -> None:
 )
 def test_what_is_taken_and_what_is_refused(name: str, taken: tuple[Any, ...], refused: tuple[Any, ...]) -> None:
     for value in taken:
-        assert getattr(replace(PLAIN, **{name: value}), name) == value
+        assert held(PLAIN.changed(**{name: value}), name) == value
     for value in refused:
         with pytest.raises(UserError, match=name.removesuffix("s").partition("_")[0]):
-            replace(PLAIN, **{name: value})
+            PLAIN.changed(**{name: value})
 
 
 def test_a_price_of_two_says_nothing_of_cached_tokens() -> None:
-    assert PLAIN.known_price is None
-    two, three = (replace(PLAIN, price=price).known_price for price in ((1.0, 2.0), (1.0, 2.0, 0.5)))
+    assert PLAIN.model.known_price is None
+    two, three = (PLAIN.changed(price=price).model.known_price for price in ((1.0, 2.0), (1.0, 2.0, 0.5)))
     assert two is not None
     assert three is not None
     assert (two.input, two.output, two.cached) == (1.0, 2.0, None)
@@ -56,37 +68,37 @@ def test_a_price_of_two_says_nothing_of_cached_tokens() -> None:
 
 
 def test_a_budget_that_was_never_settled_is_a_fault_of_ours() -> None:
-    assert replace(PLAIN, context_tokens=9).budget_tokens == 9
+    assert PLAIN.changed(context_tokens=9).budget_tokens == 9
     with pytest.raises(ValueError, match="settled when a run is made"):
         _ = PLAIN.budget_tokens
 
 
 def test_they_are_written_and_read_as_they_were() -> None:
-    one = replace(PLAIN, tasks=("a",), price=(1.0, 2.0), bank="x", window=7, k=2)
-    assert RunSettings.from_json(one.to_json()) == one
-    with pytest.raises(UserError, match="unknown run settings: colour; known are advice, agents, aids"):
-        RunSettings.from_json(one.to_json() | {"colour": 1})
+    one = PLAIN.changed(tasks=("a",), price=(1.0, 2.0), bank="x", window=7, k=2)
+    assert RunSettings.read(json.loads(json.dumps(one.to_json()))) == one
+    with pytest.raises(UserError, match=r"no 'budgt'\. Did you mean budget"):
+        RunSettings.read(one.to_json() | {"budgt": {}})
+    with pytest.raises(UserError, match=r"settings \[budget\]: there is no 'turn'\. Did you mean turns"):
+        RunSettings.read({"budget": {"turn": 3}})
 
 
 def test_what_was_not_said_is_named() -> None:
-    whole = PLAIN.to_json()
-    assert RunSettings.unsaid(whole) == []
-    for later in ("episode_seconds", "samples", "aids"):  # their absence means what was done before them
-        assert RunSettings.unsaid({name: value for name, value in whole.items() if name != later}) == []
-    assert RunSettings.unsaid({name: value for name, value in whole.items() if name not in ("turns", "seed")}) == [
-        "seed",
-        "turns",
-    ]
-    inside = sorted(whole["retrieval"])
-    part = {name: value for name, value in whole["retrieval"].items() if name != inside[0]}
-    assert RunSettings.unsaid(whole | {"retrieval": part}) == [f"retrieval.{inside[0]}"]
+    whole = {"schema": 2, "settings": PLAIN.to_json()}
+    assert unsaid_settings(whole) == []
+    part = json.loads(json.dumps(whole))
+    del part["settings"]["budget"]["turns"], part["settings"]["retrieval"]["alpha"], part["settings"]["aids"]
+    assert unsaid_settings(part) == [*(f"aids.{name}" for name in sorted(AID_NAMES)), "budget.turns", "retrieval.alpha"]
 
 
 def test_paths_are_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    found = replace(PLAIN, bank="k").resolved()
-    assert (found.benchmark, found.store, found.bank) == (f"{tmp_path}/b", f"{tmp_path}/s", f"{tmp_path}/k")
-    assert PLAIN.resolved().bank is None
+    found = PLAIN.changed(bank="k").resolved()
+    assert (found.run.benchmark, found.run.store, found.memory.bank) == (
+        f"{tmp_path}/b",
+        f"{tmp_path}/s",
+        f"{tmp_path}/k",
+    )
+    assert PLAIN.resolved().memory.bank is None
 
 
 def test_a_key_reads_as_it_is_written() -> None:

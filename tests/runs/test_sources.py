@@ -25,8 +25,13 @@ def finished(
     place = tmp_path_factory.mktemp("sources")
     shutil.copytree(synthetic_benchmark_path, place / "bench")
     shutil.copytree(synthetic_store_path, place / "store")
-    settings = RunSettings(
-        benchmark=str(place / "bench"), store=str(place / "store"), tasks=("transfers",), limit=2, agents=("react",)
+    settings = RunSettings.of(
+        benchmark=str(place / "bench"),
+        store=str(place / "store"),
+        tasks=("transfers",),
+        limit=2,
+        agents=("react",),
+        window=10,
     )
     execute(start(place / "run", settings), concurrency=2)
     return place
@@ -41,7 +46,7 @@ def place(finished: Path, tmp_path: Path) -> Path:
 
 
 def repointed(manifest: Any, place: Path) -> None:
-    manifest["settings"] |= {"benchmark": str(place / "bench"), "store": str(place / "store")}
+    manifest["settings"]["run"] |= {"benchmark": str(place / "bench"), "store": str(place / "store")}
 
 
 def change(file: Path, how: Any) -> None:
@@ -155,7 +160,7 @@ def test_a_run_without_a_bank_or_facts_of_today_still_opens(place: Path) -> None
         score_run(RunFolder.open(place / "run"))
 
 
-@pytest.mark.parametrize("name", ["window_share", "spread", "lines", "coarse_lexical", "retrieval"])
+@pytest.mark.parametrize("name", ["agent.retrosum.window_share", "retrieval.lines", "budget.turns", "aids"])
 def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
     place: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -163,7 +168,11 @@ def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
     old = place / "run" / "manifest.json"
 
     def forget(body: Any) -> None:
-        (body["settings"] if name in body["settings"] else body["settings"]["retrieval"]).pop(name)
+        *sections, last = name.split(".")
+        held = body["settings"]
+        for section in sections:
+            held = held[section]
+        held.pop(last)
 
     change(old, forget)
     assert main(["report", str(place / "run"), "--no-episodes"]) == 0
@@ -174,14 +183,6 @@ def test_a_run_from_before_a_setting_is_read_and_not_gone_on_with(
     assert len(score_run(RunFolder.open(place / "run"))) == 2
 
 
-def test_a_run_from_before_the_aids_goes_on_without_them(place: Path) -> None:
-    """What was absent as it is when nothing is said is no reason to stop."""
-    change(place / "run" / "manifest.json", lambda body: [body["settings"].pop(n) for n in ("aids", "episode_seconds")])
-    folder = RunFolder.open(place / "run")
-    assert not folder.settings.aids.names
-    assert execute(folder).done == 2
-
-
 @pytest.mark.parametrize("body", [5, [], None, {"settings_sha256": "", "schema": 1}])
 def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], body: Any) -> None:
     (tmp_path / "run").mkdir()
@@ -189,7 +190,7 @@ def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert str(tmp_path) in refused(tmp_path, capsys, "report")
 
 
-@pytest.mark.parametrize("wrong", [{"turns": "x"}, {"retrieval": 5}, {"aids": {"no": 1}}, {"agents": 7}])
+@pytest.mark.parametrize("wrong", [{"budget": {"turns": "x"}}, {"retrieval": 5}, {"aids": {"no": 1}}, {"run": 7}])
 def test_settings_of_another_kind_are_one_line(place: Path, capsys: pytest.CaptureFixture[str], wrong: Any) -> None:
     change(place / "run" / "manifest.json", lambda body: body["settings"].update(wrong))
     assert "cannot be read" in refused(place, capsys, "report")

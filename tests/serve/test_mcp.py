@@ -161,7 +161,7 @@ async def test_stdio_serves_the_process_own_chart(
 async def test_played_episodes_are_recorded_and_scored_like_ours(
     synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
 ) -> None:
-    settings = RunSettings(
+    settings = RunSettings.of(
         benchmark=str(synthetic_benchmark_path),
         store=str(synthetic_store_path),
         tasks=("transfers", "diagnoses"),

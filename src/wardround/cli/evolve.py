@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from wardround.agents import kinds_read
+from wardround.agents import get_method, kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
+from wardround.cli.settings_options import asked_settings
 from wardround.core import UserError
 from wardround.memory import REFLECTED_KINDS, Bank, contamination_check
-from wardround.runs import Evolution, RunFolder, evolve, open_benchmark, training_strata
+from wardround.runs import Evolution, RunFolder, RunSettings, evolve, open_benchmark, training_strata
+from wardround.runs.banks import TRAINING_SPLIT
+from wardround.runs.names import merged
 
 EXAMPLES = """
   wardround evolve --benchmark bench --store store --out training --bank bank.sqlite --limit 100
   wardround evolve --benchmark bench --store store --agent retrosum --model openai/qwen3-30b \\
       --base-url http://127.0.0.1:8000/v1 --out training --bank bank.sqlite --limit 100
-      on training samples of the common stratum, as in the paper; --stratum common rare takes both
+      on training samples of the common stratum, as in the paper; --set run.strata=common,rare takes both
   wardround evolve --resume training --bank bank.sqlite
       goes on where it was: neither an episode nor a reflection is made twice
   wardround run --benchmark bench --store store --agent retrosum-evolved --bank bank.sqlite --out run
 """
 
 
+DEFAULTS = {"run": {"agents": ["retrosum"]}}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_run_options(parser, agents=("retrosum",), split="train")
+    add_run_options(parser, without=("run.split", "scoring.baseline"))
     parser.add_argument(
         "--kinds", nargs="+", choices=REFLECTED_KINDS, default=list(REFLECTED_KINDS), help="what to learn"
     )
@@ -35,15 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, reflect, check the bank, say what is in it."""
-    if arguments.bank is None:
+    asked = asked_settings(arguments)
+    bank_asked = asked.get("memory", {}).pop("bank", None)
+    if bank_asked is None:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
-    path, arguments.bank = arguments.bank, None
-    reads = any(kinds_read(name) for name in arguments.agent)
-    if reads:  # from the very bank it fills, which may be a new one
-        Bank.open(path).close()
-    if arguments.benchmark is not None and not arguments.resume and not arguments.stratum:
-        arguments.stratum = list(training_strata(Benchmark.open(arguments.benchmark)))
-    folder = open_run(arguments, bank=str(path) if reads else None, final_summary=True)
+    path = Path(bank_asked)
+    folder = open_run(arguments, asked) if arguments.resume else _new_run(arguments, merged(DEFAULTS, asked), path)
     with Bank.open(path) as bank:
         counts = play(folder, arguments)
         progress = TerminalProgress()
@@ -59,6 +64,22 @@ def run(arguments: argparse.Namespace) -> int:
         _print(found, bank, path)
         clean = _checked(folder, bank)
     return 0 if clean and not found.failed and counts.done == counts.total else 1
+
+
+def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path) -> RunFolder:
+    """Begin a run on training samples, of the strata that teach unless others are named, with last summaries."""
+    settings = RunSettings.read(asked)
+    changes: dict[str, Any] = {"run": {"split": TRAINING_SPLIT}, "agent": {}}
+    for name in settings.run.agents:
+        method = get_method(name)
+        if hasattr(settings.of_method(method), "final_summary"):
+            changes["agent"][method.section_name] = {"final_summary": True}
+    if any(kinds_read(name) for name in settings.run.agents):  # from the very bank it fills, which may be a new one
+        Bank.open(bank).close()
+        changes["memory"] = {"bank": str(bank)}
+    if settings.run.benchmark and not settings.run.strata:
+        changes["run"]["strata"] = list(training_strata(Benchmark.open(Path(settings.run.benchmark))))
+    return open_run(arguments, asked, **changes)
 
 
 def _print(found: Evolution, bank: Bank, path: Path) -> None:

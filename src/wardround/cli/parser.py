@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -22,6 +22,8 @@ class Parser(argparse.ArgumentParser):
         if examples:
             options["epilog"] = "examples:\n" + examples.strip("\n")
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
+        self.replaced: Mapping[str, str] = {}
+        """Options that there were, and what to write instead."""
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse, and name what nobody knows. A value is not repeated where it may be a key."""
@@ -41,6 +43,8 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, name: str) -> str:
         if name in ("--api-key", "--key", "--token"):
             return ": a key is read from the environment variable that --api-key-variable NAME names"
+        if name in self.replaced:
+            return f" any more; {self.replaced[name]}"
         close = get_close_matches(name, sorted(set(_options(self))), n=1, cutoff=0.7)
         return f"; did you mean {close[0]}?" if close else ""
 

@@ -76,7 +76,7 @@ def _new_run(arguments: argparse.Namespace) -> RunFolder:
     missing = [name for name in ("benchmark", "store", "out") if getattr(arguments, name) is None]
     if missing:
         raise UserError(f"a new game needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
-    settings = RunSettings(
+    settings = RunSettings.of(
         benchmark=str(arguments.benchmark),
         store=str(arguments.store),
         tasks=tuple(arguments.task),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from wardround.benchmarks import Benchmark
 from wardround.cli.progress import TerminalProgress
-from wardround.core import UserError
-from wardround.predictors import GBM_GRIDS, PREDICTORS, FitRow, PredictorSettings, fit_predictors
+from wardround.cli.settings_options import add_flag
+from wardround.core import UserError, leaves
+from wardround.predictors import FitRow, PredictorSettings, fit_predictors
 from wardround.records import Store
 from wardround.runs import predictor_rows
 from wardround.scoring import render_classes
@@ -25,7 +26,6 @@ EXAMPLES = """
 The same command goes on where it was interrupted. With --out of a run of agents on the same benchmark,
 `wardround report` shows both.
 """
-DEFAULTS = PredictorSettings()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,53 +35,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; may be that of a run")
     parser.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
     parser.add_argument("--processes", type=int, default=1, help="processes that count events and fit")
-    add_predictor_options(parser)
+    _add_predictor_options(parser)
 
 
-def add_predictor_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what decides the figures; other commands that fit predictors share these."""
+def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what decides the figures: a flag for each common setting, and two that switch something off."""
     group = parser.add_argument_group("predictors")
-    group.add_argument("--predictor", nargs="+", default=list(DEFAULTS.names), choices=PREDICTORS, help="which")
-    group.add_argument(
-        "--shots", nargs="+", default=list(DEFAULTS.shots), metavar="K", help="samples per class, 'all' for every one"
-    )
-    group.add_argument("--replicates", type=int, default=DEFAULTS.replicates, help="draws of every number of shots")
-    group.add_argument("--predictor-seed", type=int, default=DEFAULTS.seed, help="seed of draws and intervals")
-    group.add_argument("--gbm-grid", default=DEFAULTS.gbm_grid, choices=GBM_GRIDS, help="points tried by count-gbm")
-    group.add_argument("--representations", type=Path, metavar="FILE", help="vectors for clmbr-lr (Parquet or npz)")
+    for leaf in leaves(PredictorSettings):
+        if leaf.said.flag:
+            add_flag(group, leaf)
     group.add_argument(
         "--no-hierarchy", action="store_true", help="count an event for its own code only, not for its ancestors"
     )
     group.add_argument(
         "--without-valued-events", action="store_true", help="leave out events with a value, as EHRSHOT's counts do"
     )
-    group.add_argument(
-        "--final-iterations", type=int, default=DEFAULTS.final_iterations, help="of the last fit (EHRSHOT: 100)"
-    )
-    group.add_argument(
-        "--ties", default=DEFAULTS.ties, choices=["loss", "first"], help="points that rank alike: lowest loss, or first"
-    )
-    group.add_argument("--resamples", type=int, default=DEFAULTS.resamples, help="of patients, for the intervals")
-    group.add_argument("--threads", type=int, default=DEFAULTS.threads, help="threads of one fit")
 
 
 def predictor_settings(arguments: argparse.Namespace) -> PredictorSettings:
     """Return the settings that the options stand for."""
-    vectors = arguments.representations
+    given = {leaf.name: getattr(arguments, leaf.name) for leaf in leaves(PredictorSettings) if leaf.name in arguments}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if given.get("representations"):
+        given["representations"] = str(Path(given["representations"]).resolve())
     return PredictorSettings(
-        names=tuple(arguments.predictor),
+        **given,
         tasks=tuple(arguments.task),
-        shots=tuple(arguments.shots),
-        replicates=arguments.replicates,
-        seed=arguments.predictor_seed,
         hierarchy="none" if arguments.no_hierarchy else "auto",
         valued_events=not arguments.without_valued_events,
-        gbm_grid=arguments.gbm_grid,
-        ties=arguments.ties,
-        final_iterations=arguments.final_iterations,
-        resamples=arguments.resamples,
-        threads=arguments.threads,
-        representations=None if vectors is None else str(vectors.resolve()),
     )
 
 

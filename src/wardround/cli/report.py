@@ -145,7 +145,8 @@ def report_run(
     workers = min(4, os.cpu_count() or 1)
     results = score_run(folder, workers=workers, report=progress)
     predictions = read_predictions(folder.path)
-    summary = summarise_run(results, seed=folder.settings.seed, baseline=baseline, predictions=predictions)
+    baseline = baseline or folder.settings.scoring.baseline
+    summary = summarise_run(results, seed=folder.settings.run.seed, baseline=baseline, predictions=predictions)
     runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
     page: Path | None = None
     try:
@@ -183,7 +184,7 @@ def _report_predictors(path: Path, *, as_json: bool) -> int:
 def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     """Print the table and the paired tests."""
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
-    print(f"{folder.manifest['benchmark']} · {folder.settings.split} split{label}")
+    print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
     for line in (clocks_note(folder), *folder.manifest.get("assumptions", ())):
         if line:
             print(line)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 
-from wardround.cli.run_options import DEFAULTS, add_run_options, open_run, play
+from wardround.cli.run_options import add_run_options, open_run, play
+from wardround.cli.settings_options import asked_settings
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --out run
@@ -15,8 +17,10 @@ EXAMPLES = """
       {"tool_calls": [{"name": "...", "arguments": {}}]}
   wardround run --benchmark bench --store store --agent react retrosum retrosum-evolved --bank bank.sqlite --out run
   wardround run --benchmark bench-ehrshot --store store --agent direct rag ehr-rag ehr-rag-no-der --out run
-  wardround run --benchmark bench-ehrshot --store store --agent react retrosum --evidence none ether --out run
-      react, react+ether, retrosum and retrosum+ether: evidence before the first turn; --agent retrosum+ether is one
+  wardround run --benchmark bench-ehrshot --store store --agent react react+ether retrosum+ether --out run
+      an agent with evidence before its first turn (+ether, +rag) or with retrieve_evidence as a tool (+tool)
+  wardround run experiment.toml --set agent.retrosum.window=5 --out run
+      settings from a file, one of them changed; --help-settings shows them all
   wardround run --resume run
   wardround run --resume run --retry-errors
 """
@@ -24,12 +28,15 @@ EXAMPLES = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_run_options(parser, agents=DEFAULTS.agents)
+    add_run_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start or resume, play to the end, say how it went."""
-    folder = open_run(arguments)
+    folder = open_run(arguments, asked_settings(arguments))
     counts = play(folder, arguments)
-    print(f"see them with: wardround report {folder.path}")
+    if arguments.json:
+        print(json.dumps({"run": str(folder.path), "done": counts.done, "total": counts.total}))
+    else:
+        print(f"see them with: wardround report {folder.path}")
     return 0 if counts.done == counts.total else 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
+from math import isfinite
 from typing import Any, Literal, get_args, get_origin
 
 from wardround.core.errors import UserError
@@ -64,6 +65,8 @@ def check_settings(section: Any) -> None:
 
 
 def _check_range(name: str, value: Any, said: Setting) -> None:
+    if isinstance(value, float) and not isfinite(value):
+        raise UserError(f"{name} must be a number, not {value!r}")
     if said.least is not None and not value >= said.least:
         raise UserError(f"{name} must be at least {said.least:g}, not {value!r}")
     if said.above is not None and not value > said.above:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin
 import msgspec
 
 from wardround.core.errors import UserError
+from wardround.core.settings import choices_of
 
 T = TypeVar("T")
 
@@ -62,6 +63,9 @@ def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
         refuse_unknown(body, (one.name for one in fields(kind) if one.init), where)
         for name, value in body.items():
             _refuse_unknown(kinds[name], value, f"{where} {name}")
+            choices = choices_of(kinds[name])
+            if choices and isinstance(value, str) and value not in choices:
+                raise UserError(f"{where} {name} must be one of {', '.join(map(str, choices))}, not {value!r}")
         return
     inner = [part for part in get_args(kind) if part is not types.NoneType]
     if isinstance(body, Mapping) and inner and isinstance(get_origin(kind), type) and len(inner) == 2:

@@ -9,7 +9,6 @@ from wardround.models.guard import DataUseGuard
 from wardround.models.label_scoring import LabelScores, score_labels
 from wardround.models.offline import OfflineModel
 from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, list_models, open_model
-from wardround.models.pricing import parse_price
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.recording import Recorded, recorded_replies, reply_of
 from wardround.models.relay import RelayModel
@@ -17,6 +16,7 @@ from wardround.models.replay import RecordedModel, ReplayModel, resumed
 from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import TOOL_CALLS
 from wardround.models.scripted import ScriptedModel, call, calls, say
+from wardround.models.settings import ModelOptions, NamedModel
 from wardround.models.structured import Structured, complete_structured, read_value
 
 __all__ = [
@@ -30,7 +30,9 @@ __all__ = [
     "LabelScores",
     "Model",
     "ModelEntry",
+    "ModelOptions",
     "ModelSettings",
+    "NamedModel",
     "OfflineModel",
     "Opening",
     "Recorded",
@@ -48,7 +50,6 @@ __all__ = [
     "find_model",
     "list_models",
     "open_model",
-    "parse_price",
     "read_value",
     "recorded_replies",
     "reply_of",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from wardround.core import UserError
+from wardround.core import UserError, check_settings, setting
 
 ALL_SHOTS = "all"
 PAPER_SHOTS: tuple[str, ...] = ("1", "2", "4", "8", "12", "16", "24", "32", "48", "64", "128", "256", ALL_SHOTS)
@@ -26,6 +26,7 @@ GBM_GRIDS: Mapping[str, Grid] = {
 
 Hierarchy = Literal["auto", "none"]
 Ties = Literal["loss", "first"]
+GbmGrid = Literal["ehrshot", "small"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +40,28 @@ class PredictorSettings:
     limit in the last fit (EHRSHOT's was 100, not its 1,000).
     """
 
-    names: tuple[str, ...] = ("count-lr", "count-gbm")
-    tasks: tuple[str, ...] = ()
-    shots: tuple[str, ...] = PAPER_SHOTS
-    replicates: int = 5
-    seed: int = 0
-    split: str = "test"
-    samples: tuple[str, ...] | None = None
-    hierarchy: Hierarchy = "auto"
-    valued_events: bool = True
-    gbm_grid: str = "small"
-    ties: Ties = "loss"
-    iterations: int = 1_000
-    final_iterations: int = 1_000
-    resamples: int = 1_000
-    threads: int = 1
-    representations: str | None = None
+    names: tuple[str, ...] = setting(
+        ("count-lr", "count-gbm"), f"which predictors: {', '.join(PREDICTORS)}", flag="--predictor"
+    )
+    tasks: tuple[str, ...] = setting((), "only these tasks")
+    shots: tuple[str, ...] = setting(
+        PAPER_SHOTS, "samples per class, 'all' for every one", source="EHRSHOT; 256: EHR-RAG", flag="--shots"
+    )
+    replicates: int = setting(5, "draws of every number of shots", source="EHRSHOT", least=1, flag="--replicates")
+    seed: int = setting(0, "seed of draws and intervals", flag="--predictor-seed")
+    split: str = setting("test", "which samples are judged")
+    samples: tuple[str, ...] | None = setting(None, "only these samples are judged, by id")
+    hierarchy: Hierarchy = setting("auto", "auto: an event counts for the ancestors of its code too")
+    valued_events: bool = setting(True, "count events with a value too (EHRSHOT's counts do not)")
+    gbm_grid: GbmGrid = setting("small", "points tried by count-gbm", flag="--gbm-grid")
+    ties: Ties = setting("loss", "points that rank alike: lowest loss, or first", flag="--ties")
+    iterations: int = setting(1_000, "limit of the solver", source="EHRSHOT", least=1)
+    final_iterations: int = setting(1_000, "of the last fit (EHRSHOT: 100)", least=1, flag="--final-iterations")
+    resamples: int = setting(1_000, "of patients, for the intervals", least=1, flag="--resamples")
+    threads: int = setting(1, "threads of one fit", least=1, flag="--threads")
+    representations: str | None = setting(
+        None, "vectors for clmbr-lr (Parquet or npz)", unit="file", flag="--representations"
+    )
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.names if name not in PREDICTORS]
@@ -65,11 +72,7 @@ class PredictorSettings:
         for shot in self.shots:
             if shot != ALL_SHOTS and not (shot.isascii() and shot.isdigit() and int(shot) > 0):
                 raise UserError(f"shots are numbers above 0 or {ALL_SHOTS!r}, not {shot!r}")
-        for name in ("replicates", "iterations", "final_iterations", "resamples", "threads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, not {getattr(self, name)!r}")
-        if self.gbm_grid not in GBM_GRIDS:
-            raise UserError(f"no grid {self.gbm_grid!r}; there are {', '.join(GBM_GRIDS)}")
+        check_settings(self)
 
     @property
     def numbers(self) -> tuple[int, ...]:

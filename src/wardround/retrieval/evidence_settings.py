@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
-from wardround.core import UserError
+from wardround.core import UserError, check_settings, setting
 
 ChunkTime = Literal["middle", "first", "last", "nearest"]
 Indicator = Literal["name", "code"]
@@ -13,6 +13,11 @@ Embedded = Literal["lines", "names"]
 Likeness = Literal["auto", "cosine", "scaled"]
 Spread = Literal["auto", "none", "periods"]
 Lines = Literal["telling", "all"]
+
+
+def _own(default: Any, help: str, option: str, **said: Any) -> Any:
+    """Declare a setting that the paper names, unless another source is said."""
+    return setting(default, help, was=(f"--retrieval-{option}",), **{"source": "EHR-RAG, appendix A"} | said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +39,49 @@ class RetrievalSettings:
     ``line_characters``: a longer text value is cut, with a notice (``event_lines.py``).
     """
 
-    chunk_rows: int = 100
-    overlap: int = 5
-    candidates: int = 100
-    final: int = 5
-    alpha: float = 0.75
-    recent_days: float = 180.0
-    early_days: float = 3650.0
-    coarse: int = 30
-    coarse_lexical: int = 150
-    fine: int = 10
-    recent_values: int = 5
-    rounds: int = 3
-    top_passages: int = 10
-    recent_events: int = 1000
-    likeness: Likeness = "auto"
-    chunk_time: ChunkTime = "middle"
-    indicator: Indicator = "name"
-    embedded: Embedded = "lines"
-    births: bool = False
-    spread: Spread = "auto"
-    lines: Lines = "telling"
-    line_characters: int = 600
+    encoder: str = setting("lexical", "makes keys of experiences, vectors of charts", was=("--encoder",))
+    encoder_url: str | None = setting(
+        None, "with encoder embeddings/<name>: its endpoint", unit="URL", was=("--encoder-url",)
+    )
+    chunk_rows: int = _own(100, "events in a chunk", "chunk-rows", unit="events")
+    overlap: int = _own(5, "events that a chunk shares with the one before", "overlap", unit="events")
+    candidates: int = _own(100, "chunks in the pool that time re-orders", "candidates", least=1)
+    final: int = _own(5, "chunks kept of a round", "final", least=1)
+    alpha: float = _own(0.75, "weight of likeness against time", "alpha", source="EHR-RAG, eq. 3", unit="share")
+    recent_days: float = _own(180.0, "width of the recent arm", "recent-days", source="EHR-RAG, eq. 2", unit="days")
+    early_days: float = _own(3650.0, "width of the early arm", "early-days", source="EHR-RAG, eq. 2", unit="days")
+    coarse: int = _own(30, "indicators by likeness of names", "coarse", least=1)
+    coarse_lexical: int = _own(150, "the same with the lexical encoder", "coarse-lexical", source="ours", least=1)
+    fine: int = _own(10, "indicators kept by the model", "fine", least=1)
+    recent_values: int = _own(5, "latest values shown of an indicator", "recent-values", least=1)
+    rounds: int = _own(3, "retrievals per query path, the first one included", "rounds")
+    top_passages: int = _own(10, "chunks of vanilla and uniform RAG", "top-passages", least=1)
+    recent_events: int = _own(1000, "events of direct generation and rule-based RAG", "recent-events", least=1)
+    likeness: Likeness = _own(
+        "auto",
+        "cosines in eq. 3 as they are or scaled over the pool; auto scales those of the lexical encoder",
+        "likeness",
+        source="ours",
+    )
+    chunk_time: ChunkTime = _own("middle", "which time stands for a chunk in eq. 2", "chunk-time", source="ours")
+    indicator: Indicator = _own("name", "what makes numeric events one indicator", "indicator", source="ours")
+    embedded: Embedded = _own("lines", "what a chunk's vector is made of", "embedded", source="ours")
+    births: bool = _own(False, "let a birth begin the record in eq. 2", "births", source="ours")
+    spread: Spread = _own(
+        "auto",
+        "passages of one period make room for others; auto: with the lexical encoder",
+        "spread",
+        source="ours",
+    )
+    lines: Lines = _own(
+        "telling",
+        "text events that chunks are made of: those that say something, or all",
+        "lines",
+        source="ours",
+    )
+    line_characters: int = _own(
+        600, "longest text value in a line", "line-characters", unit="characters", source="ours", least=40
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < self.chunk_rows:
@@ -64,24 +90,6 @@ class RetrievalSettings:
             raise UserError(f"alpha weighs likeness against time and lies between 0 and 1, not {self.alpha:g}")
         if not (self.recent_days > 0 and self.early_days > 0):
             raise UserError("recent_days and early_days are lengths of time and must be above 0")
-        for name in (
-            "candidates",
-            "final",
-            "coarse",
-            "coarse_lexical",
-            "fine",
-            "recent_values",
-            "top_passages",
-            "recent_events",
-        ):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_settings(self)
         if self.rounds < 1:
             raise UserError(f"rounds counts retrievals, the first one too, and must be at least 1, not {self.rounds}")
-        if self.line_characters < 40:
-            raise UserError(f"line_characters must be at least 40, not {self.line_characters}")
-        choices = {"chunk_time": ChunkTime, "indicator": Indicator, "embedded": Embedded, "likeness": Likeness}
-        choices |= {"spread": Spread, "lines": Lines}
-        for name, kind in choices.items():
-            if getattr(self, name) not in get_args(kind):
-                raise UserError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")

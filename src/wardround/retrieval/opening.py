@@ -61,7 +61,9 @@ def _lexical(opening: EncoderOpening) -> Encoder:
 
 def _served(opening: EncoderOpening) -> Encoder:
     if opening.base_url is None:
-        raise UserError(f"{opening.name} needs an endpoint: give --encoder-url, for example http://127.0.0.1:8000/v1")
+        raise UserError(
+            f"{opening.name} needs an endpoint: set retrieval.encoder_url (serve: --encoder-url), for example http://127.0.0.1:8000/v1"
+        )
     return EndpointEncoder(opening.rest, opening.base_url, guard=opening.guard, api_key=opening.api_key)
 
 
@@ -85,7 +87,7 @@ for _entry in (
         name="embeddings",
         takes="/<name>",
         description="A model behind any OpenAI-compatible /embeddings endpoint.",
-        needs="--encoder-url; --permit-endpoint for real records on another machine",
+        needs="retrieval.encoder_url; --permit-endpoint for real records on another machine",
         open=_served,
     ),
 ):

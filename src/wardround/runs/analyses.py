@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from wardround.runs import charts
+from wardround.runs.names import flat
 from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
@@ -21,7 +22,7 @@ from wardround.tools import TOOLS
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
 _MOST_TABLES = 14
-_COMPARED = ("context_tokens", "window", "turns", "result_tokens")
+_COMPARED = ("budget.context_tokens", "agent.retrosum.window", "budget.turns", "budget.result_tokens")
 """Settings that charts are drawn against, where runs differ in them."""
 
 
@@ -48,13 +49,13 @@ def points_of(runs: Sequence[tuple[RunSettings, Sequence[EpisodeScore]]]) -> lis
     """Return every contender's mean F1 against each number in which these runs' settings differ."""
     points = []
     for name in _COMPARED:
-        values: list[Any] = [getattr(settings, name, None) for settings, _ in runs]
+        values: list[Any] = [flat(settings.to_json()).get(name) for settings, _ in runs]
         if len(set(values)) < 2 or None in values:
             continue
         for value, (_, scores) in zip(values, runs, strict=True):
             for who, group in _grouped(scores, contender).items():
                 mean = _mean_f1(group)
-                points.append(Point(contender=who, setting=name, value=float(value), f1=mean))
+                points.append(Point(contender=who, setting=name.rpartition(".")[2], value=float(value), f1=mean))
     return points
 
 

@@ -30,11 +30,11 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
 
     Raises UserError for an empty one, except where it is about to be filled: methods would play as if they had none.
     """
-    if settings.bank is None:
+    if settings.memory.bank is None:
         return None
-    with PinnedBank.open(Path(settings.bank)) as bank:
-        if not len(bank) and settings.split != TRAINING_SPLIT:
-            raise UserError(f"the bank {settings.bank!r} holds no experience; fill it with `wardround evolve`")
+    with PinnedBank.open(Path(settings.memory.bank)) as bank:
+        if not len(bank) and settings.run.split != TRAINING_SPLIT:
+            raise UserError(f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround evolve`")
         return {
             "revision": bank.revision,
             "sha256": bank.content_hash(),
@@ -47,21 +47,21 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
 
 def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: Store) -> Memory | None:
     """Open the bank as the manifest describes it; UserError where the file holds something else by now."""
-    if settings.bank is None or facts is None:
+    if settings.memory.bank is None or facts is None:
         return None
-    bank = PinnedBank.open(Path(settings.bank), revision=facts["revision"])
+    bank = PinnedBank.open(Path(settings.memory.bank), revision=facts["revision"])
     if bank.content_hash() != facts["sha256"]:
         why = ": something was forgotten since; start a new run" if bank.has_forgotten else ""
         bank.close()
-        raise UserError(f"the bank {settings.bank!r} is not the one this run was made with{why}")
+        raise UserError(f"the bank {settings.memory.bank!r} is not the one this run was made with{why}")
     _withhold_evaluated(bank, settings)
     return Memory(bank=bank, encoder=open_run_encoder(settings, store, bank.encoder))
 
 
 def _withhold_evaluated(bank: PinnedBank, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
-    benchmark = Benchmark.open(Path(settings.benchmark))
-    source = Store.open(Path(settings.store)).spec.name
+    benchmark = Benchmark.open(Path(settings.run.benchmark))
+    source = Store.open(Path(settings.run.store)).spec.name
     evaluated = {sample.person for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
     return bank.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 
@@ -69,7 +69,7 @@ def _withhold_evaluated(bank: PinnedBank, settings: RunSettings) -> int:
 def open_vectors(settings: RunSettings) -> VectorCache | None:
     """Open the cache of vectors in the store's folder, so that it is shared by runs and deleted with the records it
     was made from; None where that folder cannot be written to."""
-    folder = Path(settings.store)
+    folder = Path(settings.run.store)
     return VectorCache(folder / VECTORS) if os.access(folder, os.W_OK) else None
 
 
@@ -78,10 +78,13 @@ def open_run_encoder(
 ) -> Encoder:
     """Open the encoder behind the data-use guard; UserError where a bank's keys (``identity``) are another one's."""
     encoder = open_encoder(
-        settings.encoder, base_url=settings.encoder_url, guard=data_use_guard(settings, store), cache=cache
+        settings.retrieval.encoder,
+        base_url=settings.retrieval.encoder_url,
+        guard=data_use_guard(settings, store),
+        cache=cache,
     )
     if identity not in (None, encoder.identity):
         raise UserError(
-            f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: give the same --encoder"
+            f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: set the same retrieval.encoder"
         )
     return encoder

@@ -39,7 +39,7 @@ class CaseReader:
         for entry in self.episodes.episodes():
             key = EpisodeKey.parse(entry.key)
             found.setdefault((key.agent, key.model, key.task, key.sample), []).append(entry)
-        expected = self.folder.settings.epochs
+        expected = self.folder.settings.run.epochs
         whole = [group for group in found.values() if sum(entry.state == "finished" for entry in group) >= expected]
         usable = [[entry for entry in group if _usable(entry)] for group in whole]
         ordered = [sorted(group, key=_epoch) for group in usable if group]

@@ -36,9 +36,9 @@ from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
 from wardround.runs.cases import CaseReader
 from wardround.runs.folder import RunFolder
+from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.worker import open_models
 
 FOLDER = "construction"
 _RULES_MODEL = "offline"
@@ -90,8 +90,9 @@ def construct(
 
     Raises UserError unless the run is on the training split: nothing else may teach.
     """
-    if folder.settings.split != TRAINING_SPLIT:
-        raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.split!r}")
+    split = folder.settings.run.split
+    if split != TRAINING_SPLIT:
+        raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {split!r}")
     return asyncio.run(_construct(folder, bank, settings, concurrency, report))
 
 

@@ -41,9 +41,9 @@ from wardround.records import Store
 from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
 from wardround.runs.folder import RunFolder
+from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.runs.worker import open_models
 from wardround.scoring import score_answer
 
 _RULES_MODEL = "offline"
@@ -97,8 +97,10 @@ def evolve(
     ``rules``: by rules without a model; with the ``offline`` model it is always so. Raises UserError unless the run is
     on the training split: nothing else may teach.
     """
-    if folder.settings.split != TRAINING_SPLIT:
-        raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.split!r}")
+    if folder.settings.run.split != TRAINING_SPLIT:
+        raise UserError(
+            f"experiences come from the {TRAINING_SPLIT} split; this run is on {folder.settings.run.split!r}"
+        )
     return asyncio.run(_evolve(folder, bank, kinds, rules, concurrency, report))
 
 
@@ -184,7 +186,7 @@ class _Reflecting:
     @property
     def run(self) -> str:
         """How experiences name the run they came from."""
-        return f"{self.folder.path.name}:{self.folder.manifest['settings_sha256'][:12]}"
+        return self.folder.provenance
 
     def _is_done(self, work: _Work, held: set[tuple[str, Kind]]) -> bool:
         """Whether a reflection was made and what it gave is in this bank."""
@@ -227,7 +229,7 @@ class _Reflecting:
     async def _reflect(self, work: _Work, material: Material, provenance: Provenance, sample: Sample) -> None:
         recorder = self.log.begin(work.name, {"episode": str(work.key), "kind": work.kind, "sample": sample.id})
         try:
-            if self.rules or work.key.model == _RULES_MODEL:
+            if self.rules or self.settings.model_named(work.key.model).name == _RULES_MODEL:
                 origin = replace(provenance, model=RuleReflector.name)
                 extractions = [
                     Extraction(experiences=RuleReflector().reflect(material, kind=work.kind, provenance=origin))

@@ -27,6 +27,7 @@ from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
+from wardround.runs.models import open_models
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries, finished_keys
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -40,7 +41,7 @@ from wardround.runs.sources import (
     prompt_hashes,
     source_facts,
 )
-from wardround.runs.worker import drain, open_agents, open_models
+from wardround.runs.worker import drain, open_agents
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
@@ -53,12 +54,14 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
     """
     settings = settings.resolved()
-    plugins = load_plugins(settings.plugins)
-    store = Store.open(Path(settings.store))
-    benchmark = Benchmark.open(Path(settings.benchmark))
-    settings = replace(settings, context_tokens=settings.context_tokens or benchmark.context_tokens)
+    plugins = load_plugins(settings.run.plugins)
+    store = Store.open(Path(settings.run.store))
+    benchmark = Benchmark.open(Path(settings.run.benchmark))
+    context = settings.budget.context_tokens or benchmark.context_tokens
+    settings = replace(settings, budget=replace(settings.budget, context_tokens=context))
     if benchmark.manifest["source"]["store_digest"] != store.digest:
-        raise UserError(f"benchmark {settings.benchmark!r} was built from another store than {settings.store!r}")
+        built, other = settings.run.benchmark, settings.run.store
+        raise UserError(f"benchmark {built!r} was built from another store than {other!r}")
     keys = [str(key) for key in episode_keys(settings, benchmark)]
     _check_samples(settings, keys)
     if not keys:
@@ -120,30 +123,32 @@ def _check_sources(folder: RunFolder) -> None:
 
 def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
     """List the episodes of a run; samples outermost, so that an unfinished run compares agents on the same samples."""
+    played = settings.run
     there = [task.name for task in benchmark.tasks]
-    for name in settings.tasks:
+    for name in played.tasks:
         if name not in there:
             raise UserError(unknown("task in this benchmark called", name, there))
-    names = list(settings.tasks) or there
+    names = list(played.tasks) or there
     for name in names:
-        samples: tuple[Sample, ...] = benchmark.samples(name, settings.split, settings.strata or None)
-        for sample in _named(samples, settings) if settings.samples else _some(samples, settings):
-            for epoch in range(settings.epochs):
-                for model in settings.models:
-                    for agent in settings.agents:
+        samples: tuple[Sample, ...] = benchmark.samples(name, played.split, played.strata or None)
+        for sample in _named(samples, settings) if played.samples else _some(samples, settings):
+            for epoch in range(played.epochs):
+                for model in played.models:
+                    for agent in played.agents:
                         yield EpisodeKey(agent=agent, model=model, task=name, sample=sample.id, epoch=epoch)
 
 
 def _named(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
-    return [sample for sample in samples if sample.id in settings.samples]
+    return [sample for sample in samples if sample.id in settings.run.samples]
 
 
 def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
     """At most ``limit`` samples, drawn by the run's seed: a higher limit adds to them. Ids follow subjects and time, so
     the first ones by id would be a few subjects' samples."""
-    if settings.limit is None or settings.limit >= len(samples):
+    if settings.run.limit is None or settings.run.limit >= len(samples):
         return samples
-    drawn = sorted(samples, key=lambda sample: derive_seed(settings.seed, "limit", sample.id))[: settings.limit]
+    seed = settings.run.seed
+    drawn = sorted(samples, key=lambda sample: derive_seed(seed, "limit", sample.id))[: settings.run.limit]
     return sorted(drawn, key=lambda sample: sample.id)
 
 
@@ -167,9 +172,10 @@ def _agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store)
 def _check_samples(settings: RunSettings, keys: Sequence[str]) -> None:
     """Raise UserError for a sample that was asked for by name and is not among those of the tasks, split and strata."""
     found = {EpisodeKey.parse(key).sample for key in keys}
-    missing = [sample for sample in settings.samples if sample not in found]
+    missing = [sample for sample in settings.run.samples if sample not in found]
     if missing:
-        where = f"in split {settings.split!r}" + (f" of {', '.join(settings.tasks)}" if settings.tasks else "")
+        tasks = settings.run.tasks
+        where = f"in split {settings.run.split!r}" + (f" of {', '.join(tasks)}" if tasks else "")
         raise UserError(f"no sample {missing[0]!r} {where}; samples.jsonl of the benchmark lists them")
 
 
@@ -190,7 +196,7 @@ def _facts(
         "episodes": episodes,
         **source_facts(store, benchmark),
         "assumptions": list(store.manifest.get("assumptions", ())) if benchmark.policy == "known_at" else [],
-        "permitted_endpoints": list(settings.permitted_endpoints),
+        "permitted_endpoints": list(settings.run.permitted_endpoints),
         "agents": [agent.manifest() for agent in agents],
         "aids": list(settings.aids.names),
         "prompts": prompt_hashes(agents, benchmark, settings),
@@ -220,7 +226,7 @@ async def _watch(queue: WorkQueue, report: Reporter) -> None:
 def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, report: Reporter) -> None:
     context = multiprocessing.get_context("spawn")
     own = multiprocessing.current_process().pid
-    arguments = (str(folder.path), concurrency, own, folder.settings.plugins)
+    arguments = (str(folder.path), concurrency, own, folder.settings.run.plugins)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
     try:
         with _interrupt_held():

@@ -21,9 +21,8 @@ from typing import Any
 from wardround import __version__
 from wardround.core import UserError, content_hash, must_be_loaded, private_folder, write_atomically
 from wardround.log import LOG_SUFFIX
+from wardround.runs.schemas import READ, SCHEMA, settings_of
 from wardround.runs.settings import RunSettings
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +63,25 @@ class RunFolder:
             raise UserError(f"the manifest of the run {str(path)!r} cannot be read: {error}") from error
         if not isinstance(manifest, dict) or "settings_sha256" not in manifest:
             raise UserError(f"no run in {str(path)!r}: its manifest.json is of something else (a store, a benchmark?)")
-        if manifest.get("schema") != SCHEMA:
-            raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {SCHEMA}")
-        try:
-            RunSettings.from_json(manifest["settings"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
+        if manifest.get("schema") not in READ:
+            known = " and ".join(map(str, READ))
+            raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {known}")
         must_be_loaded(manifest.get("plugins", ()), f"the run {str(path)!r}")
+        try:
+            settings_of(manifest)
+        except (UserError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
         return cls(path=path, manifest=manifest)
 
     @property
     def settings(self) -> RunSettings:
         """The settings as written at the start."""
-        return RunSettings.from_json(self.manifest["settings"])
+        return settings_of(self.manifest)
+
+    @property
+    def provenance(self) -> str:
+        """How experiences name the run that they came from: by its folder and the hash of its settings as written."""
+        return f"{self.path.name}:{self.manifest['settings_sha256'][:12]}"
 
     @property
     def queue(self) -> Path:

@@ -9,4 +9,4 @@ from wardround.runs.settings import RunSettings
 
 def data_use_guard(settings: RunSettings, store: Store) -> DataUseGuard:
     """Return the guard for everything a run sends anywhere: prompts to models, chart texts to encoders."""
-    return DataUseGuard(sensitivity=store.spec.sensitivity, permitted=settings.permitted_endpoints)
+    return DataUseGuard(sensitivity=store.spec.sensitivity, permitted=settings.run.permitted_endpoints)

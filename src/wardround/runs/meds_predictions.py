@@ -84,7 +84,7 @@ def write_meds_predictions(
 def _samples(run: Path, benchmark: Path | None) -> Mapping[str, Sample]:
     if benchmark is None and not (run / "manifest.json").is_file():
         raise UserError(f"{run}: holds predictors only; say where their benchmark is (--benchmark)")
-    path = benchmark or Path(RunFolder.open(run).settings.benchmark)
+    path = benchmark or Path(RunFolder.open(run).settings.run.benchmark)
     return {sample.id: sample for sample in Benchmark.open(path).all_samples}
 
 

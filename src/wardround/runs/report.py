@@ -23,6 +23,7 @@ from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.runs.folder import RunFolder
+from wardround.runs.names import flat
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.sources import clocks_note, open_benchmark
 from wardround.runs.summary import RunSummary, contender
@@ -55,6 +56,7 @@ def write_report(
     page = environment.get_template("report.html.jinja").render(
         run=folder,
         settings=folder.settings,
+        every_setting=flat(folder.settings.to_json()),
         manifest=folder.manifest,
         clocks_note=clocks_note(folder),
         summary=summary,

@@ -1,88 +1,60 @@
-"""What a run is made of: everything that decides its results, as data that is written into its manifest."""
+"""The settings of a run as one tree: everything that decides its results, as data that is written into its manifest.
+
+The sections are declared by the rooms that heed them; here they are put together, and read from a file, from Python and
+from the command line by one and the same names: ``budget.turns``, ``agent.retrosum.window``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from wardround.agents import AGENTS, Method
-from wardround.core import Price, UserError, derive_seed
+from wardround.agents import AGENTS, AgentName, Budget, Method
+from wardround.core import UserError, check_settings, derive_seed, refuse_unknown, setting, strict
 from wardround.memory import MemorySettings
-from wardround.models import TOOL_CALLS
+from wardround.models import ModelOptions, NamedModel
+from wardround.predictors import PredictorSettings
 from wardround.retrieval import RetrievalSettings
+from wardround.runs.names import by_short_names, merged
+from wardround.scoring import ScoringSettings
 from wardround.tools import Aids
 
 _SEPARATOR = "|"
-_ABSENT_BEFORE = frozenset({"episode_seconds", "samples", "aids", "plugins", "tools", "context_policy"})
-"""Settings that came later, and mean when absent what was done before there were any."""
+Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """Settings of one run: agents x models x tasks x samples x epochs.
+class Played:
+    """What is played: agents x models x tasks x samples x epochs."""
 
-    ``context_tokens`` and ``turns`` are every agent's budget, so that all rows of a table have one; None is made the
-    context of the benchmark's paper when the run is made. ``episode_seconds`` (None: all it takes) is each episode's
-    wall time; ``limit`` caps the samples per task (None: all). ``api_key_variable`` names an environment variable; the
-    key itself is never written down. ``bank`` is a file of experiences, read as it stands when the run starts;
-    ``encoder`` makes the keys they are found by, and the vectors of charts' events; ``retrieval`` says how those are
-    searched. From ``window`` to ``final_summary``: see the methods. ``samples`` names
-    the only ones, where it names any; ``aids``: see :class:`wardround.tools.Aids`. ``tool_calls``: how served
-    models are asked for tool calls, see :mod:`wardround.models.schema_calls`. ``plugins`` are files that register
-    what is named here; ``tools`` are offered beside the usual ones; ``context_policy`` replaces every agent's own.
-    """
-
-    benchmark: str
-    store: str
-    tasks: tuple[str, ...] = ()
-    split: str = "test"
-    strata: tuple[str, ...] = ()
-    limit: int | None = None
-    agents: tuple[str, ...] = ("react",)
-    models: tuple[str, ...] = ("offline",)
-    base_url: str | None = None
-    api_key_variable: str | None = None
-    permitted_endpoints: tuple[str, ...] = ()
-    price: tuple[float, ...] = ()
-    epochs: int = 1
-    seed: int = 0
-    turns: int = 100
-    episode_seconds: float | None = None
-    context_tokens: int | None = None
-    result_tokens: int = 2_000
-    reply_tokens: int = 4_096
-    temperature: float | None = 0.7
-    top_p: float | None = 0.8
-    bank: str | None = None
-    encoder: str = "lexical"
-    encoder_url: str | None = None
-    window: int = 10
-    window_share: float = 0.7
-    k: int = 1
-    advice: int = 3
-    candidates: int = 2
-    refinements: int = 2
-    trials: int = 2
-    final_summary: bool = False
-    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
-    samples: tuple[str, ...] = ()
-    aids: Aids = field(default_factory=Aids)
-    tool_calls: str = "native"
-    plugins: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
-    context_policy: str | None = None
+    benchmark: str = setting("", "folder of a built benchmark", unit="folder", flag="--benchmark")
+    store: str = setting("", "folder of the store it was built from", unit="folder", flag="--store")
+    tasks: tuple[str, ...] = setting((), "only these tasks", flag="--task")
+    split: Split = setting("test", "which samples", flag="--split")
+    strata: tuple[str, ...] = setting((), "only these strata", was=("--stratum",))
+    limit: int | None = setting(None, "at most this many samples per task", unit="samples", least=1, flag="--limit")
+    samples: tuple[str, ...] = setting((), "only these samples, by id", was=("--sample",))
+    agents: tuple[str, ...] = setting(
+        ("react",), "agents (wardround list agents), e.g. retrosum or react+ether", flag="--agent"
+    )
+    models: tuple[str, ...] = setting(
+        ("offline",), "models (wardround list models), e.g. openai/<name>, or names of [models.NAME]", flag="--model"
+    )
+    epochs: int = setting(1, "repeats of every sample, each with its seed", least=1, flag="--epochs")
+    seed: int = setting(0, "seed of everything random", flag="--seed")
+    permitted_endpoints: tuple[str, ...] = setting(
+        (), "record text may be sent there (you declare it)", unit="URLs", flag="--permit-endpoint"
+    )
+    tools: tuple[str, ...] = setting((), "tools to offer beside the usual ones (wardround list tools)")
+    context_policy: str | None = setting(
+        None, "what leaves the prompt where room is short, instead of each agent's own"
+    )
+    plugins: tuple[str, ...] = setting((), "Python files that register what is named here", unit="files")
 
     def __post_init__(self) -> None:
-        for method in AGENTS.registered:
-            self.own_settings(method)
-        _ = self.recall
-        for name in ("epochs", "turns", "context_tokens", "result_tokens", "reply_tokens", "limit"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} must be at least 1, not {value!r}")
+        check_settings(self)
         for name in ("tasks", "strata", "agents", "models", "samples"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) < len(values):
@@ -92,72 +64,122 @@ class RunSettings:
                 raise UserError(
                     f"{value!r} cannot name an agent, a model or a task: {_SEPARATOR!r} separates the parts of a key"
                 )
-        if self.tool_calls not in TOOL_CALLS:
-            raise UserError(f"tool_calls must be one of {', '.join(TOOL_CALLS)}, not {self.tool_calls!r}")
-        if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):
-            raise UserError("price takes input,output[,cached] in US dollars per million tokens")
-        if self.episode_seconds is not None and not 0 < self.episode_seconds < inf:
-            raise UserError(f"episode_seconds must be above 0, not {self.episode_seconds!r}")
-        if self.temperature is not None and not 0 <= self.temperature < inf:
-            raise UserError(f"temperature must be 0 or more, not {self.temperature!r}")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise UserError(f"top_p must be above 0 and at most 1, not {self.top_p!r}")
+
+
+SECTIONS: Mapping[str, type] = {
+    "run": Played,
+    "model": ModelOptions,
+    "budget": Budget,
+    "retrieval": RetrievalSettings,
+    "memory": MemorySettings,
+    "aids": Aids,
+    "scoring": ScoringSettings,
+    "predictors": PredictorSettings,
+}
+"""The sections whose settings are known beforehand; ``models`` and ``agent`` have one for each name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Settings of one run.
+
+    ``model`` holds for every model, ``models`` for those with a name of their own. ``agent`` holds the sections of the
+    methods by name, those of all agents of the run and what else was said.
+    """
+
+    run: Played = field(default_factory=Played)
+    model: ModelOptions = field(default_factory=ModelOptions)
+    models: Mapping[str, NamedModel] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    aids: Aids = field(default_factory=Aids)
+    scoring: ScoringSettings = field(default_factory=ScoringSettings)
+    predictors: PredictorSettings = field(default_factory=PredictorSettings)
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any], where: str = "settings") -> RunSettings:
+        """Make the tree of nested tables, strictly: an unknown name is an error with the nearest. ``where`` names the
+        place in errors."""
+        refuse_unknown(body, (one.name for one in fields(cls)), where)
+        plain: dict[str, Any] = {
+            name: strict(kind, body[name], f"{where} [{name}]") for name, kind in SECTIONS.items() if name in body
+        }
+        common = body.get("model", {})
+        models = {
+            name: strict(NamedModel, {**common, **own}, f"{where} [models.{name}]")
+            for name, own in body.get("models", {}).items()
+        }
+        run = plain.get("run", Played())
+        return cls(**plain, models=models, agent=_agent_sections(run, body.get("agent", {}), where))
+
+    @classmethod
+    def of(cls, **named: Any) -> RunSettings:
+        """Make the tree by short names, the last part of each: ``RunSettings.of(benchmark="bench", turns=20)``.
+
+        A name that several methods have (``window``) is set for all of them; whole sections go by their name
+        (``aids=Aids.none()``). Raises UserError for a name that is unknown or stands in several other sections.
+        """
+        return cls.read(by_short_names(named, cls(), agent_classes()))
+
+    def changed(self, **named: Any) -> RunSettings:
+        """Return the tree with some settings changed, by short names as in :meth:`of`."""
+        return RunSettings.read(merged(self.to_json(), by_short_names(named, self, agent_classes())))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return nested JSON-ready tables; :meth:`read` reads them."""
+        return dict(_plain(asdict(self)))
+
+    def resolved(self) -> RunSettings:
+        """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
+        run, bank = self.run, self.memory.bank
+        where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
+        run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
+        return replace(self, run=run, memory=replace(self.memory, bank=None if bank is None else _absolute(bank)))
 
     @property
     def budget_tokens(self) -> int:
         """The context budget of a run that was made."""
-        if self.context_tokens is None:
+        if self.budget.context_tokens is None:
             raise ValueError("the context budget is settled when a run is made; these settings are of none")
-        return self.context_tokens
+        return self.budget.context_tokens
 
-    def own_settings(self, method: Method) -> object:
-        """Return the settings of a method; raises UserError where one is out of range."""
-        names = [field.name for field in fields(method.settings)]
-        return method.settings(**{name: getattr(self, name) for name in names if hasattr(self, name)})
+    def model_named(self, name: str) -> NamedModel:
+        """Return what is set of one of the run's models: its own, else what holds for all."""
+        known = self.models.get(name)
+        return NamedModel(name=name, **asdict(self.model)) if known is None else known
 
-    @property
-    def recall(self) -> MemorySettings:
-        """How much of the bank an episode is served."""
-        return MemorySettings(bank=self.bank, k=self.k, advice=self.advice)
+    def of_method(self, method: Method) -> Any:
+        """Return the settings of a method."""
+        held = self.agent.get(method.section_name)
+        return method.settings() if held is None else held
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready dict."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> RunSettings:
-        """Read what :meth:`to_json` wrote; unknown names are an error."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(body) - known)
-        if unknown:
-            raise UserError(f"unknown run settings: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in body.items()}
-        if "retrieval" in values:
-            values["retrieval"] = RetrievalSettings(**values["retrieval"])
-        values["aids"] = Aids(**values["aids"]) if "aids" in values else Aids.none()  # a run from before there were any
-        return cls(**values)
+def agent_classes() -> dict[str, type]:
+    """Return the sections of the methods that are registered, by name."""
+    return {method.section_name: method.settings for method in AGENTS.registered}
 
-    @classmethod
-    def unsaid(cls, body: Mapping[str, Any]) -> list[str]:
-        """Name the settings that what was written does not say: today's defaults are not what such a run began with."""
-        wanted = {field.name for field in fields(cls)} - _ABSENT_BEFORE
-        inside = {f"retrieval.{field.name}" for field in fields(RetrievalSettings)}
-        said = body.keys() | {f"retrieval.{name}" for name in body.get("retrieval", {})}
-        return sorted(wanted - said) or sorted(inside - said)
 
-    def resolved(self) -> RunSettings:
-        """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
-        benchmark, store = (str(Path(path).resolve()) for path in (self.benchmark, self.store))
-        bank = None if self.bank is None else str(Path(self.bank).resolve())
-        plugins = tuple(str(Path(path).resolve()) for path in self.plugins)
-        return replace(self, benchmark=benchmark, store=store, bank=bank, plugins=plugins)
+def _agent_sections(run: Played, body: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Read what is said of methods, and add the sections of the run's agents that nothing is said of."""
+    played = [AGENTS.get(name) for agent in run.agents if (name := AgentName.parse(agent).method) in AGENTS]
+    known = agent_classes() | {method.section_name: method.settings for method in played}
+    refuse_unknown(body, known, f"{where} [agent]")
+    said: dict[str, Any] = {name: strict(known[name], own, f"{where} [agent.{name}]") for name, own in body.items()}
+    rest = {method.section_name: method.settings() for method in played if method.section_name not in said}
+    return dict(sorted((said | rest).items()))
 
-    @property
-    def known_price(self) -> Price | None:
-        """The price to account with, or None when nobody said one."""
-        if not self.price:
-            return None
-        return Price(input=self.price[0], output=self.price[1], cached=self.price[2] if len(self.price) > 2 else None)
+
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, all the way down."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -17,6 +17,7 @@ from wardround.models import find_model
 from wardround.records import Store
 from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
+from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import RunSettings
 
 
@@ -35,16 +36,16 @@ def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
 
 def open_store(folder: RunFolder) -> Store:
     """Open a run's store; UserError where it is another one by now."""
-    store = Store.open(Path(folder.settings.store))
-    _same(folder, "store", folder.settings.store, {"store_digest": store.digest, "spec_sha256": store.spec.sha256})
+    store = Store.open(Path(folder.settings.run.store))
+    _same(folder, "store", folder.settings.run.store, {"store_digest": store.digest, "spec_sha256": store.spec.sha256})
     return store
 
 
 def open_benchmark(folder: RunFolder) -> Benchmark:
     """Open a run's benchmark; UserError where it is another one by now."""
-    benchmark = Benchmark.open(Path(folder.settings.benchmark))
+    benchmark = Benchmark.open(Path(folder.settings.run.benchmark))
     facts = {"benchmark_digest": benchmark.digest, "benchmark_spaces": dict(benchmark.manifest.get("spaces", {}))}
-    _same(folder, "benchmark", folder.settings.benchmark, facts)
+    _same(folder, "benchmark", folder.settings.run.benchmark, facts)
     return benchmark
 
 
@@ -63,7 +64,7 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
 
 def must_have_settings(folder: RunFolder) -> None:
     """Raise UserError where an older wardround began a run: what it had no setting for was done in another way."""
-    unsaid = RunSettings.unsaid(folder.manifest["settings"])
+    unsaid = unsaid_settings(folder.manifest)
     if unsaid:
         raise UserError(
             f"the run {str(folder.path)!r} was begun by an older wardround, which knew no setting {', '.join(unsaid)}: "
@@ -93,8 +94,8 @@ def must_have_prompts(folder: RunFolder, prompts: Mapping[str, str]) -> None:
 
 def must_fit_cassettes(settings: RunSettings, prompts: Mapping[str, str]) -> None:
     """Raise UserError where a model is a recording that was made with other prompts: no reply of it could be served."""
-    for model in settings.models:
-        entry, rest = find_model(model)
+    for model in settings.run.models:
+        entry, rest = find_model(settings.model_named(model).name)
         place = Path(rest)
         manifest = _manifest_beside(place) if entry.recorded else {}
         changed = _changed(manifest.get("prompts", {}), prompts)

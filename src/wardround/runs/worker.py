@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, get_method, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
-from wardround.core import UserError
 from wardround.log import EpisodeLog, LogReader
-from wardround.models import Endpoint, Model, ModelSettings, Recorded, find_model, open_model, recorded_replies, resumed
+from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
-from wardround.runs.guard import data_use_guard
+from wardround.runs.models import asked_with, open_models
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
@@ -75,10 +74,10 @@ class Worker:
             self.store,
             self.benchmark,
             sample,
-            result_tokens=self.settings.result_tokens,
+            result_tokens=self.settings.budget.result_tokens,
             encoder=self.encoder,
             retrieval=self.settings.retrieval,
-            more_tools=(*self.settings.tools, *agent.more_tools),
+            more_tools=(*self.settings.run.tools, *agent.more_tools),
             aids=self.settings.aids,
         )
         try:
@@ -88,7 +87,7 @@ class Worker:
                 environment=environment,
                 prompt=self._prompt(sample),
                 limits=_limits(self.settings),
-                settings=_model_settings(self.settings, key),
+                settings=asked_with(self.settings, key),
                 recorder=recorder,
                 episode=text,
             )
@@ -175,61 +174,21 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
     agents = {
         name: get_agent(
             name,
-            settings.own_settings(get_method(name)),
+            settings.of_method(get_method(name)),
             memory=memory,
-            recall=settings.recall,
-            context_policy=settings.context_policy,
+            recall=settings.memory,
+            context_policy=settings.run.context_policy,
         )
-        for name in settings.agents
+        for name in settings.run.agents
     }
     written = settings.aids.written_calls
     return {name: replace(one, loop=replace(one.loop, written_calls=written)) for name, one in agents.items()}
 
 
-def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
-    """Open every model of a run behind the data-use guard of its store's source; one endpoint serves them all."""
-    guard = data_use_guard(settings, store)
-    key = _api_key(settings)
-    endpoint = None
-    if settings.base_url is not None:
-        endpoint = Endpoint(settings.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
-    served = {name for name in settings.models if find_model(name)[0].served}
-    if endpoint is not None and not served:
-        raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.models)}")
-    return {
-        name: open_model(
-            name,
-            base_url=settings.base_url if name in served else None,
-            endpoint=endpoint if name in served else None,
-            price=settings.known_price,
-            guard=guard,
-            tool_calls=settings.tool_calls,
-            roles=store.spec.roles,
-        )
-        for name in settings.models
-    }
-
-
-def _api_key(settings: RunSettings) -> str | None:
-    if settings.api_key_variable is None:
-        return None
-    key = os.environ.get(settings.api_key_variable)
-    if not key:
-        raise UserError(  # its name is not repeated: whoever misread the option has put the key itself there
-            "the environment variable that --api-key-variable names is not set; it takes a variable's name, not a key"
-        )
-    return key
-
-
 def _limits(settings: RunSettings) -> Limits:
     return Limits(
-        turns=settings.turns,
+        turns=settings.budget.turns,
         context_tokens=settings.budget_tokens,
-        reply_tokens=settings.reply_tokens,
-        seconds=settings.episode_seconds,
+        reply_tokens=settings.budget.reply_tokens,
+        seconds=settings.budget.episode_seconds,
     )
-
-
-def _model_settings(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
-    base = ModelSettings(temperature=settings.temperature, top_p=settings.top_p)
-    return replace(base, max_output_tokens=settings.reply_tokens, seed=key.seed(settings.seed) % 2**31)

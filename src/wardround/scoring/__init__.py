@@ -19,6 +19,7 @@ from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
+from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
@@ -44,6 +45,7 @@ __all__ = [
     "PatientDraws",
     "ScoreMetrics",
     "Scorer",
+    "ScoringSettings",
     "SetMetrics",
     "SetScore",
     "SummaryRow",

@@ -75,7 +75,7 @@ class Game:
         sample = self.samples[episode.sample]
         run = self.folder.settings
         environment = open_environment(
-            self.store, self.benchmark, sample, result_tokens=run.result_tokens, aids=run.aids
+            self.store, self.benchmark, sample, result_tokens=run.budget.result_tokens, aids=run.aids
         )
         return Session(
             environment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
-from wardround.core import UserError
+from wardround.core import UserError, setting
 from wardround.core.suggestions import unknown
 
 
@@ -19,11 +19,11 @@ class Aids:
     pages without the columns that say nothing new; tables with their columns; the task's candidate table only.
     """
 
-    answer_rules: bool = True
-    candidate_order: bool = True
-    answer_check: bool = True
-    written_calls: bool = True
-    short_pages: bool = True
+    answer_rules: bool = setting(True, "a prompt says how answers are counted and how many are usual")
+    candidate_order: bool = setting(True, "candidates in use first, a panel expanded, a clear hit alone")
+    answer_check: bool = setting(True, "finish refuses once what is no candidate")
+    written_calls: bool = setting(True, "a call written as text is run, an empty reply is never the answer")
+    short_pages: bool = setting(True, "pages without what says nothing new; the task's candidate table only")
 
     @classmethod
     def none(cls) -> Aids:

@@ -1,0 +1,96 @@
+"""Experiments as files: a TOML file of settings, and single settings written as ``name=value``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from wardround.core import Leaf, UserError, choices_of, leaves, load_plugins, read_toml, refuse_unknown
+from wardround.models import NamedModel
+from wardround.runs.names import AGENT, all_leaves, flat, merged, nested
+from wardround.runs.settings import RunSettings, agent_classes
+
+_PATHS = ("folder", "file", "files")
+"""Units of settings whose value is a path: in a file, it begins where the file lies."""
+_MODELS = "models"
+
+
+def every_setting() -> list[Leaf]:
+    """List every setting there is, those of all registered methods too, in the order of the tree."""
+    return all_leaves(RunSettings(), agent_classes())
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """Return the nested tables of an experiment file, with its plug-ins imported. Paths in it become absolute."""
+    if path.suffix != ".toml":  # what it is is not repeated: it may be a key that lost its option
+        raise UserError("an experiment is a TOML file, such as experiment.toml; an option's value follows its option")
+    body = read_toml(path)
+    refuse_unknown(body, RunSettings.__dataclass_fields__, str(path))
+    for leaf in every_setting():
+        section, _, name = leaf.name.rpartition(".")
+        table = body.get(section)
+        if leaf.said.unit in _PATHS and isinstance(table, dict) and table.get(name):
+            table[name] = _beside(path, table[name])
+    load_plugins(body.get("run", {}).get("plugins", ()))
+    RunSettings.read(body, str(path))
+    return body
+
+
+def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the nested tables of settings such as ``agent.retrosum.window=5``; UserError names the nearest name."""
+    known = {leaf.name: leaf for leaf in every_setting()}
+    body: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise UserError(f"{text!r} sets nothing; write --set NAME=VALUE, for example --set budget.turns=20")
+        leaf = known.get(name) or _named_model(name)
+        if leaf is None and not name.startswith(f"{AGENT}."):
+            refuse_unknown([name], known, "--set")
+        body = merged(body, nested({name: _value(value, leaf.kind if leaf else None, name)}))
+    return body
+
+
+def _named_model(name: str) -> Leaf | None:
+    """``models.NAME.base_url`` and the like."""
+    section, _, rest = name.partition(".")
+    which, _, field = rest.rpartition(".")
+    if section != _MODELS or not which:
+        return None
+    return next((leaf for leaf in leaves(NamedModel(name="-")) if leaf.name == field), None)
+
+
+def _value(text: str, kind: Any, name: str) -> Any:
+    """Read a value as its setting asks: text as it stands, lists in brackets or with commas, the rest as TOML."""
+    plain = [part for part in get_args(kind) if part is not NoneType]
+    if NoneType in get_args(kind) and text == "none":
+        return None
+    if kind is str or choices_of(kind) or plain == [str]:
+        return text.strip("\"'")
+    if get_origin(kind) is tuple and not text.startswith("["):
+        return [_value(part.strip(), get_args(kind)[0], name) for part in text.split(",") if part.strip()]
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        if kind is None:
+            return text
+        raise UserError(f"--set {name}: {text!r} is no value for it") from None
+
+
+def _beside(path: Path, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_beside(path, one) for one in value]
+    return str((path.parent / value).resolve()) if isinstance(value, str) else value
+
+
+def refuse_other_settings(asked: Mapping[str, Any], settled: RunSettings) -> None:
+    """Raise UserError where what is asked for is not what a run was begun with."""
+    held = flat(settled.to_json())
+    wanted = flat(RunSettings.read(merged(settled.to_json(), asked)).resolved().to_json())
+    other = [name for name, value in wanted.items() if held.get(name) != value]
+    if other:
+        have = ", ".join(f"{name} = {held.get(name)!r}" for name in other)
+        raise UserError(f"a run goes on with its own settings ({have}); leave those out, or start a new run with --out")

@@ -1,0 +1,61 @@
+"""The models of a run, opened by the names it gives them: each with its own endpoint, price and sampling."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from wardround.core import UserError
+from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, NamedModel, find_model, open_model
+from wardround.records import Store
+from wardround.runs.guard import data_use_guard
+from wardround.runs.settings import EpisodeKey, RunSettings
+
+
+def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
+    """Open every model of a run behind the data-use guard of its store's source; those at one URL share an endpoint."""
+    guard = data_use_guard(settings, store)
+    named = {name: settings.model_named(name) for name in settings.run.models}
+    served = {name: one for name, one in named.items() if find_model(one.name)[0].served}
+    if settings.model.base_url is not None and not served:
+        raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.run.models)}")
+    endpoints: dict[tuple[str, str | None], Endpoint] = {}
+    return {name: _opened(one, guard, endpoints, concurrency) for name, one in named.items()}
+
+
+def _opened(
+    one: NamedModel, guard: DataUseGuard, endpoints: dict[tuple[str, str | None], Endpoint], concurrency: int
+) -> Model:
+    """Open one; ``endpoints`` are those open so far."""
+    if not find_model(one.name)[0].served or one.base_url is None:
+        return open_model(one.name, price=one.known_price, guard=guard, tool_calls=one.tool_calls)
+    place = (one.base_url, one.api_key_variable)
+    if place not in endpoints:
+        key = _api_key(one.api_key_variable)
+        endpoints[place] = Endpoint(one.base_url, guard=guard, api_key=key, max_concurrent=concurrency)
+    return open_model(
+        one.name,
+        base_url=one.base_url,
+        endpoint=endpoints[place],
+        price=one.known_price,
+        guard=guard,
+        tool_calls=one.tool_calls,
+    )
+
+
+def _api_key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise UserError(  # its name is not repeated: whoever misread the option has put the key itself there
+            "the environment variable that --api-key-variable names is not set; it takes a variable's name, not a key"
+        )
+    return key
+
+
+def asked_with(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
+    """Return what the model of an episode is asked with."""
+    one = settings.model_named(key.model)
+    base = ModelSettings(temperature=one.temperature, top_p=one.top_p)
+    return replace(base, max_output_tokens=settings.budget.reply_tokens, seed=key.seed(settings.run.seed) % 2**31)

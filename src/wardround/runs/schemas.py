@@ -1,0 +1,28 @@
+"""The settings in a run's manifest, of whatever schema it is, and what it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wardround.runs.names import flat
+from wardround.runs.schema1 import tree_of_schema1, unsaid_in_schema1
+from wardround.runs.settings import RunSettings
+
+SCHEMA = 2
+"""What is written; 1 is read too."""
+READ = (1, SCHEMA)
+
+
+def settings_of(manifest: Mapping[str, Any]) -> RunSettings:
+    """Return the tree that a manifest holds; UserError where it cannot be read."""
+    body = manifest["settings"]
+    return tree_of_schema1(body) if manifest["schema"] == 1 else RunSettings.read(body)
+
+
+def unsaid_settings(manifest: Mapping[str, Any]) -> list[str]:
+    """Name the settings that a manifest does not say: today's defaults are not what such a run began with."""
+    if manifest["schema"] == 1:
+        return unsaid_in_schema1(manifest["settings"])
+    missing = set(flat(settings_of(manifest).to_json())) - set(flat(manifest["settings"]))
+    return sorted(name for name in missing if not name.startswith("predictors."))  # they have a manifest of their own
