@@ -14,7 +14,7 @@ import wardround.models
 from fake_server import FakeServer, text
 from wardround.core import Message, ToolCall
 from wardround.models import ModelSettings, open_model
-from wardround.models.received import MalformedReply, error_text
+from wardround.models.endpoint import MalformedReply, error_text
 from wardround.models.wire import (
     decode_reply,
     encode_request,

@@ -1,21 +1,103 @@
-"""One OpenAI-compatible endpoint: its connections, its concurrency limit, its breaker, one attempt at a time."""
+"""One OpenAI-compatible endpoint: its concurrency limit, its breaker, one attempt at a time, and what it sends.
+
+What comes back is taken in safely: bounded bytes, one JSON value, texts in one masked and printable line. Nothing an
+endpoint writes goes any other way, so that no bytes of it can end a run, fill the memory, print the key or command a
+terminal.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx2
 
-from wardround.core import ProviderError, Secret
-from wardround.models.guard import DataUseGuard, environment_proxy, is_loopback, parse_endpoint
-from wardround.models.left_over import is_clean
-from wardround.models.received import MalformedReply, one_line, read_body, read_json, said
+from wardround.core import ProviderError, Secret, printable
+from wardround.models.connections import Connections
+from wardround.models.guard import DataUseGuard, parse_endpoint
 from wardround.models.retry import RETRIED_STATUSES, Attempts, Breaker, Fault, RetryPolicy, retry_after_seconds
+from wardround.models.withheld import FILTER_CODES
+
+MOST_BODY_BYTES = 16 * 2**20
+"""Of a reply, decompressed. Room for the log-probabilities of a long reply or the vectors of a batch of texts."""
+MOST_VALUES = 1_000_000
+"""JSON values in a body: an empty list of three bytes takes 64 bytes of memory."""
+_ERROR_BYTES = 64 * 2**10
+_LINE_CHARACTERS = 300
+
+
+class MalformedReply(ValueError):
+    """The endpoint said 200 and then nothing that reads as what was asked for."""
+
+
+async def read_body(response: httpx2.Response, secret: Secret | None) -> bytes:
+    """Read a body as it streams in. MalformedReply: a good one is over its bound; of an error its start is enough."""
+    if "," in response.headers.get("content-encoding", ""):
+        raise MalformedReply("the reply is compressed more than once")
+    most = MOST_BODY_BYTES if response.is_success else _ERROR_BYTES
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            break
+    if size > most and response.is_success:
+        raise MalformedReply(f"the reply is longer than {most:,} bytes")
+    body = b"".join(parts)
+    return body if secret is None else secret.masked_bytes(body)
+
+
+def read_json(body: bytes, secret: Secret | None) -> Any:
+    """Read a body's value. MalformedReply: it is not JSON, or more than any reply needs."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise MalformedReply(f"the reply holds more than {MOST_VALUES:,} values")
+    try:
+        value = json.loads(body)
+        return value if secret is None else secret.masked_value(value)
+    except RecursionError:
+        raise MalformedReply("the reply is nested too deep") from None
+    except ValueError as error:
+        raise MalformedReply(f"the reply is not JSON ({one_line(str(error), secret)})") from None
+
+
+def one_line(text: str, secret: Secret | None = None) -> str:
+    """Return a text that came from outside as one line: masked first, then printable, then cut."""
+    text = text if secret is None else secret.masked(text)
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _LINE_CHARACTERS else text[: _LINE_CHARACTERS - 3] + "..."
+
+
+def error_text(data: Any, secret: Secret | None = None) -> str:
+    """What an error body says, in one line; empty when it says nothing."""
+    if isinstance(data, dict):
+        error = data.get("error", data.get("detail", data.get("message")))
+        data = _worded(error) if isinstance(error, dict) else error
+    if data is None:
+        return ""
+    try:
+        return one_line(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False), secret)
+    except RecursionError:
+        return "(nested too deep to show)"
+
+
+def _worded(error: dict[str, Any]) -> Any:
+    """The message of an error; after the code, where that says that a content filter refused the prompt."""
+    message = error.get("message", error)
+    code = error.get("code")
+    return f"{code}: {message}" if code in FILTER_CODES and isinstance(message, str) else message
+
+
+def said(body: bytes, secret: Secret | None) -> str:
+    """What the body of an error says, JSON or text in any encoding, in one line."""
+    try:
+        return error_text(read_json(body, secret), secret)
+    except MalformedReply:
+        return one_line(body.decode("utf-8", "replace"), secret)
+
 
 Read = TypeVar("Read")
 _MOST_MODELS = 10_000
@@ -56,12 +138,8 @@ class Endpoint:
         self.policy = policy or RetryPolicy()
         self.breaker = Breaker()
         self.slots = asyncio.Semaphore(max_concurrent)
-        self._key = Secret(api_key) if api_key else None
-        self._proxy = environment_proxy(url)
-        self._secret = _masks(api_key, self._proxy)
-        self._tls = _tls_context(url, trust_environment=not is_loopback(url))
-        self._lines: list[httpx2.AsyncClient] = []
-        self._free_lines: list[httpx2.AsyncClient] = []
+        self._connections = Connections(url, api_key=api_key, policy=self.policy)
+        self._secret = self._connections.secret
 
     async def ask(
         self,
@@ -138,7 +216,7 @@ class Endpoint:
     async def _exchange(self, method: str, path: str, body: bytes) -> tuple[httpx2.Response, bytes]:
         """Send a request and read what comes back. The only place that meets an endpoint's bytes: whatever the library
         makes of them, it is the endpoint's fault, not the run's end."""
-        async with self._line() as line:
+        async with self._connections.lend() as line:
             try:
                 request = line.build_request(method, self.base_url + path, content=body)
                 response = await line.send(request, stream=True)
@@ -153,44 +231,7 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        for line in self._lines:
-            await line.aclose()
-        self._lines.clear()
-        self._free_lines.clear()
-
-    @asynccontextmanager
-    async def _line(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """Lend a client that holds one connection. A shared pool walks all its connections for every request, which at
-        256 of them costs more than the request. A line that met an error, or on which something came after the reply,
-        is closed, not lent again."""
-        line = self._free_lines.pop() if self._free_lines else self._new_line()
-        try:
-            yield line
-        except BaseException:
-            self._lines.remove(line)
-            await line.aclose()
-            raise
-        if is_clean(line):
-            self._free_lines.append(line)
-        else:
-            self._lines.remove(line)
-            await line.aclose()
-
-    def _new_line(self) -> httpx2.AsyncClient:
-        headers = {"content-type": "application/json"}
-        if self._key is not None:
-            headers["authorization"] = f"Bearer {self._key.reveal()}"
-        seconds = self.policy.attempt_seconds
-        line = httpx2.AsyncClient(
-            headers=headers,
-            timeout=httpx2.Timeout(seconds, connect=min(self.policy.connect_seconds, seconds), pool=None),
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=4.0),
-            verify=self._tls,
-            trust_env=False,  # the guard and the line must mean the same proxy
-            proxy=self._proxy,
-        )
-        self._lines.append(line)
-        return line
+        await self._connections.close()
 
     def _judge(self, response: httpx2.Response, received: bytes) -> Answer:
         status = response.status_code
@@ -226,16 +267,3 @@ class Endpoint:
 
     def _reason(self, error: BaseException) -> str:
         return one_line(str(error), self._secret) or type(error).__name__
-
-
-def _masks(api_key: str | None, proxy: httpx2.URL | None) -> Secret | None:
-    """What is masked in all that comes back: the key, and the password of the proxy, which may answer itself."""
-    secrets = [secret for secret in (api_key, proxy.password if proxy else None) if secret]
-    return Secret(*secrets) if secrets else None
-
-
-def _tls_context(url: httpx2.URL, *, trust_environment: bool) -> ssl.SSLContext:
-    """The usual certificates for https; for plain http a context that would trust nobody, and loads nothing."""
-    if url.scheme == "https":
-        return httpx2.create_ssl_context(trust_env=trust_environment)
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import ProviderError, UserError, private_folder
+from wardround.models.endpoint import MalformedReply
 from wardround.models.protocol import Reply, Request
-from wardround.models.received import MalformedReply
 from wardround.models.wire import ReadReply, read_reply
 
 REQUEST_SCHEMA = "wardround.relay/1"

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Any
 
 from wardround.core import Message, ToolCall, Usage
+from wardround.models.endpoint import MalformedReply, error_text, read_json
 from wardround.models.protocol import FinishReason, Request
-from wardround.models.received import MalformedReply, error_text, read_json
 
 MOST_CALLS = 64
 """Tool calls of one reply that are taken in; the next one stands for all that came after it, and is refused."""

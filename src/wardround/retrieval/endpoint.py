@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from wardround.core import ProviderError
-from wardround.models.endpoint import Endpoint
+from wardround.models.endpoint import Endpoint, MalformedReply
 from wardround.models.guard import DataUseGuard
-from wardround.models.received import MalformedReply
 from wardround.models.retry import Attempts, RetryPolicy
 from wardround.retrieval.encoder import Vectors, unit_rows
 

@@ -13,7 +13,7 @@ from model_doubles import QUICK, SYNTHETIC, ask, serving
 from fake_server import Answer, FakeServer, text
 from wardround.core import Message
 from wardround.models import Endpoint, Model
-from wardround.models.left_over import is_clean
+from wardround.models.connections import is_clean
 
 FOREIGN = text("of somebody else").body
 SECOND = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(FOREIGN) + FOREIGN
@@ -84,7 +84,7 @@ def test_a_clean_connection_is_used_again(proxied: bool, monkeypatch: pytest.Mon
 
     async def post_three() -> None:
         endpoint = Endpoint("http://127.0.0.1:9/v1" if proxied else server.url, guard=SYNTHETIC, policy=QUICK)
-        endpoint._proxy = server.url.removesuffix("/v1") if proxied else None
+        endpoint._connections._proxy = server.url.removesuffix("/v1") if proxied else None
         for _ in range(3):
             answer = await endpoint.post("/chat/completions", b"{}", seconds=5.0)
             assert answer.fault is None
