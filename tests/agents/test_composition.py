@@ -234,6 +234,18 @@ def test_without_the_forced_finish_the_limit_is_the_end() -> None:
 def test_an_agent_says_what_it_is_made_of() -> None:
     facts = REACT.manifest()
     assert facts["name"] == "react"
-    assert facts["loop"] == {"forced_finish": True, "reminders": 1, "repeat_guard": None, "written_calls": True}
-    assert set(facts["prompts"]) == {"agents/react_system", "agents/digest", "agents/finish_now", "agents/reminder"}
+    assert facts["loop"] == {
+        "forced_finish": True,
+        "reminders": 1,
+        "repeat_guard": None,
+        "written_calls": True,
+        "bound_labels": True,
+    }
+    assert set(facts["prompts"]) == {
+        "agents/react_system",
+        "agents/bind",
+        "agents/digest",
+        "agents/finish_now",
+        "agents/reminder",
+    }
     assert all(len(file["sha256"]) == 64 for file in facts["prompts"].values())

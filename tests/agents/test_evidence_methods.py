@@ -320,7 +320,9 @@ def test_when_the_last_call_fails_the_episode_says_so() -> None:
     assert (played.outcome.finish, played.outcome.answer) == ("error", None)
     unread = Played("rag", findings(), Script(act=say("It is hard to say.")))
     assert (unread.outcome.finish, unread.outcome.answer) == ("text", None)
-    assert unread.notes("answer", "unreadable", "labels") == [("It is hard to say.", ("0", "1"))]
+    first, bound = unread.notes("answer", "unreadable", "labels", "not_bound")
+    assert first == ("It is hard to say.", ("0", "1"), None)
+    assert "no usable value" in bound[2]
 
 
 def test_an_answer_that_was_cut_off_in_mid_thought_is_none() -> None:

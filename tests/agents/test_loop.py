@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from doubles import ListRecorder, PaperChart, check_wire, play
 
-from wardround.agents import Limits, get_agent
+from wardround.agents import Limits, Prompt, get_agent
 from wardround.agents.loop.agent import Hooks, LoopSettings
 from wardround.agents.loop.episode import Ending, Episode
 from wardround.agents.loop.written_calls import with_written_calls
+from wardround.answers import OneClass, Question
 from wardround.core import Message, ProviderError, Usage
 from wardround.models.protocol import Reply
 from wardround.models.scripted import ScriptedModel, call, calls, say
@@ -252,3 +254,54 @@ def test_a_hook_that_asks_for_more_without_a_new_trial_does_not_go_on_for_ever()
     model = ScriptedModel([finish("x"), finish("y")])
     outcome = play(model, agent=replace(REACT, hooks=(Insistent,)))
     assert (outcome.answer, len(model.requests)) == (("x",), 1)
+
+
+YES_OR_NO = OneClass(classes=(("0", "no"), ("1", "yes")))
+ASKED = Prompt(
+    user="Will the patient be in intensive care?",
+    question=Question(
+        name="icu",
+        title="ICU",
+        category="stay",
+        description="Will the patient be in intensive care?",
+        factual_query="shock",
+        counterfactual_query="stable",
+        prediction_time=datetime(2150, 1, 1),
+        answer=YES_OR_NO,
+    ),
+)
+
+
+@pytest.mark.parametrize("unreadable", [finish("perhaps"), say("I would rather not say."), finish("0", "1")])
+def test_an_answer_without_a_label_is_asked_for_once_more_bound_to_the_labels(unreadable: Reply) -> None:
+    model = ScriptedModel([unreadable, *([say("As I said.")] * (not unreadable.message.tool_calls)), say('["1"]')])
+    recorder = ListRecorder()
+    outcome = play(model, prompt=ASKED, recorder=recorder)
+    assert outcome.answer == ("1",)
+    *_, bound = model.requests
+    assert bound.response_schema == {
+        "type": "array",
+        "items": {"type": "string", "enum": ["0", "1"]},
+        "minItems": 1,
+        "maxItems": 1,
+    }
+    assert [request.ordinal for request in model.requests] == list(range(len(model.requests)))
+    assert recorder.of("answer")[-1]["bound"] == ["1"]
+    assert recorder.turns[-1][3] == "bind"
+    assert outcome.model_calls == len(model.requests) == len(recorder.turns)
+
+
+def test_what_cannot_be_bound_stays_without_an_answer_and_every_call_is_counted() -> None:
+    model = ScriptedModel([finish("perhaps"), say("no list"), say("nor here")])
+    recorder = ListRecorder()
+    outcome = play(model, prompt=ASKED, recorder=recorder)
+    assert outcome.answer is None
+    assert "no usable value" in recorder.of("answer")[-1]["not_bound"]
+    assert outcome.model_calls == len(recorder.turns) == 3
+
+
+def test_without_the_aid_an_unreadable_answer_stays_none() -> None:
+    agent = replace(get_agent("react"), loop=LoopSettings(bound_labels=False))
+    model = ScriptedModel([finish("perhaps")])
+    assert play(model, agent=agent, prompt=ASKED).answer is None
+    assert len(model.requests) == 1

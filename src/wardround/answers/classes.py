@@ -43,6 +43,13 @@ class Classes(AnswerKind):
     def prompt(self) -> PromptFile:
         return load_prompt("wardround.answers", "classes")
 
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """A list of label values."""
+        most = {} if self.several else {"maxItems": 1}
+        label = {"type": "string", "enum": list(self.label_values)}
+        return {"type": "array", "items": label, "minItems": 1, **most}
+
     def labels(self, name: str, space: LabelSet | None) -> LabelSet:
         """A class may be answered by its value or by its meaning."""
         return LabelSet(name=name, labels=self.label_values, aliases={name: value for value, name in self.classes})

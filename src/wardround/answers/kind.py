@@ -79,6 +79,11 @@ class AnswerKind(ABC):
         """Whether a prompt says how many names are usual and that one too many counts against the answer."""
         return False
 
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON schema of an answer, which a reply can be bound to; None where answers are not declared."""
+        return None
+
     def labels(self, name: str, space: LabelSet | None) -> LabelSet | None:
         """Return the labels and spellings an answer may have. ``space``: those of the candidate table, if any."""
         return space

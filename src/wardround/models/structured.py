@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,13 +25,20 @@ class Structured:
     exchanges: tuple[tuple[Request, Reply], ...]
 
 
-async def complete_structured(model: Model, request: Request, schema: Mapping[str, Any]) -> Structured:
+async def complete_structured(
+    model: Model,
+    request: Request,
+    schema: Mapping[str, Any],
+    *,
+    record: Callable[[Request, Reply], None] = lambda request, reply: None,
+) -> Structured:
     """Ask for a value of a JSON schema. A repair turn takes the ordinal after the request's.
 
-    Raises FormatError when the second reply is no such value either.
+    ``record`` is told of each call as it is answered. Raises FormatError when the second reply is no such value either.
     """
     request = replace(request, response_schema=schema)
     reply = await model.complete(request)
+    record(request, reply)
     value, problem = read_value(reply.message.content or "", schema)
     if problem is None:
         return Structured(value=value, exchanges=((request, reply),))
@@ -39,6 +46,7 @@ async def complete_structured(model: Model, request: Request, schema: Mapping[st
     messages = (*request.messages, _spoken(reply), Message(role="user", content=correction))
     again = replace(request, messages=messages, ordinal=request.ordinal + 1)
     second = await model.complete(again)
+    record(again, second)
     value, problem = read_value(second.message.content or "", schema)
     if problem is not None:
         raise FormatError(f"no usable value after one repair: {problem}", correction=_correction(problem, schema))

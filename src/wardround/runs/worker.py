@@ -181,8 +181,8 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
         )
         for name in settings.run.agents
     }
-    written = settings.aids.written_calls
-    return {name: replace(one, loop=replace(one.loop, written_calls=written)) for name, one in agents.items()}
+    aids = {"written_calls": settings.aids.written_calls, "bound_labels": settings.aids.bound_labels}
+    return {name: replace(one, loop=replace(one.loop, **aids)) for name, one in agents.items()}
 
 
 def _limits(settings: RunSettings) -> Limits:

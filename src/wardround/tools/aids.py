@@ -17,6 +17,7 @@ class Aids:
     use come first, a panel is expanded, a clear hit stands alone. ``answer_check``: finish refuses once what is no
     candidate. ``written_calls``: a call written as text is run, an empty reply is never the answer. ``short_pages``:
     pages without the columns that say nothing new; tables with their columns; the task's candidate table only.
+    ``bound_labels``: where a reply holds none of a question's labels, one is asked for with the reply bound to them.
     """
 
     answer_rules: bool = setting(True, "a prompt says how answers are counted and how many are usual")
@@ -24,6 +25,7 @@ class Aids:
     answer_check: bool = setting(True, "finish refuses once what is no candidate")
     written_calls: bool = setting(True, "a call written as text is run, an empty reply is never the answer")
     short_pages: bool = setting(True, "pages without what says nothing new; the task's candidate table only")
+    bound_labels: bool = setting(True, "an answer without a label is asked for once more, bound to the labels")
 
     @classmethod
     def none(cls) -> Aids:

@@ -51,12 +51,14 @@ class LoopSettings:
     ``reminders``: how often in a row a reply without a tool call is sent back before it is taken as the final text.
     ``repeat_guard``: see CallRunner; None, the default, leaves repetition to the error taxonomy.
     ``written_calls``: a tool call that stands in the text of a reply is run, and an empty reply is never the answer.
+    ``bound_labels``: an answer that holds none of the declared labels is asked for once more, bound by a schema.
     """
 
     forced_finish: bool = True
     reminders: int = 1
     repeat_guard: int | None = None
     written_calls: bool = True
+    bound_labels: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,4 +123,4 @@ def _prompt_file(package: str, name: str) -> PromptFile:
     return load_prompt(f"wardround.{room}" if room else package, file)
 
 
-LOOP_PROMPTS = ("digest", "finish_now", "reminder")
+LOOP_PROMPTS = ("bind", "digest", "finish_now", "reminder")

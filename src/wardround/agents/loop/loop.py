@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
@@ -20,6 +21,7 @@ from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
 from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.agents.loop.written_calls import with_written_calls
 from wardround.core import (
+    FormatError,
     LimitReached,
     Message,
     PromptTooLong,
@@ -29,7 +31,8 @@ from wardround.core import (
     without_thinking,
 )
 from wardround.log import ToolRecord
-from wardround.models.protocol import Model, ModelSettings, Reply
+from wardround.models.protocol import Model, ModelSettings, Reply, Request
+from wardround.models.structured import complete_structured
 from wardround.models.wire import MOST_CALLS
 
 MOST_TOO_LONG = 3
@@ -193,15 +196,38 @@ class _Loop:
         if not finished:
             return None
         given = finished[0].answer or ()
-        answer = self._read(state.answers.settle(given, about=state.about), ", ".join(given))
+        answer = await self._read(state.answers.settle(given, about=state.about), ", ".join(given))
         return Ending(finish="finish", answer=answer, evidence=finished[0].evidence)
 
-    def _read(self, answer: tuple[str, ...] | None, given: str) -> tuple[str, ...] | None:
-        """Note an answer that holds none of the labels there are."""
-        if answer is None and (labels := self.state.answers.label_values):
-            detail = {"turn": self.state.turn, "unreadable": given[-200:], "labels": labels}
-            self.state.recorder.note("answer", detail)
-        return answer
+    async def _read(self, answer: tuple[str, ...] | None, given: str) -> tuple[str, ...] | None:
+        """Note an answer that holds none of the labels there are, and ask for one of them."""
+        labels = self.state.answers.label_values
+        if answer is not None or not labels:
+            return answer
+        detail = {"turn": self.state.turn, "unreadable": given[-200:], "labels": labels}
+        self.state.recorder.note("answer", detail)
+        return await self._bound(given) if self.settings.bound_labels else None
+
+    async def _bound(self, given: str) -> tuple[str, ...] | None:
+        """Ask once more, the reply bound to the labels by a schema; a failure here leaves the episode without one."""
+        state = self.state
+        said = (Message(role="assistant", content=given),) if given.strip() else ()
+        asked = load_prompt("wardround.agents", "bind").render(kind=state.answers)
+        request = Request(
+            messages=(*state.last_prompt, *said, Message(role="user", content=asked)),
+            settings=state.settings,
+            episode=state.id,
+            ordinal=state.model_calls,
+        )
+        try:
+            bound = await complete_structured(
+                state.model, request, state.answers.schema or {}, record=partial(state.charge, purpose="bind")
+            )
+        except (FormatError, ProviderError) as error:
+            state.recorder.note("answer", {"turn": state.turn, "not_bound": str(error)})
+            return None
+        state.recorder.note("answer", {"turn": state.turn, "bound": bound.value})
+        return state.answers.settle(bound.value, about=state.about)
 
     async def _take_text(self, asked: Asked, message: Message) -> Ending | None:
         """Send a reply without a call back with a reminder, or take it as the final text."""
@@ -214,7 +240,7 @@ class _Loop:
             state.recorder.note("text", {"turn": state.turn, "what": "taken as the final text"})
             finish = _end_of_text(asked.reply)
             read = state.answers.read(text, about=state.about, whole=finish == "text")
-            answer = self._read(read, text)
+            answer = await self._read(read, text)
             return Ending(finish=finish, answer=answer)
         self.reminded += 1
         reason = _reminder_reason(asked.reply, text)
