@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wardround.benchmarks import EHRSHOT_TASKS, SPLITS, STRATA, Benchmark, Task, build_ehrshot
 from wardround.benchmarks.agentehr import build_agentehr
+from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -44,7 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
     )
     only = build.add_argument_group("ehrshot")
-    only.add_argument("--task", nargs="+", default=[], choices=list(EHRSHOT_TASKS), help="only these tasks")
+    named = [*EHRSHOT_TASKS, *OWN_TASKS.names]
+    only.add_argument("--task", nargs="+", default=[], choices=named, help="only these; of tasks: those of plug-ins")
     only.add_argument(
         "--per-subject", type=int, default=None, help="most samples of a task from one subject; labels and tasks too"
     )
@@ -113,7 +115,7 @@ _BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]
     "tasks": build_from_files,
 }
 _OPTIONS_OF = {
-    "task": ("ehrshot",),
+    "task": ("ehrshot", "tasks"),
     "per_subject": ("ehrshot", "labels", "tasks"),
     "chexpert_labels": ("ehrshot",),
     "allow_missing": ("ehrshot",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wardround.answers import AnswerClass
 from wardround.benchmarks import Benchmark
-from wardround.benchmarks.own import build_own, read_label_table, read_task_file
+from wardround.benchmarks.own import OWN_TASKS, build_own, read_label_table, read_task_file
 from wardround.benchmarks.own.questions import OwnTask
 from wardround.benchmarks.pipeline import BuildSettings
 from wardround.cli.paths import user_codes_home
@@ -60,11 +60,13 @@ def build_from_labels(arguments: argparse.Namespace, progress: TerminalProgress)
 
 
 def build_from_files(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
-    """Build the tasks of some files."""
-    if not arguments.task_file:
-        raise UserError("say which tasks: wardround bench build tasks --task-file FILE ...")
+    """Build the tasks of some files and of plug-ins."""
+    if not arguments.task_file and not arguments.task:
+        raise UserError("say which tasks: wardround bench build tasks --task-file FILE ... (or --task of a plug-in)")
     store = Store.open(arguments.store)
-    return _build(arguments, store, [read_task_file(path, store.spec) for path in arguments.task_file], progress)
+    tasks = [read_task_file(path, store.spec) for path in arguments.task_file]
+    tasks += [OWN_TASKS.get(name)(store.spec) for name in arguments.task]
+    return _build(arguments, store, tasks, progress)
 
 
 def _build(arguments: argparse.Namespace, store: Store, tasks: list[OwnTask], progress: TerminalProgress) -> Benchmark:

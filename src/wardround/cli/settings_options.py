@@ -92,18 +92,20 @@ def _read_as(leaf: Leaf) -> dict[str, Any]:
 
 
 def _metavar(leaf: Leaf) -> str:
-    return leaf.name.rpartition(".")[2].upper().removesuffix("S")
+    """What stands for the value in the help: its unit where that is a kind of value, N for numbers, else the flag."""
+    shown = {"folder": "FOLDER", "file": "FILE", "URL": "URL", "URLs": "URL", "name of a variable": "NAME"}
+    if leaf.said.unit in shown:
+        return shown[leaf.said.unit]
+    if {int, float} & {leaf.kind, *get_args(leaf.kind)}:
+        return "N"
+    return leaf.said.flag.removeprefix("--").upper().replace("-", "_")
 
 
 def _told(leaf: Leaf) -> str:
-    """What is said of a setting, its unit and its default."""
-    more = [part for part in (leaf.said.unit, _default(leaf)) if part]
-    return (leaf.said.help + (f" ({'; '.join(more)})" if more else "")).replace("%", "%%")
-
-
-def _default(leaf: Leaf) -> str:
+    """What is said of a setting, and its default where that says something."""
     value = " ".join(map(str, leaf.default)) if isinstance(leaf.default, tuple) else leaf.default
-    return "" if value in (None, "") else f"default: {value}"
+    default = "" if value in (None, "") else f" (default: {value})"
+    return f"{leaf.said.help}{default}".replace("%", "%%")
 
 
 class _ShowSettings(argparse.Action):
@@ -126,8 +128,8 @@ def settings_lines(settings: Iterable[Leaf]) -> list[str]:
         if section != group:
             group = section
             lines += ["", f"[{section}]"]
-        source = f" · {leaf.said.source}" if leaf.said.source else ""
-        lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {_told(leaf)}{source}".rstrip().replace("%%", "%"))
+        told = " · ".join(filter(None, (_told(leaf).replace("%%", "%"), leaf.said.unit, leaf.said.source)))
+        lines.append(f"  {leaf.name.rpartition('.')[2]:<20} {told}".rstrip())
     lines += ["", '[models.NAME] takes name = "openai/..." and what [model] takes, for one model of several.']
     return lines[1:]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from wardround.agents import AgentSpec, check_question
 from wardround.benchmarks import Benchmark, Sample, get_task, question_of
-from wardround.core import Progress, Reporter, UserError, derive_seed, load_plugins, printing, silent
+from wardround.core import Progress, Reporter, UserError, derive_seed, load_plugins, loaded_plugins, printing, silent
 from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
@@ -226,7 +226,8 @@ async def _watch(queue: WorkQueue, report: Reporter) -> None:
 def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, report: Reporter) -> None:
     context = multiprocessing.get_context("spawn")
     own = multiprocessing.current_process().pid
-    arguments = (str(folder.path), concurrency, own, folder.settings.run.plugins)
+    plugins = [str(plugin.path) for plugin in loaded_plugins()]
+    arguments = (str(folder.path), concurrency, own, plugins)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
     try:
         with _interrupt_held():

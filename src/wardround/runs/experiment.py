@@ -87,10 +87,10 @@ def _beside(path: Path, value: Any) -> Any:
 
 
 def refuse_other_settings(asked: Mapping[str, Any], settled: RunSettings) -> None:
-    """Raise UserError where what is asked for is not what a run was begun with."""
+    """Raise UserError where what is asked for is not what a run was begun with; plug-ins are compared by their hash."""
     held = flat(settled.to_json())
     wanted = flat(RunSettings.read(merged(settled.to_json(), asked)).resolved().to_json())
-    other = [name for name, value in wanted.items() if held.get(name) != value]
+    other = [name for name, value in wanted.items() if held.get(name) != value and name != "run.plugins"]
     if other:
         have = ", ".join(f"{name} = {held.get(name)!r}" for name in other)
         raise UserError(f"a run goes on with its own settings ({have}); leave those out, or start a new run with --out")

@@ -2,6 +2,15 @@
 
 from wardround.benchmarks.own.family import OwnTasks, build_own
 from wardround.benchmarks.own.label_table import LabelTable, read_label_table
-from wardround.benchmarks.own.task_file import read_task_file
+from wardround.benchmarks.own.task_file import OWN_TASKS, OwnTaskMaker, add_task, read_task_file
 
-__all__ = ["LabelTable", "OwnTasks", "build_own", "read_label_table", "read_task_file"]
+__all__ = [
+    "OWN_TASKS",
+    "LabelTable",
+    "OwnTaskMaker",
+    "OwnTasks",
+    "add_task",
+    "build_own",
+    "read_label_table",
+    "read_task_file",
+]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from wardround.benchmarks.own.labelling import RuleLabel, SqlLabel
 from wardround.benchmarks.own.questions import Labelling, OwnTask
 from wardround.benchmarks.own.rows import Where
 from wardround.benchmarks.task import QuestionText, Task
-from wardround.core import UserError, content_hash
+from wardround.core import Registry, UserError, content_hash
 from wardround.core.suggestions import unknown
 from wardround.records import SourceSpec
 from wardround.records.specs.roles import ROLES
@@ -27,22 +28,37 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
+OwnTaskMaker = Callable[[SourceSpec], OwnTask]
+OWN_TASKS: Registry[OwnTaskMaker] = Registry("own_tasks", one="task of your own")
+"""Tasks of plug-ins by name: makers that take the spec of the source they are built on."""
+
+
+def add_task(text: str) -> None:
+    """Register the text of a task's file under the name it gives itself: a plug-in that is one file."""
+    name = str(tomllib.loads(text).get("name", ""))
+    OWN_TASKS.add(name, lambda spec: task_of_text(text, spec, f"the task {name!r}", source=name))
+
+
 def read_task_file(path: Path, spec: SourceSpec) -> OwnTask:
     """Read a task's file for a source, whose roles it may name instead of tables. UserError says what is wrong."""
     try:
-        source = path.read_bytes()
-        body = tomllib.loads(source.decode("utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
+    return task_of_text(text, spec, str(path), source=path.name)
+
+
+def task_of_text(text: str, spec: SourceSpec, where: str, *, source: str) -> OwnTask:
+    """Read the text of a task's file. ``where`` names it in errors, ``source`` in the benchmark's manifest."""
     try:
-        own = _own_task(_Part(body, "the file"), spec)
+        own = _own_task(_Part(tomllib.loads(text), "the file"), spec)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where}: not a TOML file: {error}") from error
     except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-    return OwnTask(
-        task=own.task, asked=own.asked, labelling=own.labelling, sources=((path.name, content_hash(source)),)
-    )
+        raise UserError(f"{where}: {error}") from error
+    return replace(own, sources=((source, content_hash(text.encode("utf-8"))),))
 
 
 def _own_task(body: _Part, spec: SourceSpec) -> OwnTask:
