@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Memory
-from wardround.memory import Bank, Experience, Kind, Provenance, Subject, chart_key
+from wardround.memory import Bank, Experience, Kind, PinnedBank, Provenance, Subject, chart_key
 from wardround.records import Chart, Store
 from wardround.retrieval import LexicalEncoder
 
@@ -63,4 +63,4 @@ def filled_memory(store: Store, path: Path) -> Memory:
             )
         bank.add([_experience(bank, "tool", "Rows advice of this patient", own, tool="get_rows", score=2.0)])
         bank.add([_experience(bank, "tool", "Finish advice", far, tool="finish")])
-        return Memory(bank=bank.at(revision=bank.revision), encoder=encoder)
+    return Memory(bank=PinnedBank.open(path), encoder=encoder)  # as a run reads it

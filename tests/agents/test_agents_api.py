@@ -9,6 +9,7 @@ from importlib import resources
 import pytest
 
 import wardround.agents as agents
+from wardround.agents.method import ADDITIONS
 from wardround.core import UserError
 from wardround.memory import Recall
 from wardround.retrieval import LexicalEncoder
@@ -42,7 +43,8 @@ def test_agents_are_found_by_name_and_say_what_they_are_made_of() -> None:
 
 def test_every_template_of_the_room_is_hashed_into_the_manifest_of_a_method() -> None:
     memory = agents.Memory(bank=NoBank(), encoder=LexicalEncoder())
-    made = [agents.get_agent(method.name, memory=memory) for method in agents.list_agents()]
+    names = [method.name for method in agents.list_agents()] + [f"react+{name}" for name in ADDITIONS.names]
+    made = [agents.get_agent(name, memory=memory) for name in names]
     hashed = {name for agent in made for name in agent.manifest()["prompts"]}
     files = resources.files("wardround.agents").joinpath("prompts").iterdir()
     assert {f"agents/{file.name.removesuffix('.jinja')}" for file in files} <= hashed

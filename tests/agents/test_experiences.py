@@ -92,7 +92,7 @@ def test_more_cases_are_retrieved_when_k_says_so_but_never_the_patients_own_or_a
     noted = {note["kind"]: note["withheld"] for note in recorder.of("experiences")}
     assert noted == {"actor": {"same_subject": 1, "split": 1}, "summariser": {"same_subject": 1, "split": 0}}
     served = {one["id"] for note in recorder.of("experiences") for one in note["served"]}
-    titles = {one.id: one.title for one in memory.bank.experiences}  # type: ignore[attr-defined]
+    titles = {one.id: one.title for one in memory.bank.experiences()}  # type: ignore[attr-defined]
     assert {titles[one] for one in served} == {
         "actor lesson near",
         "actor lesson far",

@@ -21,7 +21,7 @@ from wardround.models.offline.conversation import read_result
 from wardround.models.offline.notes import Note, read_notes
 from wardround.models.offline.plan import thoughts_on
 from wardround.models.offline.rules import load_rules, rules_for
-from wardround.models.offline.tasks import PLANS
+from wardround.models.offline.tasks import task_plans
 from wardround.records import Store, ingest
 from wardround.synth import synthesize
 from wardround.tools import Environment, default_toolset
@@ -78,7 +78,7 @@ def test_evidence_adds_up_and_is_cited() -> None:
 
 def test_every_rule_compiles_and_every_table_of_rules_is_used() -> None:
     for task, tables in load_rules().items():
-        assert task in PLANS
+        assert task in task_plans()
         for kind, rows in tables.items():
             if rows and isinstance(rows[0], list) and len(rows[0]) == 3 and isinstance(rows[0][0], str):
                 assert all(0 < rule.weight < 1 for rule in rules_for(task, kind))
@@ -98,7 +98,8 @@ def test_the_plan_goes_on_where_its_own_words_say_even_if_results_are_gone() -> 
     first = _reply(_request())
     assert [call.name for call in first.tool_calls] == ["get_table_names"]
     said = Message(
-        role="assistant", content="Step 3 of 8: where.\n- tables: transfers triage\n- unit: PACU\n- service: CSURG"
+        role="assistant",
+        content="Step 4 of 12: where.\n- tables: transfers triage\n- columns: triage chiefcomplaint\n- unit: PACU",
     )
     summary = Message(role="user", content=f"Summary: {said.content}")
     for remembered in (said, summary):
@@ -106,14 +107,16 @@ def test_the_plan_goes_on_where_its_own_words_say_even_if_results_are_gone() -> 
 
 
 def test_without_tools_it_says_what_it_knows_and_with_finish_alone_it_finishes() -> None:
-    said = Message(role="assistant", content="Step 3 of 8: where.\n- tables: transfers\n- unit: PACU\n- service: CSURG")
+    said = Message(
+        role="assistant", content="Step 4 of 12: where.\n- tables: transfers\n- unit: PACU\n- thought: CVICU x0.5"
+    )
     summary = _reply(_request(said, tools=False))
     assert not summary.tool_calls
     assert "- unit: PACU" in (summary.content or "")
     only = [schema for schema in default_toolset().schemas if schema.name == "finish"]
     forced = _reply(replace(_request(said), tools=only))
     assert [call.name for call in forced.tool_calls] == ["finish"]
-    assert json.loads(forced.tool_calls[0].arguments)["response"] == ["Cardiac Vascular Intensive Care Unit (CVICU)"]
+    assert json.loads(forced.tool_calls[0].arguments)["response"] == ["CVICU"]
 
 
 def test_the_same_request_gives_the_same_reply_and_a_seed_only_shifts() -> None:
@@ -124,7 +127,7 @@ def test_the_same_request_gives_the_same_reply_and_a_seed_only_shifts() -> None:
     assert reply.usage_known
 
 
-@pytest.mark.parametrize("task", sorted(PLANS))
+@pytest.mark.parametrize("task", sorted(task_plans()))
 def test_it_ends_with_finish_even_where_every_tool_fails(task: str) -> None:
     class Broken(PaperChart):
         def call(self, name: str, arguments: str | Mapping[str, Any]) -> ToolResult:
@@ -134,7 +137,7 @@ def test_it_ends_with_finish_even_where_every_tool_fails(task: str) -> None:
 
     environment = Broken()
     environment.toolset = default_toolset()
-    prompt = Prompt(user=f"Current time: 2150-01-02 08:00:00. Candidates: {task}_candidates.")
+    prompt = Prompt(user=f"Current time: 2150-01-02 08:00:00. Candidates: {task_plans()[task].spaces[0]}.")
     outcome = play(OfflineModel(), environment=environment, prompt=prompt)
     assert outcome.finish in ("finish", "text")
     assert outcome.turns <= 25
@@ -168,7 +171,7 @@ def _play(store: Store, benchmark: Benchmark, name: str, recorder: ListRecorder,
         environment.close()
 
 
-@pytest.mark.parametrize("task", sorted(PLANS))
+@pytest.mark.parametrize("task", sorted(task_plans()))
 def test_each_task_is_played_without_a_tool_error(hospital: tuple[Store, Benchmark], task: str) -> None:
     store, benchmark = hospital
     recorder = ListRecorder()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
@@ -17,6 +18,7 @@ from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import MOST_CALLS
+from wardround.retrieval import VectorCache
 from wardround.runs import ConstructionSettings, RunFolder, RunSettings, construct, execute, start
 
 
@@ -76,6 +78,29 @@ def test_only_training_samples_whose_attempts_are_all_over_teach(settings: RunSe
             construct(start(tmp_path / "test", settings.changed(split="test")), bank, ConstructionSettings())
         empty = construct(start(tmp_path / "begun", settings), bank, ConstructionSettings())
         assert (empty.cases, len(bank)) == (0, 0)
+
+
+def test_what_is_forgotten_names_the_runs_that_still_hold_it(
+    training: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, store = tmp_path / "bank.sqlite", tmp_path / "store"
+    with Bank.open(path) as bank:
+        construct(training, bank, ConstructionSettings())
+        first = bank.experiences()[0]
+        ((hashed, vector),) = bank.file.rows("SELECT text_hash, vector FROM key WHERE number = 1")
+    cache = VectorCache(store / "vectors.sqlite")
+    cache.put("any", {hashed: np.frombuffer(vector, "<f4"), "00" * 32: np.zeros(3, np.float32)})
+    cache.close()
+    asked = ["memory", "forget", str(path), first.provenance.sample, "--store", str(store), "--run", str(training.path)]
+    assert main(asked) == 1
+    said = capsys.readouterr().out
+    assert "experiences are forgotten for good" in said
+    assert "1 cached vectors" in said
+    assert f"{training.path} still holds them" in said
+    assert vector not in (store / "vectors.sqlite").read_bytes()
+    with Bank.open(path) as bank:
+        again = construct(training, bank, ConstructionSettings())
+        assert (again.added, first.id in {one.id for one in bank.experiences()}) == (0, False), "it is not drawn again"
 
 
 DRAFT = {"condition": "a question of labs", "exclusions": [], "task_type": "test", "steps": [1]}

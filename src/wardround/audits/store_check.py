@@ -10,7 +10,7 @@ from wardround.core import Progress, RecordError, Reporter, silent
 from wardround.records.shards.checksums import map_checked
 from wardround.records.shards.layout import INDEX, MANIFEST, shard_folder
 from wardround.records.shards.manifest import read_manifest
-from wardround.records.shards.shard_reader import Shard
+from wardround.records.shards.shard_file import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

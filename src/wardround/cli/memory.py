@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from wardround.cli.memory_build import build
+from wardround.cli.memory_forget import forget_source
 from wardround.cli.table import print_rows
 from wardround.core import UserError
-from wardround.memory import KINDS, Bank, Experience, audit_bank, undo, withdraw
+from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES
 
 EXAMPLES = """
@@ -21,6 +23,10 @@ EXAMPLES = """
   wardround memory audit bank.sqlite
   wardround memory undo bank.sqlite --to 41
   wardround memory withdraw bank.sqlite labevents:12345
+  wardround memory forget bank.sqlite labevents:12345 --store store --run runs/*
+      deletes for good, then names the runs whose logs still hold it
+  wardround memory export bank.sqlite bank.jsonl
+  wardround memory import other.sqlite bank.jsonl
 """
 
 
@@ -35,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "audit": "look for damage, duplicates and what is never served; status 1 when something is wrong",
         "undo": "serve again what was served at an earlier revision",
         "withdraw": "serve nothing any more that came of an experience, a sample or a row",
+        "forget": "delete all that came of an experience, a sample or a row, for good",
+        "export": "write what is served as lines of JSON",
+        "import": "take in what another bank exported",
     }
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
     for action in made.values():
@@ -48,8 +57,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("show", "why"):
         made[name].add_argument("experience", help="its id, or the beginning of it")
     made["undo"].add_argument("--to", type=int, required=True, metavar="REVISION", help="the revision to go back to")
-    made["withdraw"].add_argument("source", help="id of an experience, a sample or a row (labevents:12345)")
-    for name in ("undo", "withdraw"):
+    for name in ("withdraw", "forget"):
+        made[name].add_argument("source", help="id of an experience, a sample or a row (labevents:12345)")
+    made["forget"].add_argument("--store", type=Path, help="a store whose cached vectors are to be looked through")
+    made["forget"].add_argument(
+        "--run", type=Path, nargs="+", default=[], help="folders of runs that may still hold it; they are not changed"
+    )
+    for name in ("export", "import"):
+        made[name].add_argument("file", type=Path, help="file of JSON lines; it is as sensitive as the bank")
+    for name in ("undo", "withdraw", "forget"):
         made[name].add_argument("--reason", default=f"wardround memory {name}", help="why, for the history")
 
 
@@ -57,20 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
     if arguments.action == "build":
         return build(arguments)
-    with Bank.open(_there(arguments.bank), writable=arguments.action in ("undo", "withdraw")) as bank:
-        if arguments.action == "list":
-            _list(bank, arguments.kind, arguments.limit)
-        elif arguments.action == "show":
-            _show(bank, _named(bank, arguments.experience))
-        elif arguments.action == "why":
-            _why(bank, _named(bank, arguments.experience))
-        elif arguments.action == "audit":
-            return _audit(bank)
-        elif arguments.action == "undo":
-            _undo(bank, arguments.to, arguments.reason)
-        else:
-            _withdraw(bank, arguments.source, arguments.reason)
-    return 0
+    if arguments.action == "import":
+        return _import(arguments)
+    if arguments.action == "forget":
+        return forget_source(_there(arguments.bank), arguments)
+    do, writes = _ACTIONS[arguments.action]
+    with Bank.open(_there(arguments.bank), writable=writes) as bank:
+        return do(bank, arguments)
 
 
 def _there(path: Path) -> Path:
@@ -87,7 +96,8 @@ def _named(bank: Bank, beginning: str) -> str:
     return names[0]
 
 
-def _list(bank: Bank, kind: str | None, limit: int) -> None:
+def _list(bank: Bank, arguments: argparse.Namespace) -> int:
+    kind, limit = arguments.kind, arguments.limit
     graph = bank.graph()
     every = [one for one in bank.experiences() if kind in (None, one.kind)]
     shown = every[-limit:] if limit > 0 else []
@@ -97,9 +107,11 @@ def _list(bank: Bank, kind: str | None, limit: int) -> None:
     )
     if len(shown) < len(every):
         print(f"and {len(every) - len(shown)} older ones (--limit)")
+    return 0
 
 
-def _show(bank: Bank, name: str) -> None:
+def _show(bank: Bank, arguments: argparse.Namespace) -> int:
+    name = _named(bank, arguments.experience)
     one, last = _last(bank, name)
     print(f"{one.id}  {one.kind} of {one.task}{'' if last else '  (retired: not served)'}")
     lines = {
@@ -122,9 +134,11 @@ def _show(bank: Bank, name: str) -> None:
             f"{part} {'unjudged' if value is None else _figure(value)}" for part, value in parts.items()
         )
         print(f"{edge.relation} to {edge.target}: {edge.weight:.3f} ({made_of})")
+    return 0
 
 
-def _why(bank: Bank, name: str) -> None:
+def _why(bank: Bank, arguments: argparse.Namespace) -> int:
+    name = _named(bank, arguments.experience)
     one, _ = _last(bank, name)
     origin = one.provenance
     print(f"{one.id} came of sample {origin.sample} ({origin.split}), {origin.created}")
@@ -141,9 +155,10 @@ def _why(bank: Bank, name: str) -> None:
         print(f"revision {number}: quality {_figure(value) or 'taken back'}")
     for said in bank.feedback(name):
         print(f"feedback {said.kind} {_figure(said.value)} {said.episode or said.at}")
+    return 0
 
 
-def _audit(bank: Bank) -> int:
+def _audit(bank: Bank, arguments: argparse.Namespace) -> int:
     found = audit_bank(bank)
     for problem, count in found.problems.items():
         if count:
@@ -156,20 +171,38 @@ def _audit(bank: Bank) -> int:
     return 0
 
 
-def _undo(bank: Bank, to: int, reason: str) -> None:
-    done = undo(bank, to=to, reason=reason)
+def _undo(bank: Bank, arguments: argparse.Namespace) -> int:
+    to = arguments.to
+    done = undo(bank, to=to, reason=arguments.reason)
     print(
         f"as at revision {to} again: {done.reverted} experiences reverted, {done.retired} newer ones retired, "
         f"{done.qualities} qualities and {done.edges} edges set back; revision {bank.revision}"
     )
+    return 0
 
 
-def _withdraw(bank: Bank, source: str, reason: str) -> None:
-    done = withdraw(bank, source, reason=reason)
+def _withdraw(bank: Bank, arguments: argparse.Namespace) -> int:
+    done = withdraw(bank, arguments.source, reason=arguments.reason)
     print(
         f"{len(done.experiences)} experiences are no longer served; {done.edges} edges, {done.qualities} qualities and "
         f"{done.names} names were computed again without them; revision {bank.revision}"
     )
+    return 0
+
+
+def _export(bank: Bank, arguments: argparse.Namespace) -> int:
+    count = export_bank(bank, arguments.file)
+    print(f"{count} experiences of revision {bank.revision} in {arguments.file}")
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    with Bank.open(arguments.bank) as bank:
+        done = import_bank(bank, arguments.file)
+        print(f"{done.experiences} experiences, {done.edges} edges and {done.aliases} aliases came in")
+        if done.refused:
+            print(f"{done.refused} were there already, or had been forgotten")
+    return 0
 
 
 def _last(bank: Bank, name: str) -> tuple[Experience, bool]:
@@ -180,3 +213,15 @@ def _last(bank: Bank, name: str) -> tuple[Experience, bool]:
 
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
+
+
+_ACTIONS: Mapping[str, tuple[Callable[[Bank, argparse.Namespace], int], bool]] = {
+    "list": (_list, False),
+    "show": (_show, False),
+    "why": (_why, False),
+    "audit": (_audit, False),
+    "undo": (_undo, True),
+    "withdraw": (_withdraw, True),
+    "export": (_export, False),
+}
+"""What each action does, and whether it writes."""

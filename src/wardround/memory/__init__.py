@@ -44,6 +44,7 @@ from wardround.memory.serve import ServedText, render_experiences
 from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
+from wardround.memory.transfer import Imported, export_bank, import_bank
 from wardround.memory.traversal import ACTIONS, Action, Candidate, Place, Traversal
 from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo
 from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
@@ -78,6 +79,7 @@ __all__ = [
     "GraphReader",
     "GraphRecall",
     "GraphRecallSettings",
+    "Imported",
     "Key",
     "Kind",
     "Match",
@@ -114,12 +116,14 @@ __all__ = [
     "audit_bank",
     "chart_key",
     "contamination_check",
+    "export_bank",
     "extract_experiences",
     "extract_reasoning",
     "extract_tool_advice",
     "findings_of_chart",
     "findings_of_text",
     "forget",
+    "import_bank",
     "judge_success",
     "may_be_served",
     "parse_experiences",

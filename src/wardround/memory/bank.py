@@ -264,6 +264,18 @@ class Bank(BankReader):
         with self._lock:
             return damage(self._file.connection)
 
+    def adopt_subject_key(self, key: bytes) -> None:
+        """Write subjects down as another bank does. UserError where this one holds experiences under a key of its own:
+        their patients could not be recognised any more."""
+        with self._lock, self._writing():
+            if key == self._subject_key:
+                return
+            if self.revision:
+                raise UserError(f"{self.path} writes its subjects down under another key; import into a new bank")
+            self._file.connection.execute("UPDATE setting SET value = ? WHERE name = 'subject_key'", (key,))
+            self._subject_key = key
+            self._forget_state()
+
     def rebuild(self) -> None:
         """Write the file anew without what was deleted from it: see :func:`wardround.memory.forgetting.forget`."""
         with self._lock:

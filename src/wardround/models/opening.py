@@ -17,6 +17,7 @@ from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
 from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import with_tool_calls
+from wardround.records import Roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Opening:
     endpoint: Endpoint | None = None
     relay_timeout_seconds: float = 3600.0
     tool_calls: str = "native"
+    roles: Roles | None = None
+    """What the tables of the source are for, for models that plan by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ for _entry in (
     ModelEntry(
         name="offline",
         description="Rule-based policy: a floor, not a language model; no network, no key.",
-        open=lambda opening: OfflineModel(),
+        open=lambda opening: OfflineModel(opening.roles),
     ),
     ModelEntry(
         name="openai",
@@ -135,12 +138,14 @@ def open_model(
     endpoint: Endpoint | None = None,
     relay_timeout_seconds: float = 3600.0,
     tool_calls: str = "native",
+    roles: Roles | None = None,
 ) -> Model:
     """Open a model. Without a guard the strictest one holds: record text stays on this machine.
 
     ``endpoint`` shares another model's endpoint, limit and breaker. Raises UserError for an unknown name, a missing
     option or an endpoint the guard does not allow. ``tool_calls``: how a served model is asked for them
-    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`).
+    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`). ``roles`` are those of the source it
+    is asked about: the offline policy plans by them.
     """
     entry, rest = find_model(name)
     if base_url is not None and not entry.served:
@@ -159,5 +164,6 @@ def open_model(
             endpoint=endpoint,
             relay_timeout_seconds=relay_timeout_seconds,
             tool_calls=tool_calls,
+            roles=roles,
         )
     )

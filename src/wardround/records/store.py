@@ -19,7 +19,6 @@ import pyarrow as pa
 from wardround.core import RecordError, UserError
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.reading.subject_keys import subject_number
-from wardround.records.shards.buckets import bucket_numbers
 from wardround.records.shards.checksums import damaged, map_checked
 from wardround.records.shards.layout import (
     AVAILABLE,
@@ -29,11 +28,12 @@ from wardround.records.shards.layout import (
     PUBLISHED,
     SPEC_FOLDER,
     SUBJECTS,
+    bucket_numbers,
     dictionary_file,
     shard_folder,
 )
 from wardround.records.shards.manifest import read_manifest
-from wardround.records.shards.shard_reader import Shard, read_dictionary
+from wardround.records.shards.shard_file import Shard, read_dictionary
 from wardround.records.shards.table_layout import TableLayout, table_layout
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import SourceSpec

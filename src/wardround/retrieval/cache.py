@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS vector (
     encoder TEXT NOT NULL, text_hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (encoder, text_hash)
 ) WITHOUT ROWID
 """
+_DELETE = "DELETE FROM vector WHERE text_hash = ?"
 _ASKED_AT_ONCE = 500
 
 
@@ -61,6 +62,15 @@ class VectorCache:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+
+    def forget(self, hashes: Sequence[str]) -> int:
+        """Delete the vectors of some texts for good, whatever encoder made them; returns how many there were."""
+        with self._lock:
+            rows = [(bytes.fromhex(one),) for one in hashes]
+            deleted = sum(self._connection.execute(_DELETE, row).rowcount for row in rows)
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return deleted
 
     def __len__(self) -> int:
         with self._lock:

@@ -13,7 +13,7 @@ import pytest
 from records.small_source import FILES, moment, small_store
 from wardround.core import RecordError, UserError
 from wardround.records import Chart, Store
-from wardround.records.shards.identity import occurrences
+from wardround.records.shards.row_ids import occurrences
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.records import list_sources, load_source_spec
-from wardround.records.ingest.unique_rows import has_repeats, keyed_rows
+from wardround.records.ingest.shard_rows import has_repeats, keyed_rows
 from wardround.records.rules.language import ALWAYS
 from wardround.records.specs.spec import TableSpec
 

@@ -12,21 +12,18 @@ from collections.abc import Mapping, Sequence
 
 from wardround.core import Message
 from wardround.models.offline.conversation import Conversation, Result
+from wardround.models.offline.findings import shown
 from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.plan import TABLES, Step
-from wardround.models.offline.queries import Ask, sql
-from wardround.models.offline.steps import Answer, Plan
+from wardround.models.offline.plan import TABLES, Answer, Plan, Step, columns_step
+from wardround.models.offline.queries import Ask, named_rows
 from wardround.models.offline.topics import Topic, decide, facts_of, topic_of
+from wardround.records import Roles, RowRole
 
 _LABEL = re.compile(r"^- (\S+): (.+)$", re.MULTILINE)
 _ANSWERS = re.compile(r"^Answers there are$", re.MULTILINE)
 _ROW_ID = re.compile(r"^\w+:\S+ \| | \[\w+:\d+\]")
 _ITEM = re.compile(r"^- (.+)$", re.MULTILINE)
 _MOST = re.compile(r"\bChoose the (\d+)\b")
-_TABLES = ("labevents", "measurement", "results", "lab", "event", "observation", "diagnos", "condition", "admission")
-_TIMES = ("charttime", "time", "starttime", "admittime", "measurement_datetime", "dischtime")
-_NAMES = ("label", "description", "code", "long_title", "drug", "text", "measurement_concept_name", "name")
-_MOST_TABLES = 3
 _NOTED = 8
 
 
@@ -60,34 +57,34 @@ def answer_text(talk: Conversation) -> Message:
     return _say(f"Reasoning: {reason}.\nAnswer: {', '.join(chosen)}")
 
 
-def labelled_plan(question: str) -> Plan:
+def labelled_plan(question: str, roles: Roles) -> Plan:
     """Return the plan of an agent that reads with tools."""
     topic = topic_of(question)
+
+    def tables(known: Known) -> list[str]:
+        return [table for table in dict.fromkeys(role.table for role in _read(roles)) if known.table(table)]
 
     def answer(known: Known, shift: float) -> Answer:
         lines = facts_of(known.shown) + [note.value for note in known.of("fact")]
         return Answer(labels=tuple(decide(topic, lines, labels_of(question))[0]))
 
-    return Plan(task="labels", steps=(TABLES, _columns(), _rows(topic)), answer=answer)
+    return Plan(task="labels", steps=(TABLES, columns_step(tables), _rows(topic, roles)), answer=answer)
 
 
-def _columns() -> Step:
-    def ask(known: Known) -> list[Ask]:
-        return [Ask(tool="get_column_names", arguments={"table_name": table}) for table in _wanted(known)]
-
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
-        pairs = zip(_wanted(known), results, strict=False)
-        listed = [(table, [row.get("column", "") for row in result.rows]) for table, result in pairs]
-        return [Note(kind="columns", value=f"{table} {' '.join(columns)}") for table, columns in listed if columns]
-
-    return Step(name="which columns these tables have", ask=ask, read=read)
+def _read(roles: Roles) -> list[RowRole]:
+    """What bears on a question with labels: results, diagnoses, drugs."""
+    return [role for role in map(roles.first, ("lab", "diagnosis", "order")) if role is not None]
 
 
-def _rows(topic: Topic | None) -> Step:
+def _rows(topic: Topic | None, roles: Roles) -> Step:
     word = topic.keyword if topic else ""
 
     def ask(known: Known) -> list[Ask]:
-        asks = [_latest(note.value.split(), word) for note in known.of("columns")]
+        asks = []
+        for role in _read(roles):
+            one = shown(role, known)
+            if one is not None:
+                asks.append(named_rows(role, one, known.columns(role.table), word))
         return [*asks, Ask(tool="retrieve_evidence", arguments={"query": word})] if word else asks
 
     def read(known: Known, results: Sequence[Result]) -> list[Note]:
@@ -98,37 +95,17 @@ def _rows(topic: Topic | None) -> Step:
     return Step(name="what bears on the question", ask=ask, read=read)
 
 
-def _wanted(known: Known) -> list[str]:
-    held = known.first("tables").split()
-    ranked = [table for part in _TABLES for table in held if part in table.lower()]
-    return list(dict.fromkeys([*ranked, *held]))[:_MOST_TABLES]
-
-
-def _latest(table_and_columns: Sequence[str], word: str) -> Ask:
-    """Ask for the latest rows of a table that name a word, where it has a column for names and one for times."""
-    table, *columns = table_and_columns
-    name = next((one for one in _NAMES if one in columns), None)
-    time = next((one for one in _TIMES if one in columns), None)
-    if name is None or time is None:
-        return Ask(tool="get_latest_records", arguments={"table_name": table})
-    return sql(f"SELECT * FROM {table} WHERE {name} LIKE '%{word}%' ORDER BY {time} DESC LIMIT 12")
-
-
 def _lines(result: Result) -> list[str]:
     """Return a result as event lines, the latest last."""
     if result.call.name == "retrieve_evidence":
         return [_ROW_ID.sub("", line) for line in facts_of(result.text)]
-    lines = [line for row in result.rows if (line := _line(row))]
-    return sorted(lines)
+    return sorted(filter(None, map(_line, result.rows)))
 
 
 def _line(row: Mapping[str, str]) -> str:
-    time = next((row[one] for one in _TIMES if row.get(one)), "no time")
-    name = next((row[one] for one in _NAMES if row.get(one)), "")
-    number = next((row[one] for one in ("valuenum", "numeric_value", "value_as_number", "value") if row.get(one)), "")
-    unit = next((row[one] for one in ("valueuom", "unit", "unit_source_value") if row.get(one)), "")
+    number, unit = row.get("number", ""), row.get("unit", "")
     value = f" (value: {number}{' ' + unit if unit else ''})" if number else ""
-    return f"[{time}] row - {name}{value}" if name else ""
+    return f"[{row.get('time') or 'no time'}] row - {row['label']}{value}" if row.get("label") else ""
 
 
 def _chosen(topic: Topic | None, asked: str) -> str:

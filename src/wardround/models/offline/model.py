@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
-from wardround.models.offline.dialect import translated
 from wardround.models.offline.labelled import answer_text, job_reply, labelled_plan, labels_of
 from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.plan import Step
+from wardround.models.offline.plan import Plan, Step
 from wardround.models.offline.queries import Ask
-from wardround.models.offline.steps import Plan
 from wardround.models.offline.tasks import plan_for
 from wardround.models.offline.walking import walk_reply
 from wardround.models.protocol import Reply, Request
+from wardround.records import Roles, load_source_spec
 
 _COUNTS_KEPT = 4096
 _SHIFT = 0.04
@@ -34,9 +33,11 @@ class OfflineModel:
     """
 
     name = "offline"
-    identity = "offline/1"
+    identity = "offline/2"
 
-    def __init__(self) -> None:
+    def __init__(self, roles: Roles | None = None) -> None:
+        """``roles`` are those of the source it is asked about: MIMIC-IV's, if nobody says."""
+        self._roles = roles or load_source_spec("mimiciv").roles
         self._counts: OrderedDict[bytes, int] = OrderedDict()
 
     async def check(self) -> None:
@@ -47,7 +48,7 @@ class OfflineModel:
 
     async def complete(self, request: Request) -> Reply:
         """Say what was found in the newest results and make the calls of the next step."""
-        message = _reply(request)
+        message = _reply(request, self._roles)
         asked = sum(map(self._count, request.messages)) + sum(map(self._count, request.tools))
         usage = Usage(input_tokens=asked, output_tokens=estimate_tokens(message.wire.decode()))
         reason = "tool_calls" if message.tool_calls else "stop"
@@ -63,7 +64,7 @@ class OfflineModel:
         return known
 
 
-def _reply(request: Request) -> Message:
+def _reply(request: Request, roles: Roles) -> Message:
     """Do what the last message asks for; by default, the next step."""
     job = asked_job(request.messages)
     if job == "choose":
@@ -78,7 +79,7 @@ def _reply(request: Request) -> Message:
     if said is not None:
         return said
     labelled = bool(labels_of(talk.question))
-    plan = labelled_plan(talk.question) if labelled else plan_for(talk.space)
+    plan = labelled_plan(talk.question, roles) if labelled else plan_for(talk.space, roles)
     offered = {schema.name for schema in request.tools}
     if not offered and not job and _ANSWER_LINE in (request.messages[0].content or ""):
         known = Known(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
@@ -98,7 +99,7 @@ def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -
         return _say(request, plan, talk.step, f"{taken.name}, another way", fresh, again)
     for place in range(talk.step, len(plan.steps)):
         step = plan.steps[place]
-        asks = [translated(ask, known.first("dialect")) for ask in step.ask(known) if ask.tool in offered]
+        asks = [ask for ask in step.ask(known) if ask.tool in offered]
         if asks:
             return _say(request, plan, place + 1, step.name, fresh, asks)
     return _finish(plan, talk, known, fresh, offered, request)

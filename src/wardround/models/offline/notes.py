@@ -70,6 +70,11 @@ class Known:
         """Return whether the chart has rows in a table; without a list of tables, assume so."""
         return not self.of("tables") or name in self.first("tables").split()
 
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of a table, none where nobody looked."""
+        listed = (note.value.split() for note in self.of("columns"))
+        return next((tuple(columns) for name, *columns in listed if name == table), ())
+
     @property
     def everything(self) -> list[Note]:
         """Return all findings."""

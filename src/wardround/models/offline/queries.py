@@ -1,10 +1,16 @@
-"""The SQL of the plans, one function per question. Every statement gives ``row_id``: what it found can be cited."""
+"""The SQL of the plans, made of roles and of the columns that a chart has. Every statement gives ``row_id``, so that
+what it found can be cited."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from wardround.records import RowRole, SpanRole
+from wardround.records.specs.roles import Conditions
+
+_MOST_TEXT = 6000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,14 +21,40 @@ class Ask:
     arguments: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A role on a chart: only the columns that it shows there. Expressions are SQL, empty where nothing is shown."""
+
+    table: str
+    label: str = ""
+    time: str = ""
+    where: str = ""
+    official: bool = False
+    """Whether its labels are answers as they stand."""
+
+    @classmethod
+    def of(cls, role: RowRole, columns: Sequence[str]) -> Shown:
+        """Take a role as far as a chart shows it."""
+        official = role.group is not None and role.group_label in columns
+        names = [role.group_label] if official else [name for name in role.label if name in columns]
+        return cls(
+            table=role.table,
+            label=_first(names),
+            time=_first([name for name in role.time if name in columns]),
+            where=_condition(role.where, columns),
+            official=official or role.group is None,
+        )
+
+    def rows(self, *more: str, since: str = "") -> str:
+        """The table with the conditions on its rows."""
+        dated = f"{self.time} >= '{since}'" if since and self.time else ""
+        conditions = " AND ".join(filter(None, (self.where, dated, *more)))
+        return f"{_quoted(self.table)} WHERE {conditions}" if conditions else _quoted(self.table)
+
+
 def sql(query: str) -> Ask:
     """A SQL call."""
     return Ask(tool="run_sql_query", arguments={"sql_query": " ".join(query.split())})
-
-
-def by_time(table: str, start: str = "") -> Ask:
-    """The rows of a table from a time on, without SQL."""
-    return Ask(tool="get_records_by_time", arguments={"table_name": table, "start_time": start})
 
 
 def latest(table: str) -> Ask:
@@ -30,82 +62,119 @@ def latest(table: str) -> Ask:
     return Ask(tool="get_latest_records", arguments={"table_name": table})
 
 
-def last_admission() -> Ask:
-    """The stay that is going on."""
+def last_stay(role: SpanRole, columns: Sequence[str]) -> Ask | None:
+    """When the latest stay began; None where the chart does not show it."""
+    start = _first([name for name in (role.start, *role.time) if name in columns])
+    codes = ({role.code: role.starts},) if role.code else ()
+    where = _condition(codes, columns)
+    if not start:
+        return None
+    rows = f"{_quoted(role.table)} WHERE {where}" if where else _quoted(role.table)
+    return sql(f"SELECT row_id, {start} AS began FROM {rows} ORDER BY began DESC LIMIT 1")
+
+
+def latest_names(role: RowRole, shown: Shown) -> Ask:
+    """The latest labels of a role, the last first: of all its rows, those that no task asks about among them."""
+    starts = tuple(f"{form.start}*" for form in role.forms)
+    where = _fits(role.code, starts) if role.code and starts else ""
+    rows = replace(shown, where=where).rows(f"{shown.label} IS NOT NULL")
+    return sql(f"SELECT row_id, {shown.label} AS label, {shown.time} AS time FROM {rows} ORDER BY time DESC LIMIT 8")
+
+
+def latest_texts(role: RowRole, columns: Sequence[str]) -> Ask | None:
+    """The latest texts of a table of notes, as far as a result holds them."""
+    if role.text not in columns:
+        return None
+    order = _first([name for name in role.time if name in columns]) or "row_id"
+    text = f"substr({_quoted(str(role.text))}, 1, {_MOST_TEXT})"
+    return sql(f"SELECT row_id, {text} AS text FROM {_quoted(role.table)} ORDER BY {order} DESC LIMIT 2")
+
+
+def counts(shown: Shown, since: str = "") -> Ask:
+    """How often each label of a role occurs from a time on."""
     return sql(
-        """SELECT row_id, hadm_id, admittime, admission_type, admission_location
-        FROM admissions ORDER BY admittime DESC LIMIT 1"""
+        f"""SELECT {shown.label} AS label, COUNT(*) AS n, MAX(row_id) AS row_id
+        FROM {shown.rows(f"{shown.label} IS NOT NULL", since=since)} GROUP BY 1 ORDER BY n DESC, 1 LIMIT 60"""
     )
 
 
-def last_units() -> Ask:
-    """Where the patient was, last place first."""
-    return sql("SELECT row_id, careunit, eventtype, intime FROM transfers ORDER BY intime DESC LIMIT 8")
-
-
-def last_services() -> Ask:
-    """Who was in charge, in the columns of ``last_units``."""
-    return sql(
-        """SELECT row_id, curr_service AS careunit, 'service' AS eventtype, transfertime AS intime
-        FROM services ORDER BY transfertime DESC LIMIT 3"""
-    )
-
-
-def admission_note() -> Ask:
-    """The latest admission note's text, as far as a result holds it."""
-    return sql("SELECT row_id, substr(text, 1, 6000) AS text FROM admission_note ORDER BY row_id DESC LIMIT 1")
-
-
-def complaints() -> Ask:
-    """What triage noted."""
-    return sql("SELECT row_id, acuity, chiefcomplaint FROM triage ORDER BY row_id DESC LIMIT 3")
-
-
-def past_groups(table: str, amount: str) -> Ask:
-    """CCS groups of earlier stays, the most frequent first."""
-    return sql(
-        f"""SELECT ccs_label, {amount} AS n, MAX(row_id) AS row_id FROM {table}
-        WHERE ccs_label IS NOT NULL GROUP BY ccs_label ORDER BY n DESC, ccs_label LIMIT 60"""
-    )
-
-
-def counts(table: str, column: str, time: str, start: str = "") -> Ask:
-    """How often each value of a column occurs from a time on."""
-    return sql(
-        f"""SELECT {column}, COUNT(*) AS n, MAX(row_id) AS row_id FROM {table}
-        WHERE {time} >= '{start}' GROUP BY {column} ORDER BY n DESC, {column} LIMIT 80"""
-    )
-
-
-def abnormal_labs(start: str) -> Ask:
-    """Flagged results by test, and to which side."""
-    return sql(
-        f"""SELECT label, COUNT(*) AS n, SUM(valuenum > ref_range_upper) AS high,
-        SUM(valuenum < ref_range_lower) AS low, MAX(row_id) AS row_id
-        FROM labevents WHERE charttime >= '{start}' AND flag = 'abnormal'
-        GROUP BY label ORDER BY n DESC, label LIMIT 60"""
-    )
-
-
-def organisms(start: str) -> Ask:
-    """What grew."""
-    return sql(
-        f"""SELECT spec_type_desc, org_name, MAX(row_id) AS row_id FROM microbiologyevents
-        WHERE charttime >= '{start}' AND org_name IS NOT NULL GROUP BY spec_type_desc, org_name LIMIT 20"""
-    )
-
-
-def shares(table: str, column: str, time: str, start: str, *, hour: float | None = None) -> Ask:
-    """In how many of the moments of a table each value occurs; with ``hour``, also among those at that time of day."""
+def shares(shown: Shown, since: str, *, hour: float | None = None) -> Ask:
+    """In how many of the moments of a role each label occurs; with ``hour``, also among those at that time of day."""
+    time, rows = shown.time, shown.rows(since=since)
     near = "0" if hour is None else f"MIN({_apart(time, hour)}, 24 - {_apart(time, hour)}) <= 2"
+    near_rows = shown.rows(near, since=since)
     return sql(
-        f"""SELECT {column}, COUNT(DISTINCT {time}) AS n, COUNT(DISTINCT CASE WHEN {near} THEN {time} END) AS near,
-        (SELECT COUNT(DISTINCT {time}) FROM {table} WHERE {time} >= '{start}') AS draws,
-        (SELECT COUNT(DISTINCT {time}) FROM {table} WHERE {time} >= '{start}' AND {near}) AS near_draws,
+        f"""SELECT {shown.label} AS label, COUNT(DISTINCT {time}) AS n,
+        COUNT(DISTINCT CASE WHEN {near} THEN {time} END) AS near,
+        (SELECT COUNT(DISTINCT {time}) FROM {rows}) AS draws,
+        (SELECT COUNT(DISTINCT {time}) FROM {near_rows}) AS near_draws,
         MAX(row_id) AS row_id
-        FROM {table} WHERE {time} >= '{start}' AND {column} IS NOT NULL
-        GROUP BY {column} ORDER BY n DESC, {column} LIMIT 70"""
+        FROM {shown.rows(f"{shown.label} IS NOT NULL", since=since)} GROUP BY 1 ORDER BY n DESC, 1 LIMIT 70"""
     )
+
+
+def named_rows(role: RowRole, shown: Shown, columns: Sequence[str], word: str) -> Ask:
+    """The latest rows of a role whose label holds a word, with their numbers where they have some."""
+    number, unit = (_quoted(name) if name in columns and name else "NULL" for name in (role.value, role.unit))
+    word = word.lower().replace("'", "''")
+    return sql(
+        f"""SELECT row_id, {shown.time or "NULL"} AS time, {shown.label} AS label, {number} AS number, {unit} AS unit
+        FROM {shown.rows(f"LOWER({shown.label}) LIKE '%{word}%'")} ORDER BY 2 DESC LIMIT 12"""
+    )
+
+
+def abnormal(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -> Ask | None:
+    """Results beyond the limits of what is normal by test, and to which side; None where the chart shows no limits."""
+    if not shown.label or not {role.value, role.low, role.high} <= set(columns):
+        return None
+    value, low, high = (_quoted(str(name)) for name in (role.value, role.low, role.high))
+    beyond = shown.rows(f"({value} > {high} OR {value} < {low})", since=since)
+    return sql(
+        f"""SELECT {shown.label} AS label, COUNT(*) AS n, SUM({value} > {high}) AS high, SUM({value} < {low}) AS low,
+        MAX(row_id) AS row_id FROM {beyond} GROUP BY 1 ORDER BY n DESC, 1 LIMIT 60"""
+    )
+
+
+def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -> Ask | None:
+    """What grew, and in what; None where the chart does not show it."""
+    if role.organism not in columns:
+        return None
+    grew = _quoted(str(role.organism))
+    taken = _quoted(role.specimen) if role.specimen in columns and role.specimen else shown.label or "''"
+    return sql(
+        f"""SELECT {taken} || ' ' || {grew} AS label, MAX(row_id) AS row_id
+        FROM {shown.rows(f"{grew} IS NOT NULL", since=since)} GROUP BY 1 LIMIT 20"""
+    )
+
+
+def _first(names: Sequence[str | None]) -> str:
+    """The first of some columns that is not empty, as an expression."""
+    quoted = [_quoted(name) for name in names if name]
+    return f"COALESCE({', '.join(quoted)})" if len(quoted) > 1 else "".join(quoted)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _condition(conditions: Conditions, columns: Sequence[str]) -> str:
+    """The conditions of a role as far as a chart shows their columns; empty where it shows none of one of them."""
+    parts = [
+        " AND ".join(_fits(column, patterns) for column, patterns in condition.items() if column in columns)
+        for condition in conditions
+    ]
+    return "" if not all(parts) else f"({' OR '.join(f'({part})' for part in parts)})" if parts else ""
+
+
+def _fits(column: str, patterns: Sequence[str]) -> str:
+    text = f"LOWER(COALESCE({_quoted(column)}, ''))"
+    wanted = [_glob(text, pattern) for pattern in patterns if not pattern.startswith("!")]
+    refused = [f"NOT {_glob(text, pattern[1:])}" for pattern in patterns if pattern.startswith("!")]
+    return " AND ".join([f"({' OR '.join(wanted)})"] * bool(wanted) + refused)
+
+
+def _glob(text: str, pattern: str) -> str:
+    return f"{text} GLOB '{pattern.lower().replace(chr(39), chr(39) * 2)}'"
 
 
 def _apart(time: str, hour: float) -> str:

@@ -33,7 +33,7 @@ from wardround.records.rules.language import (
     walk,
     walk_everywhere,
 )
-from wardround.records.shards.buckets import bucket_numbers
+from wardround.records.shards.layout import bucket_numbers
 from wardround.records.specs.arrow_types import integers, microseconds, valid
 from wardround.records.specs.spec import SourceSpec, TableSpec
 

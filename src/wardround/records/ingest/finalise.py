@@ -17,7 +17,6 @@ from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupL
 from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
 from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
-from wardround.records.shards.identity import fingerprints, local_words, numbered_words, row_numbers
 from wardround.records.shards.layout import (
     AVAILABLE,
     DICTIONARY,
@@ -29,8 +28,8 @@ from wardround.records.shards.layout import (
     PENDING,
     PUBLISHED,
 )
-from wardround.records.shards.row_ids import identify, row_ids
-from wardround.records.shards.shard_writer import TableBlocks, write_table
+from wardround.records.shards.row_ids import fingerprints, identify, local_words, numbered_words, row_ids, row_numbers
+from wardround.records.shards.shard_file import TableBlocks, write_table
 from wardround.records.specs.arrow_types import integers, one_array, timestamps
 from wardround.records.specs.spec import PendingRows, SourceSpec, TableSpec, late_rules
 

@@ -1,7 +1,7 @@
 """Ingest: raw files of a source to a store, in one pass, with bounded memory, restartable after a kill.
 
 Raw files that are no tables are made flat first (`sources/flatten.py`). Then every file is read once, its rows spread
-over buckets by subject (`bucket_table.py`); then each bucket becomes a shard with clocks, identities and labels
+over buckets by subject (`buckets.py`); then each bucket becomes a shard with clocks, identities and labels
 (`finalise.py`); the manifest is written last. Each part notes that it is done, so that the same call again does only
 what is left.
 """
@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
-from wardround.records.ingest.bucket_table import bucket_table, medians_of
+from wardround.records.ingest.buckets import bucket_table, medians_of
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.finalise import Finishing
 from wardround.records.ingest.joins import DictionaryIndex, GroupLabels
@@ -39,7 +39,7 @@ from wardround.records.reading.quarantine import write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
 from wardround.records.shards.manifest import read_manifest, write_manifest
-from wardround.records.shards.shard_reader import read_dictionary
+from wardround.records.shards.shard_file import read_dictionary
 from wardround.records.sources.flatten import flat_files, flatten, raw_files
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec

@@ -20,6 +20,9 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from wardround.core import to_microseconds
 
 STORE_VERSION = 5
@@ -36,6 +39,7 @@ GROUP = "_group"
 LATE = "_late:"
 DICTIONARY = "_dictionary:"
 NEVER_TIME = to_microseconds(datetime.max)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def shard_folder(store: Path, shard: int) -> Path:
@@ -56,3 +60,9 @@ def dictionary_file(name: str) -> str:
 def is_unfinished(store: Path) -> bool:
     """Whether the folder holds an ingest that was interrupted."""
     return building_folder(store).is_dir()
+
+
+def bucket_numbers(subjects: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Return the bucket of each subject: a fixed multiplicative hash."""
+    mixed = (subjects.astype(np.uint64) * _GOLDEN) >> np.uint64(33)
+    return (mixed % np.uint64(count)).astype(np.int64)

@@ -1,7 +1,13 @@
-"""Row ids: ``table:key``, stable across runs, and without a late cell in them."""
+"""Row ids: ``table:key``, stable across runs and without a late cell, made of 64-bit fingerprints of chosen columns.
+
+A fingerprint depends on values only (not on spelling in the file, library versions or other rows), so that a row keeps
+its id when everything later than some moment is deleted; numbers tell equal rows apart.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +17,108 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.rules.language import Times
-from wardround.records.shards.identity import fingerprints, numbered_words, row_numbers
+from wardround.records.specs.arrow_types import integers, valid
 from wardround.records.specs.spec import TableSpec
+
+Words = npt.NDArray[np.uint64]
+_NULL = np.uint64(0x6E756C6C)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_ID_BITS = 40
+_SHORT = 24
+
+
+def fingerprints(batch: pa.RecordBatch, columns: Sequence[str], salt: str) -> Words:
+    """Return one word per row that names the row's cells in ``columns``."""
+    words = np.full(batch.num_rows, _text_word(salt), dtype=np.uint64)
+    for name in columns:
+        words = mix(words * _STEP + _column_words(batch.column(name)))
+    return words
+
+
+def row_numbers(words: Words) -> npt.NDArray[np.int64]:
+    """Shorten fingerprints to the positive 40-bit numbers that stand in row ids (unique within a subject's rows)."""
+    return (words >> np.uint64(64 - _ID_BITS)).astype(np.int64)
+
+
+def local_words(batch: pa.RecordBatch, columns: Sequence[str]) -> Words:
+    """Return one word per row, equal where the cells in ``columns`` are; it means nothing outside this batch."""
+    words = np.zeros(batch.num_rows, dtype=np.uint64)
+    for name in columns:
+        array = batch.column(name)
+        if pa.types.is_string(array.type):
+            array = array.dictionary_encode().indices
+        words = mix(words * _STEP + _column_words(array))
+    return words
+
+
+def occurrences(words: npt.NDArray[Any], available: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Number equal words 0, 1, .. in the order in which their rows become known, then in the order given."""
+    numbers = np.zeros(len(words), dtype=np.int64)
+    ordered = np.sort(words)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(repeated) == 0:
+        return numbers
+    places = np.flatnonzero(np.isin(words, repeated))
+    order = places[np.lexsort((available[places], words[places]))]
+    ordered = words[order]
+    count = np.arange(len(order))
+    fresh = np.r_[True, ordered[1:] != ordered[:-1]]
+    numbers[order] = count - np.maximum.accumulate(np.where(fresh, count, 0))
+    return numbers
+
+
+def numbered_words(words: Words, available: npt.NDArray[np.int64]) -> Words:
+    """Tell equal words apart by their occurrence."""
+    again = occurrences(words, available).astype(np.uint64)
+    return np.where(again > 0, mix(words + again), words)
+
+
+def mix(words: Words) -> Words:
+    """Scramble words (the finaliser of splitmix64)."""
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return words ^ (words >> np.uint64(31))
+
+
+def _column_words(array: Any) -> Words:
+    words: Words
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        words = np.r_[_text_words(encoded.dictionary), _NULL][integers(encoded.indices, null=-1)]
+    elif pa.types.is_float64(array.type):
+        floats = np.asarray(array.fill_null(0.0)) if array.null_count else array.to_numpy()
+        words = (floats + 0.0).view(np.uint64)
+    else:
+        words = integers(array, null=0).astype(np.int64).view(np.uint64)
+    if array.null_count:
+        words = np.where(valid(array), words, _NULL)
+    return words
+
+
+def _text_words(texts: Any) -> Words:
+    """Hash distinct texts: short ones eight bytes at a time, all at once, the others by BLAKE2."""
+    lengths = pc.binary_length(texts).to_numpy().astype(np.uint64)
+    short = lengths <= _SHORT
+    words = np.empty(len(texts), dtype=np.uint64)
+    for place in np.flatnonzero(~short).tolist():
+        words[place] = _text_word(texts[place].as_py())
+    some = texts if short.all() else texts.filter(pa.array(short))
+    padded = pc.ascii_rpad(some, _SHORT, padding="\0")
+    table = np.frombuffer(padded.buffers()[2] or b"", dtype="<u8", count=len(some) * _SHORT // 8).reshape(
+        -1, _SHORT // 8
+    )
+    mixed = lengths[short]
+    for column in table.T:
+        mixed = mix(mixed * _STEP + column)
+    words[short] = mixed
+    return words
+
+
+def _text_word(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
 
 _TEXT = pa.string()
 _DASH, _NOTHING = pa.scalar("-", _TEXT), pa.scalar("", _TEXT)

@@ -61,3 +61,10 @@ def valid(array: Any) -> Any:
 def timestamps(times: Times) -> Any:
     """Return microseconds as a timestamp[us] array without nulls."""
     return pa.Array.from_buffers(pa.timestamp("us"), len(times), [None, pa.py_buffer(np.ascontiguousarray(times))])
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as a single batch."""
+    table = table.combine_chunks()
+    arrays = [column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type) for column in table.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

@@ -42,6 +42,8 @@ class SpanRole:
     table: str
     id: str | None = None
     start: str | None = None
+    time: tuple[str, ...] = ()
+    """Where ``start`` is no column of the file: the columns in which a chart shows when an interval began."""
     ends: tuple[str, ...] = ()
     code: str | None = None
     starts: tuple[str, ...] = ()
@@ -56,7 +58,7 @@ class SpanRole:
         """Every column it names."""
         ends = (part for end in self.ends for part in end.split("|"))
         conditions = (column for condition in self.where for column in condition)
-        return tuple(filter(None, (self.id, self.start, self.code, self.kind, *ends, *conditions)))
+        return tuple(filter(None, (self.id, self.start, *self.time, self.code, self.kind, *ends, *conditions)))
 
     def looked_for(self) -> str:
         """What its rows are known by, in one line, for messages."""
@@ -120,6 +122,8 @@ class RowRole:
     where: Conditions = ()
     precision: Precision = "moment"
     group: str | None = None
+    group_label: str = "ccs_label"
+    """Where its codes are grouped: the column in which a chart shows the category."""
     clock: str | None = None
     """Rows in which this column is empty have a date and no moment to ask at."""
     not_labels: tuple[str, ...] = ()

@@ -1,4 +1,8 @@
-"""The first half of an ingest: one source file read once and its rows spread over the buckets."""
+"""The first half of an ingest: one source file read once, its rows spread over the buckets by subject, on disk.
+
+All rows of a subject end up in one bucket, in the order of the file. A bucket file is a row of small Arrow IPC streams,
+one per flush, so that it can be appended to without being read.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.reading.quarantine import BrokenRow, write_quarantine
 from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.rules.language import Column, MedianDelay, walk
-from wardround.records.shards.buckets import BucketWriter, one_batch, read_bucket
-from wardround.records.specs.arrow_types import ARROW_TYPES, integers
+from wardround.records.shards.layout import bucket_numbers
+from wardround.records.specs.arrow_types import ARROW_TYPES, integers, one_batch
 from wardround.records.specs.spec import TableSpec
 
 
@@ -177,3 +181,73 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
         _PARENTS.clear()
         _PARENTS[wanted] = (keys, subjects)
     return _PARENTS[wanted]
+
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+class BucketWriter:
+    """Collects a table's rows and appends them to its bucket files, about ``flush_bytes`` at a time."""
+
+    def __init__(self, folder: Path, count: int, subject: str, flush_bytes: int) -> None:
+        self._folder, self._count, self._subject, self._flush_bytes = folder, count, subject, flush_bytes
+        self._held: list[pa.Table] = []
+        self._held_bytes = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Take rows; every cell of the subject column is set."""
+        self._held.append(table)
+        self._held_bytes += table.nbytes
+        if self._held_bytes >= self._flush_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        if not self._held:
+            return
+        batch = one_batch(pa.concat_tables(self._held))
+        self._held, self._held_bytes = [], 0
+        if self._count == 1:
+            self._append(0, batch)
+            return
+        subjects = batch.column(self._subject).to_numpy()
+        buckets = bucket_numbers(subjects, self._count).astype(np.uint16)
+        batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
+        ends = np.cumsum(np.bincount(buckets, minlength=self._count))
+        start = 0
+        for bucket, end in enumerate(ends.tolist()):
+            if end > start:
+                self._append(bucket, batch.slice(start, end - start))
+            start = end
+
+    def _append(self, bucket: int, batch: pa.RecordBatch) -> None:
+        target = bucket_file(self._folder, bucket).open("ab")
+        with target, pa.ipc.new_stream(target, batch.schema, options=_OPTIONS) as stream:
+            stream.write_batch(batch)
+
+
+def bucket_file(folder: Path, bucket: int) -> Path:
+    """Return where a table's rows of one bucket lie."""
+    return folder / f"{bucket:05d}.streams"
+
+
+def read_bucket(folder: Path, bucket: int, columns: Sequence[str] | None = None) -> pa.RecordBatch | None:
+    """Return a table's rows of one bucket, in the order of the file; None if there are none."""
+    path = bucket_file(folder, bucket)
+    if not path.exists():
+        return None
+    batches: list[pa.RecordBatch] = []
+    options = pa.ipc.IpcReadOptions(included_fields=_fields(path, columns), use_threads=False)
+    with pa.memory_map(str(path)) as source:
+        size = source.size()
+        while source.tell() < size:
+            batches.extend(pa.ipc.open_stream(source, options=options))
+    return one_batch(pa.Table.from_batches(batches))
+
+
+def _fields(path: Path, columns: Sequence[str] | None) -> list[int] | None:
+    if columns is None:
+        return None
+    with pa.memory_map(str(path)) as source:
+        names = pa.ipc.open_stream(source).schema.names
+    return [index for index, name in enumerate(names) if name in columns]

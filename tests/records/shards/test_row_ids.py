@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wardround.records.shards.identity import numbered_words
+from wardround.records.shards.row_ids import numbered_words
 
 MASK = (1 << 64) - 1
 
