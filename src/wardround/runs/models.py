@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wardround.core import UserError
 from wardround.models import DataUseGuard, Endpoint, Model, ModelSettings, NamedModel, find_model, open_model
-from wardround.records import Store
+from wardround.records import Roles, Store
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import EpisodeKey, RunSettings
 
@@ -20,15 +20,19 @@ def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> di
     if settings.model.base_url is not None and not served:
         raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.run.models)}")
     endpoints: dict[tuple[str, str | None], Endpoint] = {}
-    return {name: _opened(one, guard, endpoints, concurrency) for name, one in named.items()}
+    return {name: _opened(one, guard, endpoints, concurrency, store.spec.roles) for name, one in named.items()}
 
 
 def _opened(
-    one: NamedModel, guard: DataUseGuard, endpoints: dict[tuple[str, str | None], Endpoint], concurrency: int
+    one: NamedModel,
+    guard: DataUseGuard,
+    endpoints: dict[tuple[str, str | None], Endpoint],
+    concurrency: int,
+    roles: Roles,
 ) -> Model:
     """Open one; ``endpoints`` are those open so far."""
     if not find_model(one.name)[0].served or one.base_url is None:
-        return open_model(one.name, price=one.known_price, guard=guard, tool_calls=one.tool_calls)
+        return open_model(one.name, price=one.known_price, guard=guard, tool_calls=one.tool_calls, roles=roles)
     place = (one.base_url, one.api_key_variable)
     if place not in endpoints:
         key = _api_key(one.api_key_variable)
