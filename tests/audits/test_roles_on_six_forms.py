@@ -49,13 +49,15 @@ def played(store: Store, benchmark: Benchmark, task: str) -> tuple[str, list[tup
     """Play the first question of a task; return how it ended and the calls that failed."""
     sample, asked = benchmark.samples(task)[0], AGENTEHR_TASKS[task]
     chart = store.chart(sample.subject_id, sample.prediction_time)
-    environment, failures = Environment(chart, candidates=benchmark.spaces), Failures()
+    space, failures = benchmark.space(asked), Failures()
+    assert space is not None
+    environment = Environment(chart, candidates=benchmark.spaces, answer_space=space.name)
     outcome = asyncio.run(
         run_episode(
             get_agent("react"),
             model=OfflineModel(store.spec.roles),
             environment=environment,
-            prompt=Prompt(user=render_prompt(asked, sample, benchmark.space(asked))),
+            prompt=Prompt(user=render_prompt(asked, sample, space)),
             limits=Limits(),
             settings=ModelSettings(),
             recorder=failures,

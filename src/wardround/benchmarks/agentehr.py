@@ -23,6 +23,7 @@ from wardround.benchmarks.drawing import (
     asked_with,
     choose_events,
     draw,
+    kinds_of_stays,
     label_rows,
     make_samples,
     read_encounters,
@@ -128,6 +129,7 @@ class AgentEhr:
                 for task in self.tasks
                 if (role := _role(store, task)) is not None
             },
+            kinds=kinds_of_stays(store, admission),
         )
 
 
@@ -157,6 +159,7 @@ class _OpenAgentEhr:
     user_codes: Path | None
     spaces: Mapping[str, CandidateSpace]
     sources: Mapping[str, LabelSource]
+    kinds: Mapping[str, Mapping[str, int]]
 
     def unavailable(self, task: Task) -> str | None:
         reason = _no_role(self.recipe.store, task)
@@ -205,6 +208,7 @@ class _OpenAgentEhr:
         return {
             "sampling": "direct" if recipe.direct else "eq. 11",
             "label_maps": label_map_facts(recipe.store.spec, self.user_codes),
+            **({"stays": self.kinds} if self.kinds else {}),
         }
 
     def _space(self, task: Task) -> CandidateSpace:

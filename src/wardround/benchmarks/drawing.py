@@ -11,11 +11,13 @@ import pyarrow as pa
 from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.label_events import EventFinder, LabelEvent
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
+from wardround.benchmarks.spans import count_kinds
 from wardround.benchmarks.split import person_id
 from wardround.benchmarks.strata import draw_key, sample_weights, strata_of
 from wardround.benchmarks.task import Task
 from wardround.core import Progress, Reporter, derive_seed, format_time, from_microseconds
 from wardround.records import Policy, SpanRole, Store
+from wardround.records.specs.coded_rows import CodedRows
 from wardround.tools.candidates import CandidateSpace
 
 
@@ -55,6 +57,14 @@ def read_encounters(store: Store, admission: SpanRole, policy: Policy) -> dict[i
     """
     role = admission if policy == "known_at" else replace(admission, ends=admission.ends[:1])
     return {subject: Encounters.read(role, batch) for subject, batch in store.scan(role.table)}
+
+
+def kinds_of_stays(store: Store, admission: SpanRole) -> dict[str, dict[str, int]]:
+    """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
+    kinds: dict[str, Counter[str]] = {}
+    for _, batch in store.scan(admission.table) if admission.kind else ():
+        count_kinds(admission, CodedRows(batch=batch), kinds)
+    return {kind: dict(counts) for kind, counts in sorted(kinds.items())}
 
 
 def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[LabelEvent]:

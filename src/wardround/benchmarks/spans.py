@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,3 +86,14 @@ def _dated(times: Ints, days: Ints) -> Ints:
     """A time, or the end of its day where the time is empty or midnight and may stand for a day."""
     only_day = (times == NO_TIME) | (times % DAY == 0)
     return np.where(only_day & (days != NO_TIME), days, times)
+
+
+def count_kinds(place: SpanRole, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
+    """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
+    if place.kind is None or not rows.has([place.kind]):
+        return
+    index, texts = rows.encoded(place.kind)
+    is_stay = rows.meet(place.where)
+    for kind, stay in zip(index.tolist(), is_stay.tolist(), strict=True):
+        what = "stays" if stay else "no stays" if texts[kind] in place.no_stays else "undeclared"
+        kinds.setdefault(texts[kind], Counter())[what] += 1

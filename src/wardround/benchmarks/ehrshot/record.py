@@ -12,9 +12,9 @@ from wardround.benchmarks.columns import EVENT, NO_TIME, Flags, Ints, cell_times
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.ehrshot.results import Results, read_results
-from wardround.benchmarks.spans import Spans, read_spans
+from wardround.benchmarks.spans import Spans, count_kinds, read_spans
 from wardround.core import Progress, Reporter, UserError
-from wardround.records import MomentRole, SpanRole, Store
+from wardround.records import MomentRole, Store
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.coded_rows import CodedRows
 
@@ -100,7 +100,7 @@ class _Reader:
     def _take_spans(self, table: str, subject_id: int, times: Ints, rows: CodedRows) -> None:
         if self.places.stays.table == table:
             self.record.stays[subject_id] = read_spans(self.places.stays, times, rows)
-            _count_kinds(self.places.stays, rows, self.record.kinds)
+            count_kinds(self.places.stays, rows, self.record.kinds)
         if self.places.icu_stays is not None and self.places.icu_stays.table == table:
             self.record.icu_stays[subject_id] = read_spans(self.places.icu_stays, times, rows)
         for place in self.places.deaths:
@@ -189,17 +189,6 @@ class FirstEvents:
             times = times[(times != NO_TIME) & counts_as_event(self.places, rows)]
             if len(times):
                 yield int(times.min())
-
-
-def _count_kinds(place: SpanRole, rows: CodedRows, kinds: dict[str, Counter[str]]) -> None:
-    """Count the rows of each kind that are stays, that are declared to be none, and that are neither."""
-    if place.kind is None or not rows.has([place.kind]):
-        return
-    index, texts = rows.encoded(place.kind)
-    is_stay = rows.meet(place.where)
-    for kind, stay in zip(index.tolist(), is_stay.tolist(), strict=True):
-        what = "stays" if stay else "no stays" if texts[kind] in place.no_stays else "undeclared"
-        kinds.setdefault(texts[kind], Counter())[what] += 1
 
 
 def _moments(place: MomentRole, times: Ints, rows: CodedRows) -> Ints:

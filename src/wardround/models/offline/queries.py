@@ -147,6 +147,12 @@ def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -
     )
 
 
+def held_names(space: str, names: Sequence[str]) -> Ask:
+    """Which of some names a table of candidates holds; of no names, any one that it holds."""
+    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    return sql(f"SELECT candidate FROM {_quoted(space)} " + (f"WHERE candidate IN ({listed})" if names else "LIMIT 1"))
+
+
 def _first(names: Sequence[str | None]) -> str:
     """The first of some columns that is not empty, as an expression."""
     quoted = [_quoted(name) for name in names if name]

@@ -36,7 +36,7 @@ from wardround.models.offline.plan import (
     since,
     tally,
 )
-from wardround.models.offline.queries import Ask, counts, latest, shares
+from wardround.models.offline.queries import Ask, counts, held_names, latest, shares
 from wardround.models.offline.rules import load_rules, names
 from wardround.records import Roles, RowRole
 
@@ -45,6 +45,7 @@ _MOST_SEARCHES = 3
 _LEAST_SIMILARITY = 0.3
 _PRIOR_MOMENTS = 3.0
 _NAMES_LOOKED_UP = 20
+_FOR_WANT_OF_BETTER = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,22 +165,27 @@ def _past(task: TaskPlan, known: Known) -> list[Note]:
 
 
 def _search_step(task: TaskPlan, roles: Roles) -> Step:
-    """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn."""
+    """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn. Look, too,
+    which names the table holds that are answers as they stand: without any, a name at all."""
+
+    def as_they_stand(known: Known) -> list[str]:
+        one = shown(roles.first(task.role), known)
+        official = one is not None and one.official and task.role != "order" and task.history != "place"
+        return [note.value for note in known.of("past")] if official else []
 
     def phrases(known: Known) -> list[str]:
-        one = shown(roles.first(task.role), known)
-        official = one is not None and one.official and task.role != "order"
-        past = [] if official else _past(task, known)[:_NAMES_LOOKED_UP]
-        weights = dict.fromkeys([*(note.value for note in past), *task.prior], 1.0)
+        past = [] if as_they_stand(known) else [note.value for note in _past(task, known)[:_NAMES_LOOKED_UP]]
+        weights = dict.fromkeys([*past, *task.prior], 1.0)
         for note in known.of("thought") + _habits(task):
             weights[note.value] = weights.get(note.value, 0.0) + note.amount
         ranked = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
         return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
 
     def ask(known: Known, tool: str) -> list[Ask]:
-        wanted = phrases(known)
+        wanted, held = phrases(known), as_they_stand(known)
         chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
-        return [Ask(tool=tool, arguments={"table_name": known.space, "query": chunk}) for chunk in chunks]
+        searches = [Ask(tool=tool, arguments={"table_name": known.space, "query": chunk}) for chunk in chunks]
+        return [held_names(known.space, held), *searches]
 
     return Step(
         name="the official names",
@@ -190,27 +196,33 @@ def _search_step(task: TaskPlan, roles: Roles) -> Step:
 
 
 def _hits(known: Known, results: Sequence[Result]) -> list[Note]:
-    """The best candidate of every query that has a near one."""
+    """The best candidate of every query that has a near one, and the names that the table holds."""
     best: dict[str, str] = {}
     for result in results:
         for row in result.rows:
-            query = row.get("query") or result.call.arguments
-            if number(row, "similarity") >= _LEAST_SIMILARITY and row.get("candidate"):
+            held = result.call.name == "run_sql_query"
+            query = row.get("query") or (row.get("candidate", "") if held else result.call.arguments)
+            if row.get("candidate") and (held or number(row, "similarity") >= _LEAST_SIMILARITY):
                 best.setdefault(query, row["candidate"])
     return [Note(kind="name", value=f"{query} => {label}") for query, label in best.items()]
 
 
 def _answering(task: TaskPlan, roles: Roles) -> Callable[[Known, float], Answer]:
-    """Weigh the past and every thought under their official names, and answer with what is left."""
+    """Weigh the past and every thought under their official names; what has none is no answer."""
 
     def answer(known: Known, shift: float) -> Answer:
         beliefs = Beliefs()
         pairs = (note.value.partition(" => ") for note in known.of("name"))
         named = {phrase: label for phrase, _, label in pairs if label}
-        for note in _past(task, known):
-            beliefs.add(named.get(note.value, note.value), task.weight(note), note.rows)
-        for note in known.of("thought") + _habits(task):
-            beliefs.add(named.get(note.value, note.value), note.amount, note.rows)
+        if not known.of("name"):  # nothing could be looked up
+            named = {note.value: note.value for note in known.of("past") + known.of("thought") + _past(task, known)}
+        held = [(note, task.weight(note)) for note in _past(task, known)]
+        held += [(note, note.amount) for note in known.of("thought") + _habits(task)]
+        for note, weight in held:
+            if note.value in named:
+                beliefs.add(named[note.value], weight, note.rows)
+        for label in () if set(named) & {note.value for note, _ in held} else named.values():
+            beliefs.add(label, _FOR_WANT_OF_BETTER)
         labels = beliefs.best(least=task.least + shift, most=task.most, fewest=task.fewest)
         evidence = {label: rows for label in labels if (rows := beliefs.rows(label))}
         return Answer(labels=tuple(labels), evidence=evidence)

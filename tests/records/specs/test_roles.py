@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from wardround.core import UserError
 from wardround.records import list_sources, load_source_spec
-from wardround.records.specs.roles import ROLES, CodeForm, RowRole, unplayed
+from wardround.records.specs.roles import ROLES, CodeForm, MomentRole, RowRole, SpanRole, unplayed
 
 HEAD = """
 [source]
@@ -127,3 +128,9 @@ def test_every_role_has_words_and_no_other_key_is_one() -> None:
         *("admission", "stay", "lab", "order", "transfer", "culture"),
         *("diagnosis", "procedure", "note", "death"),
     }
+
+
+def test_every_role_and_key_stands_in_the_reference_page() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "roles.md").read_text(encoding="utf-8")
+    keys = {field.name for shape in (SpanRole, MomentRole, RowRole) for field in fields(shape)}
+    assert [name for name in sorted(keys | set(ROLES)) if f"`{name}`" not in page] == []
