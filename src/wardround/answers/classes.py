@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from wardround.answers.kind import AnswerKind, View
+from wardround.answers.kind import AnswerKind, View, ranked_names
 from wardround.answers.label_phrases import Labels
 from wardround.answers.label_reading import read_labels, settle_labels
 from wardround.codes import LabelSet
@@ -60,6 +60,10 @@ class Classes(AnswerKind):
             return f"{', '.join(unknown)} is none of its classes {', '.join(self.label_values)}"
         return None if target and (self.several or len(target) == 1) else f"{len(target)} classes hold"
 
+    def constant(self, targets: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """The negative class."""
+        return self.label_values[:1]
+
     def read(self, text: str | None, *, about: str = "", whole: bool = True) -> tuple[str, ...] | None:
         return read_labels(text, self._labels(about), whole=whole)
 
@@ -84,6 +88,10 @@ class OneClass(Classes):
     @property
     def several(self) -> bool:
         return False
+
+    def prior(self, targets: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """The commonest class of training."""
+        return ranked_names(targets)[:1]
 
     @property
     def short(self) -> str:

@@ -39,7 +39,7 @@ from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, Task, get_task
 from wardround.codes import LabelSet, how_to_add, normalise_label
-from wardround.core import Progress, Reporter, UserError, silent
+from wardround.core import Progress, Reporter, UserError, silent, to_microseconds
 from wardround.records import Policy, RowRole, Store, unplayed
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
@@ -202,6 +202,23 @@ class _OpenAgentEhr:
                 "pools": pool_facts(samples),
             },
         )
+
+    def last(
+        self, task: Task, questions: _Events, drawn: list[Candidate], samples: Sequence[Sample]
+    ) -> dict[str, tuple[str, ...]]:
+        """The names of the subject's last event that a chart shows all rows of by then."""
+        finder = EventFinder(source=questions.finder.source, policy=self.recipe.policy)
+        found = {}
+        for sample in samples:
+            asked = to_microseconds(sample.prediction_time)
+            before = [event for event in self._events(finder, sample) if event.known_us <= asked]
+            if before:
+                found[sample.id] = before[-1].target
+        return found
+
+    def _events(self, finder: EventFinder, sample: Sample) -> list[LabelEvent]:
+        rows = self.recipe.store.rows(sample.subject_id, finder.source.table)
+        return finder.events(sample.subject_id, rows, self.recipe.encounters.get(sample.subject_id, Encounters.none()))
 
     def facts(self) -> Mapping[str, Any]:
         recipe = self.recipe

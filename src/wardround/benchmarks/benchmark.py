@@ -36,18 +36,28 @@ READABLE = (1, SCHEMA)
 """The first had no counted rules of the answers: its runs are read, no new one is played on it."""
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
+_LAST = "last_answers.json"
 _PARTIAL = ".partial-"
 _CONTEXT_TOKENS = min(PAPER_CONTEXT_TOKENS.values())
 
 
+LastAnswers = Mapping[str, tuple[str, ...]]
+"""By sample."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Tasks and their samples. ``manifest`` says how it was built and what was dropped; ``folder`` is where it lies."""
+    """Tasks and their samples. ``manifest`` says how it was built and what was dropped; ``folder`` is where it lies.
+
+    ``last`` is, by task and sample, what the answer was when the chart last showed one, or why that is not known. It
+    is there to be compared with, and no agent is shown it.
+    """
 
     manifest: Mapping[str, Any]
     all_samples: tuple[Sample, ...]
     spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
+    last: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -158,9 +168,11 @@ class Benchmark:
             **self.manifest,
             "schema": SCHEMA,
             "samples_sha256": content_hash(lines),
+            "last_sha256": content_hash(canonical_json(self.last)),
             "spaces": {name: _save_space(space, partial) for name, space in sorted(self.spaces.items())},
         }
         (partial / _SAMPLES).write_bytes(lines)
+        (partial / _LAST).write_bytes(canonical_json(self.last))
         (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         sync_tree(partial)
         os.replace(partial, folder)
@@ -187,7 +199,22 @@ class Benchmark:
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
             spaces={name: _load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
+            last=_read_last(folder, manifest.get("last_sha256")),
         )
+
+
+def _read_last(folder: Path, sha256: str | None) -> dict[str, LastAnswers | str]:
+    """Return the last answers; none of a benchmark that was built without them."""
+    if sha256 is None:
+        return {}
+    path = folder / _LAST
+    if not path.is_file() or content_hash(path.read_bytes()) != sha256:
+        raise RecordError(f"{path} is not the file that the manifest describes")
+    body = json.loads(path.read_bytes())
+    return {
+        task: found if isinstance(found, str) else {sample: tuple(answer) for sample, answer in found.items()}
+        for task, found in body.items()
+    }
 
 
 def _declare_tasks(manifest: Mapping[str, Any], what: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from wardround import __version__
-from wardround.benchmarks.benchmark import Benchmark, must_be_new
+from wardround.benchmarks.benchmark import Benchmark, LastAnswers, must_be_new
 from wardround.benchmarks.facts import CLOCKS, source_facts
 from wardround.benchmarks.hindsight import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
@@ -90,6 +90,10 @@ class OpenFamily(Protocol[Q, D]):
     def describe(self, task: Task, questions: Q, drawn: D, samples: Sequence[Sample]) -> TaskFacts:
         """Return what the manifest says of the task."""
 
+    def last(self, task: Task, questions: Q, drawn: D, samples: Sequence[Sample]) -> LastAnswers | str:
+        """Return, by sample, the answer that the chart last showed; where it showed none the sample is not there. Or
+        say why that cannot be told."""
+
     def facts(self) -> Mapping[str, Any]:
         """What the manifest says of the family's build beyond what all say."""
 
@@ -109,6 +113,13 @@ class Family(Protocol[Q, D]):
         """Read what its tasks share. UserError: the store cannot have them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    samples: Sequence[Sample]
+    facts: TaskFacts
+    last: LastAnswers | str
+
+
 def build_family(
     family: Family[Q, D], store: Store, folder: Path, settings: BuildSettings, *, report: Reporter = silent
 ) -> Benchmark:
@@ -121,8 +132,8 @@ def build_family(
     ground = Ground(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
     opened = family.open(ground)
     built = {task.name: _build(opened, task) for task in family.tasks}
-    samples = tuple(sample for made, _ in built.values() for sample in made)
-    told = {name: facts for name, (_, facts) in built.items()}
+    samples = tuple(sample for one in built.values() for sample in one.samples)
+    told = {name: one.facts for name, one in built.items()}
     if not samples:
         raise UserError(f"no question of any task could be asked in this store; nothing was written{_why(told)}")
     manifest = {
@@ -145,7 +156,8 @@ def build_family(
         "drops": {name: dict(one.drops) for name, one in told.items()},
     }
     spaces = dict(sorted(opened.spaces.items()))
-    return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces).save(folder)
+    last = {name: one.last for name, one in built.items()}
+    return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces, last=last).save(folder)
 
 
 def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict[int, Split]:
@@ -158,14 +170,18 @@ def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict
     }
 
 
-def _build(opened: OpenFamily[Q, D], task: Task) -> tuple[Sequence[Sample], TaskFacts]:
+def _build(opened: OpenFamily[Q, D], task: Task) -> _Built:
     reason = opened.unavailable(task)
     if reason is not None:
-        return (), TaskFacts(said={"title": task.title, "unavailable": reason})
+        return _Built(samples=(), facts=TaskFacts(said={"title": task.title, "unavailable": reason}), last=reason)
     questions = opened.questions(task)
     drawn = opened.draw(task, questions)
     samples = opened.samples(task, questions, drawn)
-    return samples, opened.describe(task, questions, drawn, samples)
+    return _Built(
+        samples=samples,
+        facts=opened.describe(task, questions, drawn, samples),
+        last=opened.last(task, questions, drawn, samples),
+    )
 
 
 def _why(told: Mapping[str, TaskFacts]) -> str:

@@ -11,11 +11,14 @@ from wardround.benchmarks import EHRSHOT_TASKS, SPLITS, STRATA, Benchmark, Task,
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
+from wardround.cli.card import print_card
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.records import Store
+from wardround.runs.honesty import honesty_card
+from wardround.scoring import trivial_scores
 
 EXAMPLES = """
   wardround bench build agentehr --store store --out bench
@@ -133,6 +136,9 @@ def _show(benchmark: Benchmark) -> None:
         _show_names(benchmark, others)
     if by_class:
         _show_classes(benchmark, by_class)
+    test = {sample.id for sample in benchmark.samples(split="test")}
+    if test:
+        print_card(honesty_card(trivial_scores(benchmark, test), intervals=False))
     _show_missing(benchmark)
     for what, kinds in _kinds(benchmark).items():
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")

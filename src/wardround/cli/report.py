@@ -12,6 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from wardround.cli.card import print_card
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
@@ -22,13 +23,14 @@ from wardround.runs import (
     RunFolder,
     RunSummary,
     clocks_note,
+    open_benchmark,
     points_of,
     score_run,
     summarise_run,
     write_predictor_report,
     write_report,
 )
-from wardround.scoring import EpisodeScore, render_classes, render_figures, render_table
+from wardround.scoring import EpisodeScore, render_classes, render_figures, render_table, trivial_scores
 from wardround.scoring.tables import ALL
 
 EXAMPLES = """
@@ -146,7 +148,10 @@ def report_run(
     results = score_run(folder, workers=workers, report=progress)
     predictions = read_predictions(folder.path)
     baseline = baseline or folder.settings.scoring.baseline
-    summary = summarise_run(results, seed=folder.settings.run.seed, baseline=baseline, predictions=predictions)
+    trivial = trivial_scores(open_benchmark(folder), {result.sample for result in results})
+    summary = summarise_run(
+        results, seed=folder.settings.run.seed, baseline=baseline, predictions=predictions, trivial=trivial
+    )
     runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
     page: Path | None = None
     try:
@@ -198,6 +203,9 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
     _print_comparisons(summary.comparisons)
+    if summary.card:
+        print_card(summary.card)
+        _print_comparisons(summary.against_trivial)
 
 
 def _print_comparisons(comparisons: Sequence[Comparison]) -> None:

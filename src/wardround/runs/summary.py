@@ -9,12 +9,14 @@ from statistics import fmean
 from wardround.core import UserError
 from wardround.predictors import FitRow
 from wardround.runs.comparing import Comparison, Pair, compare_all
+from wardround.runs.honesty import CardRow, against_trivial, honesty_card
 from wardround.runs.predictions import predictor_rows
 from wardround.scoring import (
     ClassificationRow,
     EpisodeScore,
     FigureRow,
     SummaryRow,
+    TrivialScores,
     best_at_k,
     classify,
     figure_rows,
@@ -36,7 +38,8 @@ class BestRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
-    of the classical baselines, ``figures`` those of kinds of answers that have figures of their own."""
+    of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
+    ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it."""
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
@@ -44,6 +47,8 @@ class RunSummary:
     classes: tuple[ClassificationRow, ...] = ()
     predictors: tuple[ClassificationRow, ...] = ()
     figures: tuple[FigureRow, ...] = ()
+    card: tuple[CardRow, ...] = ()
+    against_trivial: tuple[Comparison, ...] = ()
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
@@ -52,12 +57,18 @@ def contender(score: EpisodeScore | SummaryRow) -> str:
 
 
 def summarise_run(
-    scores: Sequence[EpisodeScore], *, seed: int, baseline: str | None = None, predictions: Sequence[FitRow] = ()
+    scores: Sequence[EpisodeScore],
+    *,
+    seed: int,
+    baseline: str | None = None,
+    predictions: Sequence[FitRow] = (),
+    trivial: Sequence[TrivialScores] = (),
 ) -> RunSummary:
     """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
     ReSum, which the RetroSum paper tests against, where it plays, else the first contender.
 
-    ``predictions`` are the fits of predictors that lie in the run's folder.
+    ``predictions`` are the fits of predictors that lie in the run's folder, ``trivial`` the scores of the contenders
+    that read nothing.
     """
     groups = by_contender(scores)
     pairs = [
@@ -74,6 +85,8 @@ def summarise_run(
         classes=classify(scores, seed=seed),
         predictors=predictor_rows(predictions),
         figures=figure_rows(scores, seed=seed),
+        card=honesty_card(trivial, seed=seed),
+        against_trivial=against_trivial(groups, trivial, seed=seed),
     )
 
 

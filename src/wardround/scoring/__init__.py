@@ -22,6 +22,7 @@ from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
 from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
+from wardround.scoring.trivial import TrivialScores, trivial_scores
 
 __all__ = [
     "MACRO_F1",
@@ -49,6 +50,7 @@ __all__ = [
     "SetMetrics",
     "SetScore",
     "SummaryRow",
+    "TrivialScores",
     "best_at_k",
     "best_at_k_over_samples",
     "class_answer",
@@ -86,4 +88,5 @@ __all__ = [
     "step_down",
     "summarise",
     "task_mean_interval",
+    "trivial_scores",
 ]

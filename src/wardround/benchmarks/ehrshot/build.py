@@ -22,7 +22,7 @@ from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places, places_of
 from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
-from wardround.benchmarks.ehrshot.samples import by_class, make_samples
+from wardround.benchmarks.ehrshot.samples import by_class, last_answers, make_samples
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.ehrshot.thresholds import rules_of
 from wardround.benchmarks.facts import samples_by_class
@@ -168,6 +168,12 @@ class _OpenEhrShot:
             drops={reason: count for reason, count in sorted(questions.dropped.items()) if count}
             | {"not_drawn": len(questions) - len(drawn)},
         )
+
+    def last(
+        self, task: Task, questions: Questions, drawn: Ints, samples: Sequence[Sample]
+    ) -> dict[str, tuple[str, ...]]:
+        """The class of the subject's last question whose answer had come about and is on the chart by then."""
+        return last_answers(self.ground.store, self.places, task, questions, drawn, samples)
 
     def facts(self) -> Mapping[str, Any]:
         return {

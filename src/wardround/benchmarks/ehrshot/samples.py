@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from wardround.benchmarks.columns import NO_TIME, Ints
+from wardround.benchmarks.columns import AVAILABLE, NO_TIME, Ints, microseconds
 from wardround.benchmarks.ehrshot.labelling import Questions
 from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.sample import Sample, Split
@@ -16,6 +16,7 @@ from wardround.benchmarks.split import person_id
 from wardround.benchmarks.task import Task
 from wardround.core import format_time, from_microseconds
 from wardround.records import Store
+from wardround.records.shards.layout import NEVER_TIME
 
 
 def make_samples(
@@ -52,6 +53,37 @@ def make_samples(
             )
         )
     return made
+
+
+def last_answers(
+    store: Store, places: Places, task: Task, questions: Questions, drawn: Ints, samples: Sequence[Sample]
+) -> dict[str, tuple[str, ...]]:
+    """Return, by sample, the answer of the subject's last question that had come about and was written down by then.
+
+    A no that nothing tells (no readmission came) has no time of its own and is never taken for known.
+    """
+    clock = _RowClock(store)
+    answer = _answer(task)
+    found = {}
+    for sample, place in zip(samples, drawn.tolist(), strict=True):
+        asked = int(questions.predictions[place])
+        first = int(np.searchsorted(questions.subjects, sample.subject_id))
+        events = questions.events[first:place]
+        told = (first + np.flatnonzero((events != NO_TIME) & (events <= asked))).tolist()
+        known = [one for one in told if _is_known(clock, places, questions, one, asked)]
+        if known:
+            last = max(known, key=lambda one: int(questions.events[one]))
+            found[sample.id] = answer(int(questions.values[last]))
+    return found
+
+
+def _is_known(clock: _RowClock, places: Places, questions: Questions, place: int, asked: int) -> bool:
+    """Whether the row that gives an answer is there by a moment; the end of a stay is known when it comes."""
+    row, stay = int(questions.rows[place]), int(questions.stays[place])
+    table = questions.tables[int(questions.table_of[place])]
+    if row < 0 or (row == stay and table == places.stays.table):
+        return row >= 0
+    return clock.available(int(questions.subjects[place]), table, row) <= asked
 
 
 def _answer_place(places: Places, row_id: str, is_of_stay: bool) -> dict[str, Any]:
@@ -94,3 +126,19 @@ class _RowIds:
         if self._held != (subject_id, table):
             self._held, self._ids = (subject_id, table), self._store.rows(subject_id, table).column("row_id")
         return str(self._ids[row].as_py())
+
+
+class _RowClock:
+    """When rows became available, one subject's table at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._held: tuple[int, str] | None = None
+        self._times: list[int] = []
+
+    def available(self, subject_id: int, table: str, row: int) -> int:
+        """Return when a row became available, NEVER_TIME where it did not."""
+        if self._held != (subject_id, table):
+            self._held = (subject_id, table)
+            self._times = microseconds(self._store.rows(subject_id, table).column(AVAILABLE)).tolist()
+        return NEVER_TIME if self._times[row] == NO_TIME else self._times[row]

@@ -146,6 +146,9 @@ class _OpenOwnTasks:
             },
         )
 
+    def last(self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]) -> str:
+        return "only drawn questions of a task of one's own are labelled, so the last answer is not known"
+
     def facts(self) -> Mapping[str, Any]:
         return {
             "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",

@@ -1,0 +1,55 @@
+"""Answers that take no reading of the chart: what a contender has to beat, and what nobody can.
+
+``nothing`` answers nothing, ``constant`` the same to every question, ``prior`` what training targets hold most often,
+``last`` what the same question's answer was when the chart last showed one (where it shows none: what ``prior`` says),
+``oracle`` all that can be answered. All but ``last`` follow from the samples; that one is looked up when a benchmark is
+built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.task import Task
+
+TRIVIAL = ("nothing", "constant", "prior", "last")
+ORACLE = "oracle"
+Answers = Mapping[str, tuple[str, ...] | None]
+"""By sample; None is no answer."""
+_Count = Callable[[Sequence[Sequence[str]]], tuple[str, ...]]
+
+
+def trivial_answers(benchmark: Benchmark, task: Task, samples: Sequence[Sample]) -> dict[str, Answers | str]:
+    """Return the answers of every trivial contender and the oracle to some samples of a task; of one that cannot answer
+    the reason. ``prior`` and the ``constant`` of names are counted over training samples, a sample's own left out."""
+    training = benchmark.samples(task.name, "train")
+    prior = _counted(task.answer.prior, training, samples)
+    return {
+        "nothing": {one.id: None for one in samples},
+        "constant": _counted(task.answer.constant, training, samples),
+        "prior": prior,
+        "last": _last(benchmark, task, samples, {} if isinstance(prior, str) else prior),
+        ORACLE: {one.id: _reachable(one) for one in samples},
+    }
+
+
+def _counted(count: _Count, training: Sequence[Sample], samples: Sequence[Sample]) -> Answers | str:
+    """One answer for all but training samples: those are answered by what other people's targets say."""
+    if not training:
+        return "the benchmark has no training sample of this task"
+    whole = count([one.target for one in training])
+    return {
+        one.id: whole if one.split != "train" else count([n.target for n in training if n.person != one.person])
+        for one in samples
+    }
+
+
+def _last(benchmark: Benchmark, task: Task, samples: Sequence[Sample], otherwise: Answers) -> Answers | str:
+    found = benchmark.last.get(task.name, "not looked up when the benchmark was built; build it again")
+    return found if isinstance(found, str) else {one.id: found.get(one.id) or otherwise.get(one.id) for one in samples}
+
+
+def _reachable(sample: Sample) -> tuple[str, ...] | None:
+    return tuple(name for name in sample.target if name not in sample.unwinnable) or None

@@ -1,0 +1,94 @@
+"""The honesty card of a run: what answers without any reading score on its samples, and whether anybody beats them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wardround.benchmarks.trivial import ORACLE, TRIVIAL
+from wardround.runs.comparing import Comparison
+from wardround.scoring import (
+    EpisodeScore,
+    Hypothesis,
+    Interval,
+    TrivialScores,
+    linear_hypothesis,
+    paired_test_by_key,
+    patient_bootstrap,
+    patients_parts,
+    per_sample,
+    step_down,
+)
+
+BEST = "best trivial"
+CONTENDERS = (*TRIVIAL, ORACLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardRow:
+    """One task of the card: the mean figure of every trivial contender and of the oracle, None where not available;
+    the intervals of those that are there, where they were asked for."""
+
+    task: str
+    metric: str
+    n: int
+    means: Mapping[str, float | None]
+    intervals: Mapping[str, Interval]
+    best: str
+    unavailable: Mapping[str, str]
+
+
+def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: bool = True) -> tuple[CardRow, ...]:
+    """Return the card of some samples: a row per task, with intervals over patients unless that is too much work."""
+    return tuple(
+        CardRow(
+            task=one.task,
+            metric=one.metric,
+            n=len(one.scores[one.best]),
+            means={name: one.means.get(name) for name in CONTENDERS},
+            intervals={name: _interval(scores, seed) for name, scores in one.scores.items()} if intervals else {},
+            best=one.best,
+            unavailable=one.unavailable,
+        )
+        for one in trivial
+    )
+
+
+def against_trivial(
+    groups: Mapping[str, Sequence[EpisodeScore]], trivial: Sequence[TrivialScores], *, seed: int
+) -> tuple[Comparison, ...]:
+    """Pair every contender with the trivial one that is best on the task, sample by sample.
+
+    The best is chosen on these very samples, which favours it: a contender that is ahead is ahead of all of them.
+    Corrected by step-down max-T over all contenders and tasks of a metric.
+    """
+    rows = [row for name, scores in groups.items() for one in trivial if (row := _pair(name, scores, one, seed))]
+    found = [row for row, _ in rows]
+    for metric in dict.fromkeys(row.metric for row in found):
+        places = [place for place, row in enumerate(found) if row.metric == metric]
+        adjusted = step_down([rows[place][1] for place in places], seed=seed)
+        for place, value in zip(places, adjusted, strict=True):
+            own = found[place].test.p_value
+            found[place] = replace(found[place], adjusted_p=None if value is None or own is None else max(value, own))
+    return tuple(found)
+
+
+def _pair(
+    name: str, scores: Sequence[EpisodeScore], trivial: TrivialScores, seed: int
+) -> tuple[Comparison, Hypothesis] | None:
+    """Compare a contender with the best trivial one; None where it has not played the task."""
+    second = per_sample([one for one in scores if one.task == trivial.task])
+    if not second:
+        return None
+    best = [one for one in trivial.scores[trivial.best] if one.sample in second]
+    first = per_sample(best)
+    subjects = {one.sample: one.subject_id for one in best}
+    test = paired_test_by_key(first, second, subjects, seed=seed)
+    row = Comparison(
+        contender=name, baseline=BEST, task=trivial.task, test=test, adjusted_p=None, metric=trivial.metric
+    )
+    return row, linear_hypothesis(patients_parts(first, second, subjects))
+
+
+def _interval(scores: Sequence[EpisodeScore], seed: int) -> Interval:
+    return patient_bootstrap([one.value for one in scores], [one.subject_id for one in scores], seed=seed)
