@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.core import UserError
 from wardround.memory import Edge, WalkSettings, may_be_served, walk
 from wardround.memory.walk import Passing, Walk
 
@@ -104,7 +105,7 @@ def test_the_limits_hold_and_what_they_cut_is_said() -> None:
     assert names(weak) == ["s", "n9", "n8"]
     assert {one.experience: one.reason for one in weak.passed} == dict.fromkeys(("n7", "n6", "n5"), "below")
     for wrong in ({"neighbours": 0}, {"most_steps": 0}, {"most_taken": 0}):
-        with pytest.raises(ValueError, match="at least one"):
+        with pytest.raises(UserError, match="at least 1"):
             WalkSettings(**wrong)
 
 

@@ -207,6 +207,12 @@ class Bank(BankReader):
             state = self._state()
             return related_experiences(state, self._file.connection, experience, kinds=POLARITIES, limit=limit)
 
+    def serves(self, experience: str) -> bool:
+        """Whether an experience is live."""
+        with self._lock:
+            entry = self._state().known(experience)
+            return entry is not None and entry.live
+
     def entity_names(self) -> tuple[str, ...]:
         """Every name of an entity that an experience, live or not, has."""
         with self._lock:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from wardround.core import UserError, check_settings, setting
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.findings import Findings
 from wardround.memory.graph import GraphReader
@@ -24,23 +25,19 @@ Order = Literal["score", "found"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRecallSettings:
-    """How experiences are recalled through the graph (section 4.2 of the GSEM paper).
-
-    ``seeds``: K = 5, and what words, vectors and entities weigh. ``walk``: K_n = 5, at most 60 steps, at most so many
-    taken. ``order`` of what is served: by score, or as it was found. ``same_task``: only experiences of the same task;
-    the paper's memory crosses tasks. ``seed_pool``: how many are recalled, of which the K first that apply are seeds.
-    """
+    """How experiences are recalled through the graph (section 4.2 of the GSEM paper)."""
 
     seeds: SeedSettings = field(default_factory=SeedSettings)
     walk: WalkSettings = field(default_factory=WalkSettings)
-    order: Order = "score"
-    same_task: bool = False
-    seed_pool: int = 50
+    order: Order = setting("score", "order of what is served: by score, or as it was found")
+    same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
+    seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
     kinds: tuple[Kind, ...] = POLARITIES
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.seed_pool < self.seeds.k:
-            raise ValueError(f"{self.seed_pool} are too few to find {self.seeds.k} seeds among")
+            raise UserError(f"seed_pool must be at least {self.seeds.k}, the number of seeds, not {self.seed_pool}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +79,7 @@ class GraphCase:
     barred: dict[str, str] = field(default_factory=dict, init=False)
     _fetch: Callable[[str], Experience | None] = field(init=False)
     _scopes: dict[str, Scope] = field(default_factory=dict, init=False)
+    _conflicts: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.graph = self.bank.graph()
@@ -122,12 +120,14 @@ class GraphCase:
         first, second = self.experience(one), self.experience(other)
         if first.kind != second.kind and _same_condition(first, second):
             return True
-        ends = ((one, other), (other, one))
-        return any(
-            edge.relation == "conflict" and edge.target == target
-            for source, target in ends
-            for edge in self.graph.edges(source)
-        )
+        return other in self._against(one) or one in self._against(other)
+
+    def _against(self, name: str) -> frozenset[str]:
+        """What an experience has an edge of conflict to."""
+        if name not in self._conflicts:
+            edges = self.graph.edges(name)
+            self._conflicts[name] = frozenset(edge.target for edge in edges if edge.relation == "conflict")
+        return self._conflicts[name]
 
     def offered(self, found: Sequence[tuple[str, float, str]]) -> tuple[Offered, ...]:
         """What is to be served of (id, score, why), in order, with the conflicts among it marked."""

@@ -16,6 +16,7 @@ from operator import mul
 
 import numpy as np
 
+from wardround.core import check_settings, setting
 from wardround.memory.choice import Choice, total
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience, Kind, Subject
@@ -54,11 +55,14 @@ class SeedSettings:
     """``k`` seeds out of a ``pool`` from each way. The weight of vectors was chosen for the embedded encoder on half of
     two public sets of questions (benchmarks/recall_quality.py); those sets have no entities."""
 
-    k: int = 5
-    pool: int = 50
-    lexical: float = 1.0
-    dense: float = 0.05
-    entity: float = 0.2
+    k: int = setting(5, "seeds", source="GSEM, K", least=1)
+    pool: int = setting(50, "candidates that each way of recalling gives", least=1)
+    lexical: float = setting(1.0, "weight of words", least=0)
+    dense: float = setting(0.05, "weight of vectors", least=0)
+    entity: float = setting(0.2, "weight of entities", least=0)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

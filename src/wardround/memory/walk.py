@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from wardround.core import check_settings, setting
 from wardround.memory.graph import Edge
 
 DEFAULT_QUALITY = 0.5
@@ -32,19 +33,15 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkSettings:
-    """``neighbours`` (K_n) are looked at from each experience; ``most_steps`` is the limit of all seeds together.
+    """How far a walk goes; the limits are those of all seeds together."""
 
-    ``most_taken`` caps what is returned; an experience whose path is worth less than ``least`` is not taken.
-    """
-
-    neighbours: int = 5
-    most_steps: int = 60
-    most_taken: int = 10
-    least: float = 0.1
+    neighbours: int = setting(5, "neighbours looked at from each experience", source="GSEM, K_n", least=1)
+    most_steps: int = setting(60, "most steps of a walk", source="GSEM, T_max", least=1)
+    most_taken: int = setting(10, "most experiences that are served", least=1)
+    least: float = setting(0.1, "an experience whose path is worth less is not taken", least=0, most=1)
 
     def __post_init__(self) -> None:
-        if min(self.neighbours, self.most_steps, self.most_taken) < 1:
-            raise ValueError("a walk needs at least one neighbour, one step and one place")
+        check_settings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from wardround.memory import (
     GRAPH_PROMPT,
     POLARITIES,
     BankReader,
-    Findings,
     GraphCase,
     GraphRecallSettings,
     Key,
@@ -28,7 +27,6 @@ from wardround.memory import (
     Question,
     Subject,
     findings_of_chart,
-    findings_of_text,
     recall_by_graph,
     render_offered,
     text_key,
@@ -108,22 +106,18 @@ class GraphRecalling(Hooks):
         return offered, facts
 
     def _asking(self, episode: Episode) -> _Asking:
-        """Read the case: its chart, or its text alone. Blocks."""
-        text = episode.history.prompt[1].content or ""
+        """Read the case from its chart. Blocks."""
         chart = getattr(episode.environment, "chart", None)
-        description = "" if chart is None else describe_recent_events(chart, max_tokens=_CASE_TOKENS)
-        findings = findings_of_text(text) if chart is None else findings_of_chart(chart)
-        return _Asking(
-            case=self._case(episode, chart, findings),
-            question=Question(text=f"{text}\n{description}", key=self._key(f"{text}\n{description}")),
-            description=description,
-        )
-
-    def _case(self, episode: Episode, chart: Any, findings: Findings) -> GraphCase:
         if chart is None:
             raise UserError(f"agent {episode.agent.name!r} withholds experiences by the chart, and there is none here")
-        task = episode.task if self._settings.same_task else None
-        return GraphCase(self._bank, Subject.of_chart(chart), findings, self._settings, task or None)
+        description = describe_recent_events(chart, max_tokens=_CASE_TOKENS)
+        text = f"{episode.history.prompt[1].content or ''}\n{description}"
+        task = episode.task if self._settings.same_task else ""
+        return _Asking(
+            case=GraphCase(self._bank, Subject.of_chart(chart), findings_of_chart(chart), self._settings, task or None),
+            question=Question(text=text, key=self._key(text)),
+            description=description,
+        )
 
     def _key(self, text: str) -> Key | None:
         """The vector of a text, where the bank has vectors to compare it with."""

@@ -60,7 +60,8 @@ class Comparing:
 
     def __init__(self, bank: Bank) -> None:
         self.revision = bank.revision
-        self._state = bank.at(revision=self.revision)
+        self._bank = bank
+        self._experiences = len(bank)
         self._graph: GraphReader = bank.graph(revision=self.revision)
         self._frequencies: dict[str, float] = {}
 
@@ -77,14 +78,10 @@ class Comparing:
     def _names(self, experience: Experience) -> list[str]:
         return [self._graph.entity(entity.name) for entity in experience.entities]
 
-    def _is_live(self, name: str) -> bool:
-        entry = self._state.known(name)
-        return entry is not None and entry.live
-
     def _frequency(self, name: str) -> float:
         if name not in self._frequencies:
-            known = self._graph.mentions(name, known=self._is_live) or ()
-            self._frequencies[name] = inverse_document_frequency(len(self._state), len(known))
+            known = self._graph.mentions(name, known=self._bank.serves) or ()
+            self._frequencies[name] = inverse_document_frequency(self._experiences, len(known))
         return self._frequencies[name]
 
 
