@@ -56,7 +56,8 @@ def multiply(folder: RunFolder, episodes: int) -> RunFolder:
                     _copy(connection, agent, epoch)
             connection.execute("COMMIT")
     manifest = dict(folder.manifest)
-    manifest["settings"] = {**manifest["settings"], "agents": ["react", *AGENTS], "epochs": epochs}
+    run = {**manifest["settings"]["run"], "agents": ["react", *AGENTS], "epochs": epochs}
+    manifest["settings"] = {**manifest["settings"], "run": run}
     manifest["episodes"] = played * (1 + len(AGENTS) * epochs)
     (folder.path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return RunFolder.open(folder.path)

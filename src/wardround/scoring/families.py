@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wardround.core import derive_seed
-from wardround.scoring.bootstrap import Floats
+from wardround.scoring.bootstrap import Floats, rows_at_once
 
 _EXACT_SUBJECTS = 12
 _ROUNDING = 1e-9
 _CHUNK_CELLS = 4_000_000
-_ROWS = 500
-"""So many patterns are tried at once: they stay in the processor's cache, and no threads are started for them."""
 
 Flipped = Callable[[Floats], Floats]
 """Maps signs, shape (patterns, patients), to a difference each: -1 exchanges the two contenders of a patient."""
@@ -81,8 +79,9 @@ def _statistics(hypotheses: Sequence[Hypothesis], seed: int, permutations: int) 
         else:
             flips = generator.integers(0, 2, size=(size, len(places)))
         signs = 1.0 - 2.0 * flips.astype(np.float64)
-        for first in range(0, size, _ROWS):
-            some = signs[first : first + _ROWS]
+        rows = rows_at_once(len(places))
+        for first in range(0, size, rows):
+            some = signs[first : first + rows]
             for number, (one, own) in enumerate(zip(hypotheses, columns, strict=True)):
                 null[start + first : start + first + len(some), number] = np.abs(one.flipped(some[:, own]))
     observed = np.array([abs(float(one.flipped(np.ones((1, len(one.subjects))))[0])) for one in hypotheses])

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import UserError, derive_seed
-from wardround.scoring.bootstrap import Floats, Interval, patient_bootstrap, sum_by_subject
+from wardround.scoring.bootstrap import Floats, Interval, patient_bootstrap, rows_at_once, sum_by_subject
 from wardround.scoring.task_means import task_mean_interval, task_weights
 
 _EXACT_SUBJECTS = 14
 _CHUNK_CELLS = 4_000_000
-_ROWS = 1_000
-"""So many patterns are multiplied at once: they stay in the processor's cache, and no threads are started for them."""
 _ROUNDING = 1e-12
 
 
@@ -134,8 +132,9 @@ def _sampled_p(sums: Floats, permutations: int, seed: int) -> float:
     draws = _sign_flips(seed, len(sums), permutations) if several else iter([_few_flips(seed, len(sums), permutations)])
     hits = 0
     for flips in draws:
-        for start in range(0, len(flips), _ROWS):
-            flipped = (1.0 - 2.0 * flips[start : start + _ROWS]) @ sums
+        rows = rows_at_once(len(sums))
+        for start in range(0, len(flips), rows):
+            flipped = (1.0 - 2.0 * flips[start : start + rows]) @ sums
             hits += int(np.count_nonzero(_at_least(np.abs(flipped), sums)))
     return (hits + 1) / (permutations + 1)
 
