@@ -12,7 +12,7 @@ import pytest
 
 from wardround import __version__
 from wardround.cli import main
-from wardround.cli.main import COMMANDS
+from wardround.cli.commands import COMMANDS
 
 ACTIONS = {
     "bench": ["build", "show"],

@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
 from wardround.benchmarks import Benchmark, get_task
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
@@ -37,6 +39,13 @@ Looks at whole records, without the raw files: care that happens after a shown d
 before what they name; with --against, what this store shows earlier than another store of the same people. It sees
 contradictions, not causes: a finding may lie in the data (the page of the source lists those), and a fact that is early
 everywhere alike contradicts nothing."""
+
+
+class AuditReport(Protocol):
+    """What every audit returns."""
+
+    def as_text(self) -> str:
+        """Say it in lines for people."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,22 +78,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
     )
     store.add_argument("folder", type=Path, help="folder of the store")
+    for action in (leaks, plausible, store):
+        add_json_option(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit and print; status 1 when something leaks or is damaged."""
     if arguments.action == "store":
-        return _check_store(arguments.folder)
+        return _check_store(arguments)
     if arguments.action == "plausibility":
         return _audit_plausibility(arguments)
     return _audit_leaks(arguments)
 
 
-def _check_store(folder: Path) -> int:
+def _check_store(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
-    found = check_store(folder, progress)
+    found = check_store(arguments.folder, progress)
     progress.close()
-    print(found.as_text())
+    _print(found, arguments)
     return 0 if found.whole else 1
 
 
@@ -93,7 +104,7 @@ def _audit_plausibility(arguments: argparse.Namespace) -> int:
     against = None if arguments.against is None else Store.open(arguments.against)
     found = audit_plausibility(Store.open(arguments.store), against, report=progress)
     progress.close()
-    print(found.as_text())
+    _print(found, arguments)
     return 0 if found.clean else 1
 
 
@@ -132,8 +143,15 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             report=progress,
         )
     progress.close()
-    print(report.as_text())
+    _print(report, arguments)
     return 0 if report.clean else 1
+
+
+def _print(found: AuditReport, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print_json(found)
+    else:
+        print(found.as_text())
 
 
 def _codes_of(store: Store) -> Path | None:

@@ -12,6 +12,7 @@ from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.card import print_card
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
@@ -60,20 +61,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_own_options(build)
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
+    for action in (build, show):
+        add_json_option(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Build or show."""
     if arguments.action == "show":
-        _show(Benchmark.open(arguments.folder))
+        _print(Benchmark.open(arguments.folder), arguments)
         return 0
     _check_options(arguments)
     progress = TerminalProgress()
     benchmark = _BUILDERS[arguments.name](arguments, progress)
     progress.close()
-    _show(benchmark)
-    print(f"\nbenchmark: {arguments.out}")
+    _print(benchmark, arguments)
+    if not arguments.json:
+        print(f"\nbenchmark: {arguments.out}")
     return 0
+
+
+def _print(benchmark: Benchmark, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        counts = Counter((sample.task, sample.split) for sample in benchmark.all_samples)
+        samples = [{"task": task, "split": split, "samples": number} for (task, split), number in counts.items()]
+        print_json({"name": benchmark.name, "samples": samples, "manifest": benchmark.manifest})
+    else:
+        _show(benchmark)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

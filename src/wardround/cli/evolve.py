@@ -9,11 +9,12 @@ from typing import Any
 
 from wardround.agents import get_method, kinds_read
 from wardround.benchmarks import Benchmark
+from wardround.cli.json_output import print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.cli.settings_options import asked_settings
 from wardround.core import UserError
-from wardround.memory import REFLECTED_KINDS, Bank, contamination_check
+from wardround.memory import REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
 from wardround.runs import Evolution, RunFolder, RunSettings, evolve, open_benchmark, training_strata
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.names import merged
@@ -61,9 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
             report=progress,
         )
         progress.close()
-        _print(found, bank, path)
-        clean = _checked(folder, bank)
-    return 0 if clean and not found.failed and counts.done == counts.total else 1
+        contamination = _checked(folder, bank)
+        if arguments.json:
+            print_json({"run": folder.path, "bank": path, "evolution": found, "contamination": contamination.counts()})
+        else:
+            _print(found, bank, path)
+            _print_contamination(contamination)
+    return 0 if contamination.clean and not found.failed and counts.done == counts.total else 1
 
 
 def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path) -> RunFolder:
@@ -94,13 +99,14 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
     print(f"{len(bank):,} experiences in {path} (revision {bank.revision:,})")
 
 
-def _checked(folder: RunFolder, bank: Bank) -> bool:
-    """Check the bank against the benchmark it was drawn from and print what was found."""
-    benchmark = open_benchmark(folder)
-    report = contamination_check(bank, benchmark.all_samples, source=str(folder.manifest["source"]))
+def _checked(folder: RunFolder, bank: Bank) -> ContaminationReport:
+    """Check the bank against the benchmark it was drawn from."""
+    return contamination_check(bank, open_benchmark(folder).all_samples, source=str(folder.manifest["source"]))
+
+
+def _print_contamination(report: ContaminationReport) -> None:
     if report.clean:
         print(f"contamination check: clean ({report.evaluation_samples:,} evaluation samples)")
-        return True
+        return
     found = ", ".join(f"{number:,} {kind}" for kind, number in report.counts().items() if number)
     print(f"contamination check: {found}")
-    return False

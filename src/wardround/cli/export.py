@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wardround.benchmarks import Benchmark
 from wardround.benchmarks.meds_labels import meds_splits, write_meds_labels
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
 from wardround.records import Store
@@ -67,6 +68,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count an episode without an answer as a no; else its value is null and has no accuracy",
     )
+    for action in (data, labels, guesses):
+        add_json_option(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,6 +85,9 @@ def _data(arguments: argparse.Namespace) -> None:
     settings = ExportSettings(time=arguments.time, splits=splits)
     report = export_meds(store, arguments.out, settings=settings, report=progress)
     progress.close()
+    if arguments.json:
+        print_json(report)
+        return
     _print(report)
     for assumption in store.manifest.get("assumptions", ()):
         print(assumption)
@@ -92,6 +98,9 @@ def _data(arguments: argparse.Namespace) -> None:
 def _labels(arguments: argparse.Namespace) -> None:
     benchmark = Benchmark.open(arguments.benchmark)
     counts = write_meds_labels(benchmark, arguments.out)
+    if arguments.json:
+        print_json({"labels": counts, "folder": arguments.out})
+        return
     for name, count in counts.items():
         print(f"{name}: {count:,} labels")
     if benchmark.policy == "published":
@@ -103,6 +112,9 @@ def _predictions(arguments: argparse.Namespace) -> None:
     report = write_meds_predictions(
         arguments.run, arguments.out, benchmark=arguments.benchmark, unanswered_is_no=arguments.unanswered_is_no
     )
+    if arguments.json:
+        print_json(report)
+        return
     for name, count in report.rows.items():
         missing = report.unanswered.get(name, 0)
         what = "counted as no" if arguments.unanswered_is_no else "no value"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
 from wardround.records import IngestReport, IngestSettings, ingest, list_sources
@@ -41,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes")
+    add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     report = ingest(arguments.source, tuple(arguments.folder), arguments.store, settings=settings, report=progress)
     progress.close()
-    _print(report)
+    if arguments.json:
+        print_json(report)
+    else:
+        _print(report)
     return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
+from typing import Any
 
-from wardround.agents import list_agents
+from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, list_agents
+from wardround.answers import ANSWER_KINDS
 from wardround.benchmarks import list_tasks
+from wardround.benchmarks.own import OWN_TASKS
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.table import print_rows
-from wardround.models import list_models
+from wardround.core import Registry
+from wardround.models import MODELS, list_models
 from wardround.records import list_sources, load_source_spec
-from wardround.tools import default_toolset
+from wardround.retrieval import ENCODERS, list_encoders
+from wardround.runs.experiment import every_setting
+from wardround.scoring import SCORERS
+from wardround.tools import TOOLS
 
 EXAMPLES = """
   wardround list tools
   wardround list tables --source mimiciv --json
+  wardround list settings
+  wardround list agents --plugin my_plugin.py
 """
 
 Rows = list[dict[str, str]]
@@ -25,16 +34,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("what", choices=sorted(_LISTS), help="what to list")
     parser.add_argument("--source", default="mimiciv", help="with tables: of which source")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List."""
     rows = _LISTS[arguments.what](arguments)
     if arguments.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
-    else:
+        print_json(rows)
+    elif rows:
         print_rows(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    else:
+        print(f"no {arguments.what}: they come with a plug-in (--plugin FILE) or a package")
     return 0
 
 
@@ -61,18 +72,20 @@ def _tables(arguments: argparse.Namespace) -> Rows:
 
 
 def _tools(arguments: argparse.Namespace) -> Rows:
-    return [
+    rows = [
         {"tool": tool.name, "category": tool.category, "arguments": ", ".join(tool.parameters["properties"])}
         | {"description": tool.description.split("\n")[0]}
-        for tool in default_toolset(evidence=True).tools
+        for tool in TOOLS.registered
     ]
+    return _installed(TOOLS, rows)
 
 
 def _agents(arguments: argparse.Namespace) -> Rows:
-    return [
+    rows = [
         {"agent": method.name, "reads experiences": ", ".join(method.memory) or "none", "title": method.title}
         for method in list_agents()
     ]
+    return _installed(AGENTS, rows)
 
 
 def _benchmarks(arguments: argparse.Namespace) -> Rows:
@@ -90,8 +103,37 @@ def _tasks(arguments: argparse.Namespace) -> Rows:
 
 
 def _models(arguments: argparse.Namespace) -> Rows:
-    return [
+    rows = [
         {"model": entry.spelling, "needs": entry.needs, "description": entry.description} for entry in list_models()
+    ]
+    return _installed(MODELS, rows)
+
+
+def _encoders(arguments: argparse.Namespace) -> Rows:
+    rows = [
+        {"encoder": entry.spelling, "needs": entry.needs, "description": entry.description} for entry in list_encoders()
+    ]
+    return _installed(ENCODERS, rows)
+
+
+def _settings(arguments: argparse.Namespace) -> Rows:
+    return [
+        {"setting": leaf.name, "default": str(leaf.default), "unit": leaf.said.unit, "help": leaf.said.help}
+        | {"source": leaf.said.source}
+        for leaf in every_setting()
+    ]
+
+
+def _names_of(registry: Registry[Any], what: str) -> Callable[[argparse.Namespace], Rows]:
+    """Return what lists a registry by name, with one line each."""
+    return lambda arguments: [{what: entry.name, "description": entry.title} for entry in registry]
+
+
+def _installed(registry: Registry[Any], rows: Rows) -> Rows:
+    """Add the entries of installed packages, whose code is not run to list them: only name and package are known."""
+    names = tuple(rows[0])
+    return rows + [
+        dict.fromkeys(names, "") | {names[0]: entry.name, names[-1]: entry.title} for entry in registry.installed
     ]
 
 
@@ -103,4 +145,11 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "benchmarks": _benchmarks,
     "tasks": _tasks,
     "models": _models,
+    "encoders": _encoders,
+    "additions": _names_of(ADDITIONS, "addition"),
+    "context-policies": _names_of(CONTEXT_POLICIES, "context policy"),
+    "answer-kinds": _names_of(ANSWER_KINDS, "answer kind"),
+    "scorers": _names_of(SCORERS, "scorer of"),
+    "own-tasks": _names_of(OWN_TASKS, "own task"),
+    "settings": _settings,
 }

@@ -15,30 +15,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wardround import __version__
+from wardround.cli.commands import COMMANDS
 from wardround.cli.ending import INTERRUPTED, TERMINATED, printable_output, terminable
 from wardround.cli.parser import Parser
 from wardround.core import LeakError, UserError, WardroundError, keep_private, load_plugins
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
-    "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
-    "bench": ("wardround.cli.bench", "build or show a benchmark"),
-    "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
-    "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
-    "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
-    "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
-    "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
-    "report": ("wardround.cli.report", "score a run and write its HTML report"),
-    "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
-    "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
-    "models": ("wardround.cli.models", "serve a small language model on this machine"),
-    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
-    "export": ("wardround.cli.export", "write a store, labels or predictions as MEDS"),
-    "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
-    "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
-    "list": ("wardround.cli.listing", "list sources, tables, tools, agents, benchmarks, tasks or models"),
-    "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
-}
 _SHARE = "--share-group"
 _PLUGIN = "--plugin"
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.memory_build import build
 from wardround.cli.memory_forget import forget_source
 from wardround.cli.table import print_rows
@@ -54,6 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["build"].add_argument("--success", type=float, default=0.5, help="the least score that counts as a success")
     made["list"].add_argument("--kind", choices=KINDS, help="only experiences of this kind")
     made["list"].add_argument("--limit", type=int, default=50, help="at most this many, the newest")
+    for name in ("list", "audit"):
+        add_json_option(made[name])
     for name in ("show", "why"):
         made[name].add_argument("experience", help="its id, or the beginning of it")
     made["undo"].add_argument("--to", type=int, required=True, metavar="REVISION", help="the revision to go back to")
@@ -101,6 +104,9 @@ def _list(bank: Bank, arguments: argparse.Namespace) -> int:
     graph = bank.graph()
     every = [one for one in bank.experiences() if kind in (None, one.kind)]
     shown = every[-limit:] if limit > 0 else []
+    if arguments.json:
+        print_json([{"quality": graph.quality(one.id), **one.to_json()} for one in shown])
+        return 0
     print_rows(
         ("id", "kind", "task", "quality", "title"),
         [(one.id, one.kind, one.task, _figure(graph.quality(one.id)), one.title[:80]) for one in shown],
@@ -160,6 +166,9 @@ def _why(bank: Bank, arguments: argparse.Namespace) -> int:
 
 def _audit(bank: Bank, arguments: argparse.Namespace) -> int:
     found = audit_bank(bank)
+    if arguments.json:
+        print_json({"revision": bank.revision, "audit": found})
+        return 0 if found.sound else 1
     for problem, count in found.problems.items():
         if count:
             print(f"wrong: {count} {problem}")

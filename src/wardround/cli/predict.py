@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark
+from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.settings_options import add_flag
 from wardround.core import UserError, leaves
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", nargs="+", default=[], metavar="TASK", help="only these tasks")
     parser.add_argument("--processes", type=int, default=1, help="processes that count events and fit")
     _add_predictor_options(parser)
+    add_json_option(parser)
 
 
 def _add_predictor_options(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
         report=progress,
     )
     progress.close()
+    if arguments.json:
+        print_json([row.to_json() for row in rows])
+        return 0
     print_predictions(rows)
     print(f"\n{len(rows):,} fits: {arguments.out}")
     return 0

@@ -83,6 +83,11 @@ class Registry(Generic[T]):
         """The things that were registered, without those of installed packages that nobody asked for."""
         return tuple(entry.load() for entry in self._entries.values())
 
+    @property
+    def installed(self) -> tuple[Entry[T], ...]:
+        """The entries of installed packages; listing them runs none of their code."""
+        return tuple(entry for name, entry in self._installed().items() if name not in self._entries)
+
     def _all(self) -> dict[str, Entry[T]]:
         return self._entries | {name: entry for name, entry in self._installed().items() if name not in self._entries}
 

@@ -32,7 +32,7 @@ class GraphRecallSettings:
     order: Order = setting("score", "order of what is served: by score, or as it was found")
     same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
     seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
-    kinds: tuple[Kind, ...] = POLARITIES
+    kinds: tuple[Kind, ...] = setting(POLARITIES, "kinds of experiences that are recalled")
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -73,7 +73,7 @@ class _Form:
 
 @CONTEXT_POLICIES.named("full")
 class FullContext:
-    """Everything, until it does not fit; see the module's docstring.
+    """Everything, until it does not fit; then what is oldest makes room, step by step.
 
     ``keep_turns``: the last turns that steps 2 and 3 leave alone. ``low_water``: the share of the room to come down to.
     ``digest_share``: the share of the room the digest may take. ``largest_share``: the share of it that the

@@ -1,0 +1,28 @@
+"""The commands there are: the module of each, imported only when it is asked for, and what it does in a line."""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
+    "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
+    "bench": ("wardround.cli.bench", "build or show a benchmark"),
+    "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
+    "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
+    "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
+    "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
+    "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
+    "report": ("wardround.cli.report", "score a run and write its HTML report"),
+    "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
+    "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
+    "models": ("wardround.cli.models", "serve a small language model on this machine"),
+    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
+    "export": ("wardround.cli.export", "write a store, labels or predictions as MEDS"),
+    "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
+    "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
+    "list": (
+        "wardround.cli.listing",
+        "list what exists: sources, tables, tools, agents, tasks, settings and more",
+    ),
+    "completion": ("wardround.cli.completion", "print a completion script for your shell"),
+    "doctor": ("wardround.cli.doctor", "say what is installed, what is missing and how to get it"),
+}

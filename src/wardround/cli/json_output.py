@@ -1,0 +1,33 @@
+"""Figures as JSON: ``--json`` of every command that prints some. Notes and progress go to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def print_json(figures: Any) -> None:
+    """Print a report (a dataclass, tables or lists of them) as JSON."""
+    print(json.dumps(plain(figures), indent=2, ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:
+    """Return JSON-ready tables, lists, texts and numbers; what is none of these becomes its text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted(map(plain, value), key=str)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
