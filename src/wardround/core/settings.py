@@ -60,8 +60,9 @@ def check_settings(section: Any) -> None:
             continue
         _check_range(one.name, value, said)
         choices = choices_of(kinds[one.name])
-        if choices and value not in choices:
-            raise UserError(f"{one.name} must be one of {', '.join(map(str, choices))}, not {value!r}")
+        wrong = [part for part in (value if isinstance(value, tuple) else (value,)) if part not in choices]
+        if choices and wrong:
+            raise UserError(f"{one.name} must be one of {', '.join(map(str, choices))}, not {wrong[0]!r}")
 
 
 def _check_range(name: str, value: Any, said: Setting) -> None:
