@@ -12,7 +12,15 @@ from invented import Invented
 from wardround.audits import Compared
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
-from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS, agentehr, drawing, hindsight, other_futures
+from wardround.benchmarks import (
+    AGENTEHR_TASKS,
+    EHRSHOT_TASKS,
+    agentehr,
+    drawing,
+    hindsight,
+    other_futures,
+    other_questions,
+)
 from wardround.benchmarks.ehrshot import rules
 from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
@@ -78,7 +86,12 @@ def test_what_is_not_declared_is_a_difference(
     assert found.differences == []
     assert sum(found.declared.values()) > 0
     monkeypatch.setattr("wardround.benchmarks.other_questions.hindsight_of", lambda task, source: None)
-    assert len(_found(futures).differences) == sum(found.declared.values())
+    chosen = sum(found.declared.values()) - found.declared[hindsight.draw_reason()]
+    assert len(_found(futures).differences) == chosen
+    monkeypatch.undo()
+    monkeypatch.setattr(other_questions._Known, "_is_told_late", lambda known, admission: False)
+    late = _found(futures).differences
+    assert any("labevents" in one for one in late), "cells that come late say whether a visit was a stay"
 
 
 def test_every_task_s_hindsight_is_declared_once_and_no_other() -> None:

@@ -56,7 +56,12 @@ def table(*rows: Row, published: datetime | None = None) -> pa.RecordBatch:
 
 def finder(policy: Policy = "known_at", *, by_encounter: bool = False, from_day_start: bool = False) -> EventFinder:
     source = LabelSource(
-        table="t", columns=("name",), label=lambda name: name, by_encounter=by_encounter, from_day_start=from_day_start
+        table="t",
+        columns=("name",),
+        label=lambda name: name,
+        encounter="hadm_id",
+        by_encounter=by_encounter,
+        from_day_start=from_day_start,
     )
     return EventFinder(source=source, policy=policy)
 
@@ -81,7 +86,7 @@ def test_labels_of_one_moment_are_one_question_asked_a_minute_before() -> None:
 def test_orders_less_than_a_minute_apart_are_one_act() -> None:
     times = [at(2, 6), at(2, 6, 0, 59), at(2, 6, 1, 58), at(2, 6, 2, 58)]
     batch = table(*[(name, 10, moment, moment) for name, moment in zip("abcd", times, strict=True)])
-    source = LabelSource(table="t", columns=("name",), label=lambda name: name, by_session=True)
+    source = LabelSource(table="t", columns=("name",), label=lambda name: name, encounter="hadm_id", by_session=True)
     events, _ = find(batch, EventFinder(source=source, policy="known_at"))
     assert [event.target for event in events] == [("a", "b", "c"), ("d",)]
     assert from_microseconds(events[0].prediction_us) == times[0] - timedelta(minutes=1)
@@ -163,7 +168,12 @@ def test_a_label_already_on_the_chart_is_not_asked() -> None:
 
 def test_rows_that_do_not_count_are_left_out_before_anything_is_counted() -> None:
     source = LabelSource(
-        table="t", columns=("name",), label=lambda name: name, keep_column="name", keep=lambda name: name == "Ward A"
+        table="t",
+        columns=("name",),
+        label=lambda name: name,
+        encounter="hadm_id",
+        keep_column="name",
+        keep=lambda name: name == "Ward A",
     )
     rows = [("Ward A", 10, at(2), at(2)), ("Discharge lounge", 10, at(2), at(2)), ("ED", None, None, None)]
     events, dropped = find(table(*rows), EventFinder(source=source, policy="known_at"))
@@ -174,7 +184,9 @@ def test_rows_that_do_not_count_are_left_out_before_anything_is_counted() -> Non
 
 
 def test_a_row_with_only_a_date_has_no_moment_to_ask_at() -> None:
-    source = LabelSource(table="t", columns=("name",), label=lambda name: name, clock_column="charttime")
+    source = LabelSource(
+        table="t", columns=("name",), label=lambda name: name, encounter="hadm_id", clock_column="charttime"
+    )
     batch = table(("Sodium", 10, at(2, 6), at(3)), ("Urea", 10, at(2, 9), at(3)))
     batch = batch.append_column("charttime", pa.array([at(2, 6), None], TIME))
     events, dropped = find(batch, EventFinder(source=source, policy="known_at"))
@@ -184,7 +196,9 @@ def test_a_row_with_only_a_date_has_no_moment_to_ask_at() -> None:
 
 def test_a_label_is_mapped_once_per_code() -> None:
     asked: list[str | None] = []
-    source = LabelSource(table="t", columns=("name",), label=lambda name: asked.append(name) or name)
+    source = LabelSource(
+        table="t", columns=("name",), label=lambda name: asked.append(name) or name, encounter="hadm_id"
+    )
     one = EventFinder(source=source, policy="known_at")
     one.events(1, table(*[("Sodium", 10, at(2, hour), at(3)) for hour in range(9)]), STAYS)
     assert asked == ["Sodium"]

@@ -50,7 +50,7 @@ class LabelSource:
     table: str
     columns: tuple[str, ...]
     label: Callable[..., str | None]
-    encounter: str | None = "hadm_id"
+    encounter: str | None = None
     where: Conditions = ()
     keep_column: str | None = None
     keep: Callable[[str | None], bool] | None = None

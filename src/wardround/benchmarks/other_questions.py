@@ -12,18 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from wardround.audits import Compared
 from wardround.benchmarks.agentehr import label_events
 from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.ehrshot.concepts import load_concepts
-from wardround.benchmarks.ehrshot.places import load_places
+from wardround.benchmarks.ehrshot.places import places_of
 from wardround.benchmarks.hindsight import draw_reason, hindsight_of
 from wardround.benchmarks.label_events import LabelEvent
 from wardround.benchmarks.sample import Sample
 from wardround.core import UserError, to_microseconds
-from wardround.records import Chart, Store
+from wardround.records import Chart, SpanRole, Store, unplayed
 
 _SEED = 0
 Question = tuple[str, int, str]
@@ -43,12 +46,12 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     """Compare every question of every task that the source can tell, and which event of a subject AgentEHR draws."""
     found = Compared()
     _compare(found, store.spec.name, _ehrshot(store, moments), _ehrshot(other, moments))
-    if "admissions" not in store.table_names:
-        found.left_out["AgentEHR"] = "its tasks are defined on the tables of MIMIC"
-        return found
     here, there = label_events(store), label_events(other)
-    _compare(found, store.spec.name, _agentehr(here, moments), _agentehr(there, moments))
-    _compare_draws(found, here, there, moments)
+    if not here:
+        found.left_out["AgentEHR"] = unplayed("admission")
+    known = [_Known(store=one, moments=moments) for one in (store, other)]
+    _compare(found, store.spec.name, _agentehr(here, known[0]), _agentehr(there, known[1]))
+    _compare_draws(found, (here, there), known)
     return found
 
 
@@ -93,7 +96,7 @@ def _is_settled(chart: Chart, sample: Sample) -> bool:
     concept = load_concepts().get(sample.task)
     if concept is not None and concept.is_result:
         return all(_shows(chart, row, ()) for row in sample.facts["row_ids"])
-    ends = [column for named in load_places(chart.spec.name).stays.ends for column in named.split("|")]
+    ends = [column for named in places_of(chart.spec).stays.ends for column in named.split("|")]
     return _shows(chart, sample.facts["stay"], ends)
 
 
@@ -109,33 +112,63 @@ Events = Mapping[str, Mapping[int, Sequence[LabelEvent]]]
 """By task and subject."""
 
 
-def _agentehr(events: Events, moments: Moments) -> Asked:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What a store's charts show at each subject's moment of what makes a question."""
+
+    store: Store
+    moments: Moments
+    _over: dict[int, frozenset[Any]] = field(default_factory=dict)
+
+    def settles(self, subject: int, event: LabelEvent) -> bool:
+        """Whether the rows of an event are known, and that its visit was a stay where cells that come late say so."""
+        if event.known_us > to_microseconds(self.moments[subject]):
+            return False
+        admission = self.store.spec.roles.admission
+        if admission is None or admission.id is None or not self._is_told_late(admission):
+            return True
+        if subject not in self._over:
+            batch = self.store.chart(subject, self.moments[subject]).table(admission.table).batch
+            self._over[subject] = _stays_over(admission, batch)
+        return event.encounter in self._over[subject]
+
+    def _is_told_late(self, admission: SpanRole) -> bool:
+        named = {name for condition in admission.where for name in condition}
+        return not named.isdisjoint(self.store.spec.tables[admission.table].late)
+
+
+def _stays_over(admission: SpanRole, shown: pa.RecordBatch) -> frozenset[Any]:
+    """The ids of the stays of which a chart shows an end."""
+    ends = {part for end in admission.ends for part in end.split("|")} & set(shown.schema.names)
+    ended = [shown.column(name).is_valid().to_pylist() for name in sorted(ends)]
+    ids = shown.column(str(admission.id)).to_pylist()
+    return frozenset(one for place, one in enumerate(ids) if any(column[place] for column in ended))
+
+
+def _agentehr(events: Events, known: _Known) -> Asked:
     """Every event that could be asked about."""
     return Asked(
         settled={
-            (task, subject, f"{event.prediction_us}-{event.event_us}-{event.encounter}"): _is_known(event, as_of)
+            (task, subject, f"{event.prediction_us}-{event.event_us}-{event.encounter}"): known.settles(subject, event)
             for task, by_subject in events.items()
-            for subject, as_of in moments.items()
+            for subject, as_of in known.moments.items()
             for event in by_subject.get(subject, ())
             if event.prediction_us <= to_microseconds(as_of)
         }
     )
 
 
-def _is_known(event: LabelEvent, as_of: datetime) -> bool:
-    return event.known_us <= to_microseconds(as_of)
-
-
-def _compare_draws(found: Compared, here: Events, there: Events, moments: Moments) -> None:
+def _compare_draws(found: Compared, futures: tuple[Events, Events], known: Sequence[_Known]) -> None:
     """Where the drawn events of two futures are both known they are the same one; else one that is to come was drawn
     before a known one, and that is counted."""
-    for task in here:
-        for subject, as_of in moments.items():
-            drawn = [_drawn(task, each[task].get(subject, ())) for each in (here, there)]
+    for task in futures[0]:
+        for subject in known[0].moments:
+            drawn = [_drawn(task, each[task].get(subject, ())) for each in futures]
             found.compared["draws"] += 1
             if _place(drawn[0]) == _place(drawn[1]):
                 continue
-            if all(event is not None and _is_known(event, as_of) for event in drawn):
+            pairs = zip(drawn, known, strict=True)
+            if all(event is not None and one.settles(subject, event) for event, one in pairs):
                 found.differences.append(f"{subject}: {task}: of the events known another is drawn in the other future")
             else:
                 found.declared[draw_reason()] += 1

@@ -148,9 +148,13 @@ def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -
 
 
 def held_names(space: str, names: Sequence[str]) -> Ask:
-    """Which of some names a table of candidates holds; of no names, any one that it holds."""
+    """Which of some names a table of candidates holds, and in any case its first one."""
     listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
-    return sql(f"SELECT candidate FROM {_quoted(space)} " + (f"WHERE candidate IN ({listed})" if names else "LIMIT 1"))
+    table = _quoted(space)
+    return sql(
+        f"""SELECT candidate FROM {table}
+        WHERE candidate IN ({listed}) OR candidate = (SELECT MIN(candidate) FROM {table})"""
+    )
 
 
 def _first(names: Sequence[str | None]) -> str:
