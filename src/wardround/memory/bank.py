@@ -8,7 +8,7 @@ follows the file.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -207,11 +207,10 @@ class Bank(BankReader):
             state = self._state()
             return related_experiences(state, self._file.connection, experience, kinds=POLARITIES, limit=limit)
 
-    def serves(self, experience: str) -> bool:
-        """Whether an experience is live."""
+    def liveness(self) -> Callable[[str], bool]:
+        """A quick way to ask many times which experiences are live now."""
         with self._lock:
-            entry = self._state().known(experience)
-            return entry is not None and entry.live
+            return self._state().is_live
 
     def entity_names(self) -> tuple[str, ...]:
         """Every name of an entity that an experience, live or not, has."""

@@ -255,7 +255,7 @@ class _Asked:
         named: list[str] = []
         found: dict[Entry, float] = {}
         for name in dict.fromkeys(graph.entity(name) for name in asked):
-            mentions = graph.mentions(name, known=self._is_live, most=_MOST_MENTIONS)
+            mentions = graph.mentions(name, known=self.state.is_live, most=_MOST_MENTIONS)
             if mentions != () or question.entities is not None:
                 named.append(name)
             if not mentions:
@@ -266,10 +266,6 @@ class _Asked:
                 found[entry] = found.get(entry, 0.0) + tells
         best = heapq.nsmallest(pool, found, key=lambda entry: (-round(found[entry], 9), entry.order))
         return tuple(named), {entry: found[entry] for entry in best}
-
-    def _is_live(self, name: str) -> bool:
-        entry = self.state.known(name)
-        return entry is not None and entry.live
 
     def _names_in(self, text: str) -> list[str]:
         words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]

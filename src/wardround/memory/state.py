@@ -241,6 +241,11 @@ class BankState:
         """The entry of an experience, live or not."""
         return self._entries.get(name)
 
+    def is_live(self, name: str) -> bool:
+        """Whether an experience is there and not retired."""
+        entry = self._entries.get(name)
+        return entry is not None and entry.live
+
     def standing(self, revision: int) -> Entry | None:
         """The entry that stands as a revision says; None where another revision came since."""
         return self._by_revision.get(revision)

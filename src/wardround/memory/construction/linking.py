@@ -60,7 +60,7 @@ class Comparing:
 
     def __init__(self, bank: Bank) -> None:
         self.revision = bank.revision
-        self._bank = bank
+        self._is_live = bank.liveness()
         self._experiences = len(bank)
         self._graph: GraphReader = bank.graph(revision=self.revision)
         self._frequencies: dict[str, float] = {}
@@ -80,7 +80,7 @@ class Comparing:
 
     def _frequency(self, name: str) -> float:
         if name not in self._frequencies:
-            known = self._graph.mentions(name, known=self._bank.serves) or ()
+            known = self._graph.mentions(name, known=self._is_live) or ()
             self._frequencies[name] = inverse_document_frequency(self._experiences, len(known))
         return self._frequencies[name]
 

@@ -16,7 +16,8 @@ from wardround.memory.extract import Asker
 from wardround.memory.findings import plain_words
 
 NAME_PROMPTS = ("same_name",)
-_NEAR = 0.5
+_MOST_SHARING = 50
+"""A word that more names have tells nothing of what they mean."""
 _MOST_ASKED = 12
 _SCHEMA = {
     "type": "object",
@@ -25,45 +26,35 @@ _SCHEMA = {
 }
 
 
-def same_by_rule(name: str, known: Sequence[str]) -> str | None:
-    """The known name that has the same words, in any order and with any plural ending, or that this abbreviates."""
-    words = sorted(plain_words(name).split())
-    expanded = {plain_words(meaning) for meaning in load_abbreviations().get(name, ())}
-    for other in known:
-        if other != name and (sorted(plain_words(other).split()) == words or plain_words(other) in expanded):
-            return other
-    return None
-
-
-def near_names(name: str, known: Sequence[str]) -> list[str]:
-    """Known names that share at least half of all words with a name, and are not it."""
-    words = set(plain_words(name).split())
-    shared = {other: set(plain_words(other).split()) for other in known if other != name}
-    return [other for other, theirs in shared.items() if len(words & theirs) >= _NEAR * len(words | theirs)]
-
-
 class NameIndex:
-    """The names of a bank's entities by the words in them, kept up as names come."""
+    """The names of a bank's entities by their words, kept up as names come; looking one up takes no longer in a large
+    bank."""
 
     def __init__(self, bank: Bank) -> None:
+        self._by_words: dict[tuple[str, ...], dict[str, None]] = {}
         self._by_word: dict[str, dict[str, None]] = {}
         for name in bank.entity_names():
             self.add(name)
 
     def add(self, name: str) -> None:
         """Take in a name."""
-        for word in plain_words(name).split():
+        words = _words(name)
+        self._by_words.setdefault(words, {})[name] = None
+        for word in words:
             self._by_word.setdefault(word, {})[name] = None
 
-    def like(self, name: str) -> list[str]:
-        """The other names that share a word with a name, or that it abbreviates."""
+    def same(self, name: str) -> list[str]:
+        """Names of the same words, in any order and with any plural ending, and those that this one abbreviates."""
         texts = (name, *load_abbreviations().get(name, ()))
-        words = [word for text in texts for word in plain_words(text).split()]
-        return [
-            other
-            for other in dict.fromkeys(one for word in words for one in self._by_word.get(word, ()))
-            if other != name
-        ]
+        found = dict.fromkeys(other for text in texts for other in self._by_words.get(_words(text), ()))
+        return [other for other in found if other != name]
+
+    def near(self, name: str) -> list[str]:
+        """Names that share at least half of all words with this one, by a word that few names have."""
+        words = set(_words(name))
+        lists = [self._by_word.get(word, {}) for word in sorted(words)]
+        found = dict.fromkeys(other for names in lists if len(names) <= _MOST_SHARING for other in names)
+        return [other for other in found if other != name and _shares_half(words, set(_words(other)))]
 
 
 async def normalise_names(
@@ -73,18 +64,31 @@ async def normalise_names(
     pairs: list[tuple[str, str]] = []
     made = 0
     for entity in experience.entities:
-        graph = bank.graph()
-        known = [other for other in names.like(entity.name) if graph.entity(other) != graph.entity(entity.name)]
-        same = same_by_rule(entity.name, known)
-        if same is not None:
-            bank.add_alias(entity.name, of=same, reason="the same words")
+        same = _other_meanings(bank, entity.name, names.same(entity.name))
+        if same:
+            bank.add_alias(entity.name, of=same[0], reason="the same words")
             made += 1
         else:
-            pairs += [(entity.name, other) for other in near_names(entity.name, known)]
+            pairs += [(entity.name, other) for other in _other_meanings(bank, entity.name, names.near(entity.name))]
         names.add(entity.name)
     if asker is not None and pairs:
         made += await _asked(bank, pairs[:_MOST_ASKED], asker, budget)
     return made
+
+
+def _other_meanings(bank: Bank, name: str, others: Sequence[str]) -> list[str]:
+    """Of some names those that do not mean the same as a name already."""
+    graph = bank.graph()
+    own = graph.entity(name)
+    return [other for other in others if graph.entity(other) != own]
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(sorted(plain_words(name).split()))
+
+
+def _shares_half(first: set[str], second: set[str]) -> bool:
+    return 2 * len(first & second) >= len(first | second)
 
 
 async def _asked(bank: Bank, pairs: Sequence[tuple[str, str]], asker: Asker, budget: Budget) -> int:
