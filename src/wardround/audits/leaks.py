@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from wardround.audits.chart_differences import Findings, compare_charts
 from wardround.audits.deletion import write_deleted
-from wardround.audits.raw_subjects import RawSubjects
+from wardround.audits.raw_subjects import RawSubjects, plainly_written
 from wardround.core import Progress, Reporter, parse_time, silent
 from wardround.records.chart.censor import ChartTable
 from wardround.records.chart.chart import Chart, Policy
@@ -180,7 +180,7 @@ def _audit_deletion(
         copy = Path(folder) / "raw"
         counts = write_deleted(raw, copy, store, moments)
         found.unmatched_rows += counts.unmatched
-        flat = replace(store.spec, flatten=None)
+        flat = replace(plainly_written(store.spec), flatten=None)
         ingest(flat, copy, Path(folder) / "store", settings=same_settings(store, user_codes))
         deleted = Store.open(Path(folder) / "store")
         for subject_id, as_of in moments.items():

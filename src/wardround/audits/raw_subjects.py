@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from wardround.records.reading.csv_blocks import split_header
-from wardround.records.reading.table_reader import as_text
+from wardround.records.reading.csv_blocks import Block as CsvBlock
+from wardround.records.reading.csv_blocks import CsvFile
+from wardround.records.reading.csv_cells import reader_of
+from wardround.records.reading.parquet_cells import as_text
 from wardround.records.sources.flatten import flattened
-from wardround.records.specs.spec import DictionarySpec, SourceSpec, TableSpec
+from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec
 from wardround.records.store import Store
 
 Folders = Path | Sequence[Path]
-_BLOCK_BYTES = 16 << 20
+Block = tuple[tuple[str, ...], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +74,13 @@ def _read_table(
     column = table.subject or (table.subject_from or ("",))[0]
     owners = _owners(spec, table, store, subjects)
     wanted = pa.array(list(owners), pa.string())
-    header = tuple(dict.fromkeys(name for path in paths for name in next(_blocks(path))[0]))
+
+    def blocks(path: Path) -> Iterator[Block]:
+        return _blocks(path, table.files, table.columns)
+
+    header = tuple(dict.fromkeys(name for path in paths for name in next(blocks(path))[0]))
     rows: dict[int, list[tuple[str, ...]]] = defaultdict(list)
-    for own, block in (part for path in paths for part in _blocks(path)):
+    for own, block in (part for path in paths for part in blocks(path)):
         kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(own.index(column))), wanted))
         cells = {name: part.to_pylist() for name, part in zip(own, kept.columns, strict=True)}
         filled = [cells.get(name, [""] * kept.num_rows) for name in header]
@@ -84,7 +91,7 @@ def _read_table(
 
 def _owners(spec: SourceSpec, table: TableSpec, store: Store, subjects: Collection[int]) -> dict[str, int]:
     """Return the text in the table's subject (or parent key) column -> subject; whole numbers also as ``12.0``."""
-    pairs: Iterable[tuple[object, int]] = ((subject, subject) for subject in subjects)
+    pairs: Iterable[tuple[object, int]] = ((store.subject_key(subject), subject) for subject in subjects)
     if table.subject is None and table.subject_from is not None:
         parent = spec.tables[table.subject_from[1]]
         pairs = ((key, s) for s in subjects for key in store.rows(s, parent.name).column(parent.key[0]).to_pylist())
@@ -97,48 +104,88 @@ def _read_dictionary(
     rows: list[tuple[str, ...]] = []
     wanted = pa.array([*codes], pa.string())
     names = tuple(dictionary.columns)
-    for own, block in (part for path in paths for part in _blocks(path)):
+    for own, block in (part for path in paths for part in _blocks(path, dictionary.files, dictionary.columns)):
         kept = block.filter(pc.is_in(pc.utf8_trim_whitespace(block.column(own.index(dictionary.key[0]))), wanted))
         cells = {name: part.to_pylist() for name, part in zip(own, kept.columns, strict=True)}
         rows += zip(*(cells.get(name, [""] * kept.num_rows) for name in names), strict=True)
     return names, rows
 
 
-def _blocks(path: Path) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+def _blocks(path: Path, files: FileFormat, types: Mapping[str, ColumnType]) -> Iterator[Block]:
     """Yield (lower-case header, block of text cells); broken lines are left out, as ingest quarantines them."""
-    if path.name.endswith(".parquet"):
-        with pa_parquet.ParquetFile(path) as file:
-            header = tuple(name.lower() for name in file.schema_arrow.names)
-            yield header, pa.table({name: pa.array([], pa.string()) for name in header})
-            for batch in file.iter_batches():
-                texts = [pc.fill_null(_spelt(column), "") for column in batch.columns]
-                yield header, pa.table(dict(zip(header, texts, strict=True)))
+    if path.name.lower().endswith(".parquet"):
+        yield from _parquet_blocks(path, files)
         return
-    with (gzip.open if path.name.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        separator, names = split_header(next(lines, "").rstrip("\r\n"))
-    header = tuple(name.strip().lower() for name in names)
-    yield header, pa.table({name: pa.array([], pa.string()) for name in header})
-    options = {
-        "read_options": pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(header), skip_rows=1),
-        "parse_options": pa_csv.ParseOptions(
-            delimiter=separator,
-            quote_char='"' if separator == "," else False,
-            newlines_in_values=separator == ",",
+    with contextlib.closing(CsvFile(path, files)) as file:
+        yield file.columns, pa.table({name: pa.array([], pa.string()) for name in file.columns})
+        for block in file.blocks():
+            yield file.columns, _plain(_cells(block, file.columns), files, types)
+
+
+def _parquet_blocks(path: Path, files: FileFormat) -> Iterator[Block]:
+    with pa_parquet.ParquetFile(path) as file:
+        names = (name.lower() for name in file.schema_arrow.names)
+        header = tuple(files.headers.get(name, name) for name in names)
+        yield header, pa.table({name: pa.array([], pa.string()) for name in header})
+        for batch in file.iter_batches():
+            texts = [pc.fill_null(_spelt(column), "") for column in batch.columns]
+            yield header, pa.table(dict(zip(header, texts, strict=True)))
+
+
+def _cells(block: CsvBlock, header: Sequence[str]) -> pa.Table:
+    """Return the records of a block as text; none where it is blank or the beginning of one that was not read whole."""
+    if block.problem is not None or bytes(block.data).isspace():
+        return pa.table({name: pa.array([], pa.string()) for name in header})
+    return pa_csv.read_csv(
+        pa.BufferReader(block.data),
+        read_options=pa_csv.ReadOptions(block_size=block.size + 1, column_names=list(header), use_threads=False),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=block.separator,
+            quote_char='"' if block.is_quoted else False,
+            newlines_in_values=block.is_quoted,
             invalid_row_handler=lambda row: "skip",
         ),
-        "convert_options": pa_csv.ConvertOptions(
+        convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False, check_utf8=False
         ),
-    }
-    with pa.input_stream(str(path), compression="gzip" if path.name.endswith(".gz") else None) as stream:
-        try:
-            reader = pa_csv.open_csv(stream, **options)
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" in str(error):
-                return
-            raise
-        for batch in reader:
-            yield header, pa.Table.from_batches([batch])
+    )
+
+
+def _plain(block: pa.Table, files: FileFormat, types: Mapping[str, ColumnType]) -> pa.Table:
+    """Return cells of a format of its own as a plain file would hold them; those that cannot be read stay as they are.
+
+    The copies that an audit writes are plain, whatever the source is like (:func:`plainly_written`).
+    """
+    if not (files.times or files.empty or files.decimal != "."):
+        return block
+    for place, name in enumerate(block.column_names):
+        kind = types.get(name)
+        if kind is not None:
+            encoded = block.column(name).combine_chunks().dictionary_encode()
+            texts = [_plain_cell(text, reader_of(kind, files)) for text in encoded.dictionary.to_pylist()]
+            block = block.set_column(place, name, pa.array(texts, pa.string()).take(encoded.indices))
+    return block
+
+
+def _plain_cell(text: str, read: Callable[[str | None], Any]) -> str:
+    try:
+        value = read(text)
+    except (ValueError, OverflowError):
+        return text
+    return "" if value is None else str(value)
+
+
+def plainly_written(spec: SourceSpec) -> SourceSpec:
+    """Return a spec whose files are as an audit writes them: UTF-8, commas, ISO times, decimal points."""
+
+    def plain(files: FileFormat) -> FileFormat:
+        return FileFormat(bare_dates=files.bare_dates)
+
+    return replace(
+        spec,
+        tables={name: replace(table, files=plain(table.files)) for name, table in spec.tables.items()},
+        dictionaries={name: replace(each, files=plain(each.files)) for name, each in spec.dictionaries.items()},
+    )
 
 
 def _spelt(column: Any) -> Any:

@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
+    parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     add_json_option(parser)
 
@@ -60,11 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report)
     else:
-        _print(report)
+        _print(report, every_column=arguments.fill)
     return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
 
 
-def _print(report: IngestReport) -> None:
+def _print(report: IngestReport, *, every_column: bool) -> None:
     """Say what came in and, as plainly, what did not."""
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
@@ -79,6 +80,7 @@ def _print(report: IngestReport) -> None:
     if report.repeated_rows:
         where = ", ".join(f"{name} {count:,}" for name, count in report.repeated_rows.items())
         print(f"given more than once and kept once: {where}")
+    _print_cells(report, every_column=every_column)
     hidden = {name: count for name, count in report.never_visible.items() if count}
     if hidden:
         where = ", ".join(f"{name} {count:,}" for name, count in hidden.items())
@@ -96,6 +98,25 @@ def _print(report: IngestReport) -> None:
             print(f"columns not used of {name}: {', '.join(columns)}")
     if report.unknown_files:
         print(f"files not used: {_some(report.unknown_files)}")
+
+
+def _print_cells(report: IngestReport, *, every_column: bool) -> None:
+    """Say which cells were cast, name no row, or are not filled."""
+    for table, casts in report.casts.items():
+        for cast, count in casts.items():
+            print(f"WARNING: {table}: {count:,} cells are not of the spec's type and were cast: {cast}")
+    for table, orphans in report.orphans.items():
+        for key, count in orphans.items():
+            print(f"{table}: {count:,} cells of {key} name no row that is there")
+    for table, filled in report.filled.items():
+        empty = [column for column, count in filled.items() if not count]
+        if empty and report.rows.get(table):
+            print(f"columns of {table} without any cell: {', '.join(empty)}")
+    if every_column:
+        for table, filled in report.filled.items():
+            read = report.rows_read.get(table, 0)
+            shown = ", ".join(f"{column} {count / read:.0%}" for column, count in filled.items() if read)
+            print(f"filled in {table}: {shown}")
 
 
 def _print_set_aside(report: IngestReport) -> None:

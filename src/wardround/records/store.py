@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from wardround.core import RecordError, UserError
 from wardround.records.chart.chart import Chart, Policy
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.reading.subject_keys import read_keys, subject_number
 from wardround.records.shards.checksums import damaged, map_checked
 from wardround.records.shards.layout import (
     AVAILABLE,
@@ -27,6 +28,7 @@ from wardround.records.shards.layout import (
     PENDING,
     PUBLISHED,
     SPEC_FOLDER,
+    SUBJECT_KEYS,
     SUBJECTS,
     bucket_numbers,
     dictionary_file,
@@ -98,6 +100,23 @@ class Store:
             layouts=self._layouts,
             read=self._stored,
         )
+
+    @cached_property
+    def _subject_keys(self) -> dict[int, str]:
+        sha256 = self.manifest["files"].get(SUBJECT_KEYS)
+        return {} if sha256 is None else read_keys(map_checked(self.path / SUBJECT_KEYS, sha256))
+
+    def subject_key(self, subject_id: int) -> str:
+        """Return what the source calls a subject: the text that it gave, or the number itself."""
+        return self._subject_keys.get(subject_id, str(subject_id))
+
+    def subject_of(self, key: str) -> int:
+        """Return the number of the subject that the source calls so. UserError: there is none."""
+        number = subject_number(key.strip())
+        place = int(self.subjects.searchsorted(number))
+        if place == len(self.subjects) or self.subjects[place] != number:
+            raise UserError(f"no subject {key!r} in {self.path}")
+        return number
 
     def person_of(self, subject_id: int) -> int:
         """Return the number of the person whose record a subject is: its own, but where the source keeps several

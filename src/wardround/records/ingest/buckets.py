@@ -7,6 +7,7 @@ one per flush, so that it can be appended to without being read.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from wardround.records.ingest.clocks import delay_counts
 from wardround.records.ingest.derive import derive_rows
 from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.reading.quarantine import BrokenRow, write_quarantine
+from wardround.records.reading.subject_keys import SubjectKeys, write_keys
 from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.rules.language import Column, MedianDelay, walk
 from wardround.records.shards.layout import bucket_numbers
 from wardround.records.specs.arrow_types import ARROW_TYPES, integers, one_batch
-from wardround.records.specs.spec import TableSpec
+from wardround.records.specs.spec import OWN_SUBJECT, TableSpec
 
 
 def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
@@ -37,25 +39,28 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     folder.mkdir(parents=True)
     quarantine = plan.store / "quarantine" / f"{name}.jsonl"
     quarantine.unlink(missing_ok=True)
-    subject = table.subject or "_subject"
-    writer = BucketWriter(folder, plan.shards, subject, plan.settings.memory_bytes // 16)
-    counts = ReadCounts()
+    writer = BucketWriter(folder, plan.shards, table.subject_column, plan.settings.memory_bytes // 16)
+    counts, subjects = ReadCounts(), SubjectKeys()
     delays: dict[str, list[dict[int, int]]] = {f"{start}.{end}": [{}, {}] for start, end in medians_of(table)}
     columns: list[str] = []
-    kept = 0
-    for rows, broken in _rows(plan, table, counts):
+    kept, filled = 0, Counter[str]()
+    for rows, broken in _rows(plan, table, counts, subjects):
         if broken:
             write_quarantine(quarantine, broken)
         columns, kept = rows.column_names, kept + rows.num_rows
+        filled.update({name: rows.num_rows - rows.column(name).null_count for name in columns})
         for start, end in medians_of(table):
             delay_counts(table, start, end, one_batch(rows), delays[f"{start}.{end}"])
         writer.add(rows)
         report(Progress(label=f"read {name}", done=kept, unit="rows"))
     writer.flush()
+    if table.has_text_subject:
+        write_keys(plan.keys_file(name), subjects.keys)
     _PARENTS.clear()
     columns = columns or [column for column in table.columns if column not in counts.missing_columns]
     counts.missing_columns = tuple(name for name in counts.missing_columns if name in table.columns)
     note = {"counts": as_json(counts), "kept": kept, "columns": [c for c in columns if c in table.columns]}
+    note["filled"] = {name: filled[name] for name in columns if name in table.columns}
     plan.note(
         f"table-{name}",
         {**note, "delays": {key: [list(half.items()) for half in each] for key, each in delays.items()}},
@@ -70,20 +75,34 @@ def medians_of(table: TableSpec) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
-def _rows(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
+def _rows(
+    plan: Plan, table: TableSpec, counts: ReadCounts, subjects: SubjectKeys
+) -> Iterator[tuple[pa.Table, Sequence[BrokenRow]]]:
     if table.name not in plan.files.tables:
         yield from _derived(plan, table, counts) if table.derive is not None else ()
         return
     for reader in _readers(plan, table, counts):
         for cells in reader.read():
             rows = _with_columns(cells.table, table, counts.missing_columns)
-            if table.subject_from is None:
-                yield rows, cells.broken
-            else:
-                rows, orphans = _with_subject(plan, table, rows, reader.path)
-                reader.set_aside(orphans)
-                yield rows, [*cells.broken, *orphans]
+            broken: Sequence[BrokenRow] = ()
+            if table.has_text_subject:
+                rows, broken = _numbered(rows, str(table.subject), subjects, reader.path)
+            elif table.subject_from is not None:
+                rows, broken = _with_subject(plan, table, rows, reader.path)
+            reader.set_aside(broken)
+            yield rows, [*cells.broken, *broken]
         counts.add(reader.counts)
+
+
+def _numbered(rows: pa.Table, column: str, subjects: SubjectKeys, path: Path) -> tuple[pa.Table, list[BrokenRow]]:
+    """Add the number of each row's subject, whom the file names by text; a row whose text is blank is broken."""
+    encoded = rows.column(column).combine_chunks().dictionary_encode()
+    keys = encoded.dictionary.to_pylist()
+    numbers = pa.array([subjects.number(key) if key.strip() else None for key in keys], pa.int64())
+    whole = rows.append_column(OWN_SUBJECT, numbers.take(encoded.indices))
+    nobody = whole.filter(whole.column(OWN_SUBJECT).is_null()).to_pylist()
+    broken = [BrokenRow(file=path.name, line=0, reason=f"{column} is missing", raw=str(row)) for row in nobody]
+    return (whole.filter(whole.column(OWN_SUBJECT).is_valid()) if broken else whole), broken
 
 
 def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableReader]:
@@ -97,6 +116,7 @@ def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableRead
             needed=_needed(table),
             ignored=plan.spec.ignored,
             shown=plan.files.name(path),
+            files=table.files,
         )
         for path in plan.files.tables[table.name]
     ]
@@ -135,7 +155,7 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
     read = {**{name: source.columns[name] for name in where}, **table.columns}
     required = [*_required(table), table.derive.text, *where]
     readers = [
-        TableReader(path=path, name=table.name, columns=read, required=required)
+        TableReader(path=path, name=table.name, columns=read, required=required, files=source.files)
         for path in plan.files.tables[source.name]
     ]
     for cells in (cells for reader in readers for cells in reader.read()):
@@ -165,7 +185,7 @@ def _with_subject(plan: Plan, table: TableSpec, rows: pa.Table, path: Path) -> t
         BrokenRow(file=path.name, line=0, reason=f"no row of {parent} has this {key}", raw=str(row))
         for row in rows.filter(pa.array(~good)).to_pylist()
     ]
-    kept = rows.filter(pa.array(good)).append_column("_subject", pa.array(subjects[places[good]]))
+    kept = rows.filter(pa.array(good)).append_column(OWN_SUBJECT, pa.array(subjects[places[good]]))
     return kept, orphans
 
 
@@ -173,11 +193,13 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
     spec = plan.spec.tables[parent]
     wanted = (plan.bucket_folder(parent), spec.key[0])
     if wanted not in _PARENTS:
-        parts = [read_bucket(wanted[0], shard, (spec.key[0], spec.subject or "")) for shard in range(plan.shards)]
+        parts = [read_bucket(wanted[0], shard, (spec.key[0], spec.subject_column)) for shard in range(plan.shards)]
         found = [part for part in parts if part is not None]
         empty = pa.array([], ARROW_TYPES[spec.columns[spec.key[0]]])
         keys = pa.concat_arrays([empty, *(part.column(spec.key[0]) for part in found)])
-        subjects = np.concatenate([np.empty(0, np.int64), *(part.column(spec.subject).to_numpy() for part in found)])
+        subjects = np.concatenate(
+            [np.empty(0, np.int64), *(part.column(spec.subject_column).to_numpy() for part in found)]
+        )
         _PARENTS.clear()
         _PARENTS[wanted] = (keys, subjects)
     return _PARENTS[wanted]

@@ -147,7 +147,7 @@ def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
 
 def _subject_column(table: TableSpec) -> tuple[str, ...]:
     """Return the column that says whose a row is; of a table without one ingest has written it beside."""
-    return (table.subject or "_subject",)
+    return (table.subject_column,)
 
 
 def rule_columns(rule: Rule) -> set[str]:
@@ -248,7 +248,7 @@ class TableFrame:
 
     def subjects(self) -> npt.NDArray[np.int64]:
         """Whose row each is."""
-        subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject or "_subject"), null=0)
+        subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject_column), null=0)
         return subjects
 
     def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
@@ -316,7 +316,7 @@ def delay_counts(table: TableSpec, start: str, end: str, batch: Any, counts: Seq
     from_times, to_times = microseconds(batch.column(start)), microseconds(batch.column(end))
     both = (from_times != NO_TIME) & (to_times != NO_TIME)
     seconds = np.maximum((to_times[both] - from_times[both]) // 1_000_000, 0)
-    halves = half_of(integers(batch.column(table.subject or "_subject"), null=0))[both]
+    halves = half_of(integers(batch.column(table.subject_column), null=0))[both]
     for half, counted in enumerate(counts):
         for value, count in zip(*np.unique(seconds[halves == half], return_counts=True), strict=True):
             counted[int(value)] = counted.get(int(value), 0) + int(count)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
+from wardround.records.ingest.foreign_keys import orphans
 from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels
 from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
@@ -31,7 +32,7 @@ from wardround.records.shards.layout import (
 from wardround.records.shards.row_ids import fingerprints, identify, local_words, numbered_words, row_ids, row_numbers
 from wardround.records.shards.shard_file import TableBlocks, write_table
 from wardround.records.specs.arrow_types import integers, one_array, timestamps
-from wardround.records.specs.spec import PendingRows, SourceSpec, TableSpec, late_rules
+from wardround.records.specs.spec import OWN_SUBJECT, PendingRows, SourceSpec, TableSpec, late_rules
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class ShardCounts:
     never_visible: dict[str, int] = field(default_factory=dict)
     repeated_rows: dict[str, int] = field(default_factory=dict)
     conflicting_rows: dict[str, int] = field(default_factory=dict)
+    orphans: dict[str, dict[str, int]] = field(default_factory=dict)
     subjects: list[int] = field(default_factory=list)
 
 
@@ -82,15 +84,16 @@ class Finishing:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
+        counts.orphans[table.name] = orphans(table, batch, clocks, self.buckets)
         groups = _groups(table, batch, times)
         identity = identify(table, batch, times[AVAILABLE])
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
-        subjects = integers(batch.column(table.subject or "_subject"), null=0)
+        subjects = integers(batch.column(table.subject_column), null=0)
         order = row_order(subjects, times[EVENT], identity.ties(table, batch))
         columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}
         columns.update(zip(batch.schema.names, batch.columns, strict=True))
-        columns.pop("_subject", None)
+        columns.pop(OWN_SUBJECT, None)
         columns.update({name: timestamps(values) for name, values in times.items()})
         columns.update({name: pa.array(values) for name, values in groups.items()})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))

@@ -13,7 +13,8 @@ import errno
 import importlib.util
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -36,8 +37,9 @@ from wardround.records.ingest.plan import RAW_ROWS, Medians, Plan, as_json, is_f
 from wardround.records.ingest.settings import IngestReport, IngestSettings
 from wardround.records.reading.flat_tables import QUARANTINE
 from wardround.records.reading.quarantine import write_quarantine
+from wardround.records.reading.subject_keys import joined_keys, read_keys, write_keys
 from wardround.records.reading.table_reader import ReadCounts, TableReader
-from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECTS, dictionary_file, shard_folder
+from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECT_KEYS, SUBJECTS, dictionary_file, shard_folder
 from wardround.records.shards.manifest import read_manifest, write_manifest
 from wardround.records.shards.shard_file import read_dictionary
 from wardround.records.sources.flatten import flat_files, flatten, raw_files
@@ -156,6 +158,7 @@ def _read_dictionary(plan: Plan, name: str) -> None:
             required=dictionary.key,
             ignored=plan.spec.ignored,
             shown=plan.files.name(path),
+            files=dictionary.files,
         )
         for path in plan.files.dictionaries[name]
     ]
@@ -267,6 +270,10 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medi
                 "quarantined": note["counts"]["quarantined"] + conflicting[name],
                 "quarantine_reasons": _reasons(note["counts"]["reasons"], conflicting[name]),
                 "masked_cells": note["counts"]["masked"],
+                "casts": note["counts"]["casts"],
+                "filled": note["filled"],
+                "kept": note["kept"],
+                "orphans": _added(shard["orphans"].get(name, {}) for shard in shards),
                 "never_visible": sum(shard["never_visible"].get(name, 0) for shard in shards),
                 "repeated_rows": sum(shard["repeated_rows"].get(name, 0) for shard in shards),
                 "missing_columns": note["counts"]["missing_columns"],
@@ -286,9 +293,20 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medi
             raise RecordError(
                 f"{plan.store}: rows of {name!r} were lost while ingesting; remove the folder, start again"
             )
+    named = [name for name in tables if plan.keys_file(name).exists()]
+    if named:
+        write_keys(plan.store / SUBJECT_KEYS, joined_keys(read_keys(str(plan.keys_file(name))) for name in named))
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
     plan.note(_MANIFEST_NOTE, manifest)
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add counts by name."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
 
 
 def _reasons(counted: Mapping[str, int], conflicting: int) -> dict[str, int]:
@@ -331,6 +349,10 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         assumptions=tuple(manifest.get("assumptions", ())),
         left_out=flattened["left_out"],
         repeated_rows={name: table["repeated_rows"] for name, table in tables.items() if table["repeated_rows"]},
+        casts={name: found for name, table in tables.items() if (found := table.get("casts"))},
+        orphans={name: found for name, table in tables.items() if (found := table.get("orphans"))},
+        filled={name: table.get("filled", {}) for name, table in tables.items()},
+        rows_read={name: table.get("kept", table["rows"]) for name, table in tables.items()},
         resumed=resumed,
     )
 

@@ -23,8 +23,8 @@ from wardround.records.specs.spec import SourceSpec
 Medians = tuple[float | None, float | None]
 """A median of each half of the subjects, in seconds."""
 _PLAN = "plan.json"
-_BUCKETS, _FLAT = "buckets", "flat"
-RAW_ROWS = (_BUCKETS, _FLAT)
+_BUCKETS, _FLAT, _KEYS = "buckets", "flat", "keys"
+RAW_ROWS = (_BUCKETS, _FLAT, _KEYS)
 """The folders of unfinished work that hold rows of the source."""
 _FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER)
 _MOST_SHARDS = 4_096
@@ -58,6 +58,10 @@ class Plan:
     def bucket_folder(self, table: str) -> Path:
         """Where a table's buckets lie."""
         return self.building / _BUCKETS / table
+
+    def keys_file(self, table: str) -> Path:
+        """Where the subjects that a table names by text lie, with their numbers."""
+        return self.building / _KEYS / f"{table}.arrow"
 
     @property
     def flat_folder(self) -> Path:
@@ -105,7 +109,7 @@ def shard_count(files: SourceFiles, settings: IngestSettings) -> int:
 def _size_in_memory(path: Path) -> float:
     """Guess how much memory a file's rows take. Parquet may hold repeated values in next to nothing: its rows count."""
     guess = path.stat().st_size * _EXPANSION.get(path.suffix, 1.0)
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with contextlib.suppress(OSError, pa.ArrowInvalid):  # a damaged file is an error when it is read
             facts = pq.read_metadata(path)
             guess = max(guess, facts.num_rows * facts.num_columns * _CELL_BYTES)

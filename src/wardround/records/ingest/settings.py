@@ -87,5 +87,13 @@ class IngestReport:
     """What of raw files that are no tables has no place in the source's tables, in words."""
     repeated_rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that were given more than once, and kept once."""
+    casts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Cells of Parquet files whose type is not the spec's, by table, and by column and cast."""
+    orphans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Filled cells that name a row of another table which has no such row, by table, and by column and that table."""
+    filled: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Filled cells of the rows that were read, by table and column."""
+    rows_read: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were read and not broken, by table."""
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""

@@ -1,10 +1,12 @@
 """A CSV file as blocks of whole records: bounded memory, exact line numbers, quoted line breaks kept together.
 
 A file whose header has tabs and no comma is tab-separated, as vocabularies are shipped: quotes mean nothing in it.
+Blocks are UTF-8 whatever the file's encoding is.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from wardround.core import RecordError, UserError
+from wardround.records.specs.file_format import FileFormat
 
 BLOCK_BYTES = 4 << 20
 WIDEST_RECORD = 4 * BLOCK_BYTES
@@ -22,6 +25,8 @@ WIDEST_RECORD = 4 * BLOCK_BYTES
 _WIDEST_HEADER = 1 << 20
 _STEP = 1 << 16
 _LINE_BREAK = ord("\n")
+_TAB = "\t"
+_PLAIN = FileFormat()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +43,30 @@ class Block:
     problem: str | None = None
 
     @property
+    def is_quoted(self) -> bool:
+        """Whether quotes mean something."""
+        return self.separator != _TAB
+
+    @property
     def data(self) -> memoryview:
         """The records' bytes, not copied."""
         return memoryview(self.buffer)[: self.size]
 
 
 class CsvFile:
-    """One CSV file, plain or gzip. Opening reads the header; ``columns`` are its names in lower case."""
+    """One CSV file, plain or gzip. Opening reads the header; ``columns`` are its names in lower case, or those that the
+    format has for its headers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: FileFormat = _PLAIN) -> None:
         self.path = path
+        self.files = files
+        self._decode = None if files.is_utf8 else codecs.getincrementaldecoder(files.encoding)("surrogateescape")
         self._rest = b""
         self._bytes_read = 0
         self._stream = _open(path)
         head = self._header()
-        self.columns = tuple(name.strip().lower() for name in head)
+        names = (name.strip().lower() for name in head)
+        self.columns = tuple(files.headers.get(name, name) for name in names)
 
     def _header(self) -> Sequence[str]:
         parts: list[bytes] = []
@@ -68,7 +82,7 @@ class CsvFile:
         text = line.decode("utf-8-sig", "replace").strip()
         if not text:
             raise RecordError(f"{self.path}: the file is empty, expected a header line")
-        self.separator, names = split_header(text)
+        self.separator, names = split_header(text, self.files.delimiter)
         return names
 
     def blocks(self) -> Iterator[Block]:
@@ -82,7 +96,7 @@ class CsvFile:
                 if data:
                     yield Block(buffer=data, size=len(data), first_line=line, separator=self.separator)
                 return
-            cut = _record_end(data) if self.separator == "," else data.rfind(b"\n") + 1
+            cut = _record_end(data) if self.separator != _TAB else data.rfind(b"\n") + 1
             if cut == 0 and len(data) > WIDEST_RECORD:
                 cut = data.rfind(b"\n") + 1
                 if cut == 0:
@@ -114,23 +128,35 @@ class CsvFile:
             where = f"after {self._bytes_read:,} bytes of content"
             raise RecordError(f"{self.path}: the file is truncated or damaged {where} ({error})") from None
         self._bytes_read += len(data)
-        return data
+        return data if self._decode is None else self._as_utf8(data)
+
+    def _as_utf8(self, data: bytes) -> bytes:
+        """Return bytes of the file's encoding as UTF-8. What is no text in it stays as it is, and costs its own row."""
+        assert self._decode is not None
+        while True:
+            try:
+                text = self._decode.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                raise RecordError(f"{self.path}: is not text in {self.files.encoding} ({error})") from None
+            if text or not data:  # a part of a character is no end of the file
+                return text.encode("utf-8", "surrogateescape")
+            data = bytes(self._stream.read(_STEP))
 
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
 
 
-def split_header(line: str) -> tuple[str, list[str]]:
+def split_header(line: str, delimiter: str = "") -> tuple[str, list[str]]:
     """Return what separates the cells of a file, and its column names."""
-    if "\t" in line and "," not in line:
-        return "\t", [name.strip().strip('"') for name in line.split("\t")]
-    return ",", next(csv.reader([line]), [])
+    if delimiter == _TAB or (not delimiter and _TAB in line and "," not in line):
+        return _TAB, [name.strip().strip('"') for name in line.split(_TAB)]
+    return delimiter or ",", next(csv.reader([line], delimiter=delimiter or ","), [])
 
 
 def _open(path: Path) -> Any:
     try:
-        return pa.input_stream(str(path), compression="gzip" if path.name.endswith(".gz") else None)
+        return pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None)
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: cannot be opened ({error})") from None
 

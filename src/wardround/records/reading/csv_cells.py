@@ -12,16 +12,18 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from wardround.core import parse_time
+from wardround.core import end_of_day, parse_time
 from wardround.records.reading.csv_blocks import Block
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
+from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
 
 _NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
@@ -30,6 +32,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
 _WIDEST_RECORD_LINES = 100_000
 _RAW_LIMIT = 2_000
 _BLANK = 64
+_PLAIN = FileFormat()
+_LONGEST_DAY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +46,57 @@ class Cells:
 
 
 def read_cells(
-    block: Block, names: Sequence[str], columns: Mapping[str, ColumnType], needed: Sequence[str], file: str
+    block: Block,
+    names: Sequence[str],
+    columns: Mapping[str, ColumnType],
+    needed: Sequence[str],
+    file: str,
+    files: FileFormat = _PLAIN,
 ) -> Cells:
     """Convert one block. ``names`` are the file's columns, ``columns`` those that are wanted, with their types; a row
     without a value in a ``needed`` column is broken."""
     if block.problem is not None:
         return _unread(block, columns, file)
-    types = {name: pa.timestamp("us") if kind == "date" else ARROW_TYPES[kind] for name, kind in columns.items()}
+    table = _read_quickly(block, names, columns, files)
+    if table is None or any(table.column(name).null_count for name in needed):
+        return _read_slowly(block, names, columns, needed, file, files)
+    return Cells(table=table)
+
+
+def _read_quickly(
+    block: Block, names: Sequence[str], columns: Mapping[str, ColumnType], files: FileFormat
+) -> pa.Table | None:
+    """Read a block with Arrow; None where a cell is not what Arrow takes it for."""
+    day = pa.string() if files.times else pa.timestamp("us")
+    types = {name: day if kind in ("time", "date") else ARROW_TYPES[kind] for name, kind in columns.items()}
     try:
-        table = _parse(block, names, types)
+        table = _parse(block, names, types, files)
     except pa.ArrowInvalid:
         try:
-            table = _parse_float_ids(block, names, types)
+            table = _parse_float_ids(block, names, types, files)
         except pa.ArrowInvalid:
-            return _read_slowly(block, names, columns, needed, file)
-    if _may_hold_bare_dates(table, block, columns) or any(table.column(name).null_count for name in needed):
-        return _read_slowly(block, names, columns, needed, file)
-    return Cells(table=_days(table, columns))
+            return None
+    if files.times:
+        return _with_times(table, columns, files)
+    return None if _may_hold_bare_dates(table, block, columns) else _days(table, columns)
+
+
+def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileFormat) -> pa.Table | None:
+    """Read columns of times in the spec's own formats, each distinct text once; None where one is no time.
+
+    Arrow's own ``strptime`` takes the 31st of February for the 2nd of March.
+    """
+    for place, (name, kind) in enumerate(columns.items()):
+        if kind in ("time", "date"):
+            encoded = table.column(name).combine_chunks().dictionary_encode()
+            read = reader_of(kind, files)
+            try:
+                values = [read(text) for text in encoded.dictionary.to_pylist()]
+            except ValueError:
+                return None
+            cells = pa.array(values, ARROW_TYPES[kind]).take(encoded.indices)
+            table = table.set_column(place, name, cells)
+    return table
 
 
 def _unread(block: Block, columns: Mapping[str, ColumnType], file: str) -> Cells:
@@ -70,8 +108,8 @@ def _unread(block: Block, columns: Mapping[str, ColumnType], file: str) -> Cells
     )
 
 
-def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
-    data, is_quoted = block.data, block.separator == ","
+def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any], files: FileFormat) -> pa.Table:
+    data, is_quoted = block.data, block.is_quoted
     if bytes(data[:_BLANK]).isspace() and bytes(data).isspace():
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     return pa_csv.read_csv(
@@ -81,15 +119,19 @@ def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.T
             delimiter=block.separator, quote_char='"' if is_quoted else False, newlines_in_values=is_quoted
         ),
         convert_options=pa_csv.ConvertOptions(
-            column_types=dict(types), include_columns=list(types), null_values=[""], strings_can_be_null=True
+            column_types=dict(types),
+            include_columns=list(types),
+            null_values=["", *files.empty],
+            strings_can_be_null=True,
+            decimal_point=files.decimal,
         ),
     )
 
 
-def _parse_float_ids(block: Block, names: Sequence[str], types: Mapping[str, Any]) -> pa.Table:
+def _parse_float_ids(block: Block, names: Sequence[str], types: Mapping[str, Any], files: FileFormat) -> pa.Table:
     """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do."""
     loose = {name: pa.float64() if kind == pa.int64() else kind for name, kind in types.items()}
-    return _parse(block, names, loose).cast(pa.schema(list(types.items())))
+    return _parse(block, names, loose, files).cast(pa.schema(list(types.items())))
 
 
 def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
@@ -114,7 +156,12 @@ def _may_hold_bare_dates(table: pa.Table, block: Block, columns: Mapping[str, Co
 
 
 def _read_slowly(
-    block: Block, names: Sequence[str], columns: Mapping[str, ColumnType], needed: Sequence[str], file: str
+    block: Block,
+    names: Sequence[str],
+    columns: Mapping[str, ColumnType],
+    needed: Sequence[str],
+    file: str,
+    files: FileFormat,
 ) -> Cells:
     rows: list[tuple[int, str, list[str]]] = []
     broken: list[BrokenRow] = []
@@ -131,7 +178,7 @@ def _read_slowly(
         place = names.index(name)
         texts = [cells[place] for _, _, cells in rows]
         masked += 0 if kind == "text" else texts.count(_MASKED)
-        arrays[name] = _convert(name, kind, texts, bad)
+        arrays[name] = _convert(name, kind, texts, bad, files)
         if name in needed:
             missing = (index for index, value in enumerate(arrays[name]) if value is None)
             bad.update({index: f"{name} is missing" for index in missing if index not in bad})
@@ -164,12 +211,12 @@ def _records(block: Block) -> Iterator[tuple[int, str, list[str], str | None]]:
     limit = csv.field_size_limit(max(len(block.data), 1 << 17))
     try:
         index = 0
-        while block.separator != "," and index < len(lines):
+        while not block.is_quoted and index < len(lines):
             if lines[index].strip():
                 yield block.first_line + index, lines[index], lines[index].removesuffix("\r").split("\t"), None
             index += 1
         while index < len(lines):
-            end, cells, problem = _record(lines, index)
+            end, cells, problem = _record(lines, index, block.separator)
             raw = "\n".join(lines[index:end])
             if raw.strip():
                 yield block.first_line + index, raw, cells, problem
@@ -178,9 +225,9 @@ def _records(block: Block) -> Iterator[tuple[int, str, list[str], str | None]]:
         csv.field_size_limit(limit)
 
 
-def _record(lines: list[str], start: int) -> tuple[int, list[str], str | None]:
+def _record(lines: list[str], start: int, separator: str) -> tuple[int, list[str], str | None]:
     """Read the record that starts at a line: where it ends, its cells, and what is wrong with its quotes."""
-    cells = _split(lines[start : start + 1])
+    cells = _split(lines[start : start + 1], separator)
     if cells is not None:
         return start + 1, cells, None
     quotes = lines[start].count('"')
@@ -188,58 +235,90 @@ def _record(lines: list[str], start: int) -> tuple[int, list[str], str | None]:
         more = lines[end].count('"')
         quotes += more
         if more and quotes % 2 == 0:
-            cells = _split(lines[start : end + 1])
+            cells = _split(lines[start : end + 1], separator)
             if cells is not None:
                 return end + 1, cells, None
             break
     return start + 1, [], "a quote is not closed"
 
 
-def _split(lines: list[str]) -> list[str] | None:
+def _split(lines: list[str], separator: str) -> list[str] | None:
     """Return the cells of one record given as its lines; None if its quoting is not sound."""
     text = "\n".join(lines).removesuffix("\r")
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator))
     except csv.Error:
         return None
     return rows[0] if len(rows) == 1 else None if rows else []
 
 
-def _convert(name: str, kind: ColumnType, texts: list[str], bad: dict[int, str]) -> list[Any]:
-    read = _READERS[kind]
+def _convert(name: str, kind: ColumnType, texts: list[str], bad: dict[int, str], files: FileFormat) -> list[Any]:
+    read = reader_of(kind, files)
     values: list[Any] = []
     for index, text in enumerate(texts):
         try:
             values.append(read(text))
+        except BareDate:
+            values.append(None)
+            bad.setdefault(index, f"{name}: {text[:80]!r} is no time but a date, and the spec says no bare_dates")
         except (ValueError, OverflowError):
             values.append(None)
             bad.setdefault(index, f"{name}: {text[:80]!r} is no {kind}")
     return values
 
 
-def _read_text(text: str) -> str | None:
-    return text or None
+class BareDate(ValueError):
+    """A date stands where a time is expected, and nobody said what that means."""
 
 
-def _read_number(text: str, read: Callable[[str], Any]) -> Any:
-    text = text.strip()
-    return None if text in _NULL_WORDS or text == _MASKED else read(text)
+def reader_of(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
+    """Return what reads a cell's text as a value, None for an empty one. ValueError: it is none; BareDate."""
+    read = _READERS[kind]
+    is_text = kind == "text"
+
+    def cell(text: str | None) -> Any:
+        if text is None or text in files.empty:
+            return None
+        if is_text:
+            return text or None
+        text = text.strip()
+        return None if text in _NULL_WORDS or text == _MASKED else read(text, files)
+
+    return cell
 
 
-def _read_integer(text: str) -> int:
+def _read_float(text: str, files: FileFormat) -> float:
+    if files.decimal == ".":
+        return float(text)
+    if "." in text:
+        raise ValueError(text)
+    return float(text.replace(files.decimal, "."))
+
+
+def _read_integer(text: str, files: FileFormat) -> int:
+    text = text.replace(files.decimal, ".")
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
     return int(text.partition(".")[0])
 
 
-def _read_day(text: str) -> Any:
-    return parse_time(text).date()
+def _read_time(text: str, files: FileFormat) -> datetime:
+    moment, has_time = files.read_time(text) if files.times else (parse_time(text), len(text) > _LONGEST_DAY)
+    if has_time:
+        return moment
+    if files.bare_dates == "refuse":
+        raise BareDate(text)
+    return end_of_day(moment.date())
 
 
-_READERS: Mapping[ColumnType, Callable[[str], Any]] = {
-    "int": lambda text: _read_number(text, _read_integer),
-    "float": lambda text: _read_number(text, float),
-    "text": _read_text,
-    "time": lambda text: _read_number(text, parse_time),
-    "date": lambda text: _read_number(text, _read_day),
+def _read_day(text: str, files: FileFormat) -> date:
+    return (files.read_time(text)[0] if files.times else parse_time(text)).date()
+
+
+_READERS: Mapping[ColumnType, Callable[[str, FileFormat], Any]] = {
+    "int": _read_integer,
+    "float": _read_float,
+    "time": _read_time,
+    "date": _read_day,
+    "text": lambda text, files: text,
 }

@@ -1,6 +1,8 @@
-"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder.
+"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder, in
+capitals or not; the folder above a release will do.
 
-A table's path with a ``*`` in it stands for every file that matches: the table is all of them together.
+A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a folder
+of parts that has the table's name.
 """
 
 from __future__ import annotations
@@ -57,6 +59,9 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
             raise UserError(f"{each}: no such folder; give the folder that holds {_example(spec)}")
     tables = _tables(spec, folders)
     if not tables:
+        folders = _releases(spec, folders)
+        tables = _tables(spec, folders)
+    if not tables:
         where = ", ".join(map(str, folders))
         raise UserError(f"{where}: no table of source {spec.name!r} is there; {_expected(spec, folders)}")
     dictionaries = {name: paths for name, table in spec.dictionaries.items() if (paths := _all_of(folders, table))}
@@ -75,7 +80,7 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
 def is_empty(path: Path) -> bool:
     """Whether a file has no content at all, not even a header; so has a compressed file of nothing."""
     size = path.stat().st_size
-    if size and (path.suffix != ".gz" or size > _LARGEST_EMPTY):
+    if size and (path.suffix.lower() != ".gz" or size > _LARGEST_EMPTY):
         return False
     try:
         return not size or not gzip.decompress(path.read_bytes())
@@ -93,13 +98,24 @@ def _all_of(folders: Sequence[Path], table: DictionarySpec) -> tuple[Path, ...]:
 
 
 def _expected(spec: SourceSpec, folders: Sequence[Path]) -> str:
-    """Say what should be there, and in which folder below something is."""
-    for below in _folders_below(folders):
-        if _tables(spec, (below,)):
-            return f"there are some in {below}: give that folder"
+    """Say what should be there."""
     empty = [path for path in _data_files(folders) if is_empty(path)]
     hint = f" (empty: {', '.join(sorted(path.name for path in empty)[:8])})" if empty else ""
     return f"expected files like {_example(spec)}{hint}"
+
+
+def _releases(spec: SourceSpec, folders: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders below that hold tables, the upper ones. UserError: two of them hold the same table."""
+    found: dict[Path, dict[str, tuple[Path, ...]]] = {}
+    for below in _folders_below(folders):
+        tables = {} if any(below.is_relative_to(above) for above in found) else _tables(spec, (below,))
+        for above, others in found.items():
+            both = sorted(set(tables) & set(others))
+            if both:
+                raise UserError(f"{above} and {below} both hold {both[0]!r}; give the folder that is meant")
+        if tables:
+            found[below] = tables
+    return tuple(found) or tuple(folders)
 
 
 def _folders_below(folders: Sequence[Path]) -> list[Path]:
@@ -119,19 +135,57 @@ def _is_pattern(path: str) -> bool:
 def _find_all(folders: Sequence[Path], path: str) -> tuple[Path, ...]:
     if not _is_pattern(path):
         found = _find(folders, path)
-        return () if found is None else (found,)
+        return (found,) if found is not None else _parts(folders, path)
     matches = {file for folder in folders for suffix in _SUFFIXES for file in folder.glob(f"{path}{suffix}")}
     return tuple(sorted(path for path in matches if _is_data(path) and not path.name.startswith(".")))
 
 
 def _find(folders: Iterable[Path], path: str) -> Path | None:
-    for folder in folders:
-        for name in dict.fromkeys((path, PurePosixPath(path).name, path.lower(), path.upper())):
-            for suffix in _SUFFIXES:
-                found = folder / f"{name}{suffix}"
-                if _is_data(found):
-                    return found
+    for place in _places(folders, path):
+        inside = _names_in(place.parent)
+        for suffix in _SUFFIXES:
+            found = inside.get(f"{place.name}{suffix}".casefold())
+            if found is not None and _is_data(found):
+                return found
     return None
+
+
+def _parts(folders: Iterable[Path], path: str) -> tuple[Path, ...]:
+    """Return the files in a folder of a table's name, or below it: all of one kind, those of writers' notes aside."""
+    for place in _places(folders, path):
+        inside = _names_in(place.parent)
+        for suffix in ("", *_SUFFIXES):
+            folder = inside.get(f"{place.name}{suffix}".casefold())
+            if folder is not None and folder.is_dir():
+                parts = [part for part in sorted(folder.rglob("*")) if _is_part(part, folder)]
+                if parts:
+                    return tuple(parts)
+    return ()
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    own = path.relative_to(folder).parts
+    is_hidden = any(part.startswith((".", "_")) for part in own)
+    return not is_hidden and path.name.lower().endswith(_SUFFIXES) and _is_data(path)
+
+
+def _places(folders: Iterable[Path], path: str) -> Iterable[Path]:
+    """Yield where a table may lie, without its suffix: in its module's folder, or beside the others."""
+    for folder in folders:
+        yield from dict.fromkeys((_module_folder(folder, path), folder / PurePosixPath(path).name))
+
+
+def _module_folder(folder: Path, path: str) -> Path:
+    *above, name = PurePosixPath(path).parts
+    for part in above:
+        folder = _names_in(folder).get(part.casefold(), folder / part)
+    return folder / name
+
+
+def _names_in(folder: Path) -> dict[str, Path]:
+    """Return what lies in a folder by its name in small letters; of two that differ in case only, the first."""
+    inside = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
+    return {path.name.casefold(): path for path in inside}
 
 
 def _is_data(path: Path) -> bool:
@@ -140,4 +194,4 @@ def _is_data(path: Path) -> bool:
 
 def _data_files(folders: Iterable[Path]) -> Iterable[Path]:
     for folder in folders:
-        yield from (path for path in folder.rglob("*") if path.name.endswith(_SUFFIXES) and path.is_file())
+        yield from (path for path in folder.rglob("*") if path.name.lower().endswith(_SUFFIXES) and path.is_file())

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
 
 from wardround.core import RecordError
 
@@ -38,5 +42,35 @@ class SubjectKeys:
             self._numbers[key] = number
         return number
 
+    @property
+    def keys(self) -> Mapping[int, str]:
+        """Every number with the key that it stands for."""
+        return self._keys
+
     def __len__(self) -> int:
         return len(self._numbers)
+
+
+def write_keys(path: Path, keys: Mapping[int, str]) -> None:
+    """Write numbers and their keys, by number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = pa.array(sorted(keys), pa.int64())
+    texts = pa.array([keys[number] for number in sorted(keys)], pa.string())
+    table = pa.table({"subject_id": numbers, "key": texts})
+    with pa.OSFile(str(path), "wb") as target, pa.ipc.new_file(target, table.schema) as stream:
+        stream.write_table(table)
+
+
+def read_keys(data: object) -> dict[int, str]:
+    """Return the numbers and keys that a file or its bytes hold."""
+    table = pa.ipc.open_file(data).read_all()
+    return dict(zip(table.column("subject_id").to_pylist(), table.column("key").to_pylist(), strict=True))
+
+
+def joined_keys(parts: Iterable[Mapping[int, str]]) -> dict[int, str]:
+    """Return the keys of all tables together. RecordError: two keys have one number."""
+    subjects = SubjectKeys()
+    for part in parts:
+        for key in part.values():
+            subjects.number(key)
+    return dict(subjects.keys)

@@ -16,12 +16,14 @@ import pyarrow.parquet as pq
 from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import CsvFile
 from wardround.records.reading.csv_cells import Cells, read_cells
+from wardround.records.reading.parquet_cells import as_text as as_text
+from wardround.records.reading.parquet_cells import cells_as
 from wardround.records.reading.quarantine import BrokenRow, reason_kinds
-from wardround.records.specs.arrow_types import ARROW_TYPES
+from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
 
 _PARQUET_ROWS = 65_536
-_EMPTY = pa.scalar("")
+_PLAIN = FileFormat()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class ReadCounts:
     unknown_columns: tuple[str, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
     """Of the rows that were set aside."""
+    casts: dict[str, int] = field(default_factory=dict)
+    """Cells of a Parquet file whose type is not the spec's, by column and cast."""
 
     def add(self, other: ReadCounts) -> None:
         """Add what was noticed in one of several files of a table, but for the columns that it lacks."""
@@ -42,6 +46,8 @@ class ReadCounts:
         self.quarantined += other.quarantined
         self.add_reasons(other.reasons)
         self.masked += other.masked
+        for cast, count in other.casts.items():
+            self.casts[cast] = self.casts.get(cast, 0) + count
         self.unknown_columns = tuple(dict.fromkeys((*self.unknown_columns, *other.unknown_columns)))
 
     def add_reasons(self, reasons: Mapping[str, int]) -> None:
@@ -63,18 +69,19 @@ class TableReader:
     ignored: Sequence[str] = ()
     counts: ReadCounts = field(default_factory=ReadCounts)
     shown: str = ""
+    files: FileFormat = _PLAIN
 
     def header(self) -> frozenset[str]:
         """Return which of ``columns`` the file has. UserError: wrong schema."""
-        if self.path.name.endswith(".parquet"):
+        if self.path.name.lower().endswith(".parquet"):
             with self._open_parquet() as file:
-                return frozenset(self._match(tuple(name.lower() for name in file.schema_arrow.names)))
-        with contextlib.closing(CsvFile(self.path)) as file:
+                return frozenset(self._match(tuple(self._own_names(file))))
+        with contextlib.closing(CsvFile(self.path, self.files)) as file:
             return frozenset(self._match(file.columns))
 
     def read(self) -> Iterator[Cells]:
         """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
-        blocks = self._parquet() if self.path.name.endswith(".parquet") else self._csv()
+        blocks = self._parquet() if self.path.name.lower().endswith(".parquet") else self._csv()
         for cells in blocks:
             self.counts.rows += cells.table.num_rows
             self.set_aside(cells.broken)
@@ -100,26 +107,40 @@ class TableReader:
         return present
 
     def _csv(self) -> Iterator[Cells]:
-        file = CsvFile(self.path)
+        file = CsvFile(self.path, self.files)
         try:
             present = self._match(file.columns)
             for block in file.blocks():
-                yield read_cells(block, file.columns, present, self.needed, self.shown or self.path.name)
+                yield read_cells(block, file.columns, present, self.needed, self._shown, self.files)
         finally:
             file.close()
 
     def _parquet(self) -> Iterator[Cells]:
         with self._open_parquet() as file:
-            lower = {name.lower(): name for name in file.schema_arrow.names}
-            present = self._match(tuple(lower))
-            wanted = [lower[name] for name in present]
+            own = self._own_names(file)
+            present = self._match(tuple(own))
+            wanted = [own[name] for name in present]
             row = 0
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=wanted, use_threads=False):
-                columns = {name: batch.column(lower[name]) for name in present}
-                arrays = [_cast(columns[name], kind, f"{self.path}: {name}") for name, kind in present.items()]
+                arrays = [self._cells(batch.column(own[name]), name, kind) for name, kind in present.items()]
                 table = pa.table(arrays, names=list(present))
-                yield _without_gaps(table, self.needed, self.shown or self.path.name, row)
+                yield _without_gaps(table, self.needed, self._shown, row)
                 row += batch.num_rows
+
+    @property
+    def _shown(self) -> str:
+        return self.shown or self.path.name
+
+    def _own_names(self, file: Any) -> dict[str, str]:
+        """Return what a Parquet file itself calls each column."""
+        return {self.files.headers.get(name.lower(), name.lower()): name for name in file.schema_arrow.names}
+
+    def _cells(self, array: Any, name: str, kind: ColumnType) -> Any:
+        cells, cast = cells_as(array, kind, f"{self.path}: {name}", self.files)
+        if cast is not None:
+            what = f"{name}: {cast}"
+            self.counts.casts[what] = self.counts.casts.get(what, 0) + len(array) - array.null_count
+        return cells
 
     def _open_parquet(self) -> Any:
         try:
@@ -141,35 +162,3 @@ def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -
         for place in places
     ]
     return Cells(table=table.filter(good), broken=broken)
-
-
-def _cast(array: Any, kind: ColumnType, place: str) -> Any:
-    target = ARROW_TYPES[kind]
-    try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if kind == "float" and pa.types.is_decimal(array.type):  # Arrow's own cast is off by the last bit
-            return array.cast(pa.string()).cast(target)
-        if kind == "date" and pa.types.is_timestamp(array.type):
-            return array.cast(pa.date32(), safe=False)
-        if kind == "time" and pa.types.is_timestamp(array.type):
-            return array.cast(target, safe=False)
-        if kind == "text":
-            array = as_text(array)
-            # Typed scalars: Arrow tries to import what it may need to guess the type of a bare None, every time.
-            return pc.if_else(pc.equal(array, _EMPTY), pa.scalar(None, array.type), array)
-        if kind == "float":
-            array = array.cast(target)
-            return pc.if_else(
-                pc.is_nan(array), pa.scalar(None, array.type), array
-            )  # not a number is no value, as in a CSV file
-        return array.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise RecordError(f"{place}: cannot be read as {kind} ({error})") from None
-
-
-def as_text(array: Any) -> Any:
-    """Return a column as text; a list's items each on a line of their own."""
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        return pc.binary_join(array.cast(pa.list_(pa.string())), "\n")
-    return array if pa.types.is_string(array.type) else array.cast(pa.string())

@@ -3,6 +3,7 @@
     manifest.json             written last: a folder without it never opens; it holds the hashes of the files below
     spec/*.toml               the spec the store was made with
     subjects.npy              every subject id, sorted
+    subject_keys.arrow        what the source calls each of them, where it names them by text
     dictionaries/<name>.arrow
     quarantine/<table>.jsonl
     shards/00012/             all rows of some subjects
@@ -29,6 +30,7 @@ STORE_VERSION = 5
 """Version 4: clocks that do not leak, and checksums."""
 MANIFEST = "manifest.json"
 SUBJECTS = "subjects.npy"
+SUBJECT_KEYS = "subject_keys.arrow"
 INDEX = "index.arrow"
 SPEC_FOLDER = "spec"
 EVENT = "_event"

@@ -12,10 +12,14 @@ from typing import Literal
 
 from wardround.core import Sensitivity
 from wardround.records.rules.language import Constant, Rule
+from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
 
 ColumnType = Literal["int", "float", "text", "time", "date"]
 COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
+OWN_SUBJECT = "_subject"
+"""The number of a row's subject, where the file itself has none."""
+_PLAIN = FileFormat()
 LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
 GROUP_SYSTEMS: Mapping[str, str] = {"ccs-diagnoses": "ccs_label", "ccs-procedures": "ccs_label", "atc": "atc_label"}
 """Grouping systems and the default name of the column each adds."""
@@ -149,6 +153,17 @@ class TableSpec:
     """Text columns made at ingest: the first of some columns that is not empty."""
     joined: Mapping[str, ColumnType] = field(default_factory=dict)
     """Columns added at ingest, with their types, in order."""
+    files: FileFormat = _PLAIN
+
+    @property
+    def has_text_subject(self) -> bool:
+        """Whether the file names subjects by text; a store has a number for each."""
+        return self.subject is not None and self.columns[self.subject] == "text"
+
+    @property
+    def subject_column(self) -> str:
+        """The column of a store's rows, while it is made, that holds the subject's number."""
+        return OWN_SUBJECT if self.subject is None or self.has_text_subject else self.subject
 
     @property
     def is_static(self) -> bool:
@@ -215,6 +230,7 @@ class DictionarySpec:
     """Paths of further files that belong to it, as a data set's own concepts do to a vocabulary."""
     absent: tuple[str, ...] = ()
     """Values of the key's first column that stand for "no code": their entries are not loaded."""
+    files: FileFormat = _PLAIN
 
     @property
     def read_columns(self) -> Mapping[str, ColumnType]:

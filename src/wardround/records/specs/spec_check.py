@@ -87,6 +87,8 @@ def _check_columns(table: TableSpec) -> None:
     if double:
         raise UserError(f"{place}: joined columns have names of the file's own: {', '.join(double)}")
     every = table.all_columns
+    if table.subject is not None and table.columns.get(table.subject, "int") not in ("int", "text"):
+        raise UserError(f"{place}.subject: {table.subject} must be int or text, not {table.columns[table.subject]}")
     if table.key and table.unique:
         raise UserError(f"{place}: unique is for tables without a key")
     own: dict[str, Iterable[str | None]] = {

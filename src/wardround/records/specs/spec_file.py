@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from wardround.core import SENSITIVITIES, Sensitivity, UserError, content_hash, strictest
+from wardround.core import SENSITIVITIES, Sensitivity, UserError, content_hash, read_toml, strict, strictest
 from wardround.records.rules.language import Rule
 from wardround.records.rules.parser import parse_rule
+from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.role_file import read_roles
 from wardround.records.specs.roles import Roles
 from wardround.records.specs.spec import (
@@ -227,6 +228,8 @@ class _Module:
         self.assumed: Mapping[str, str] = _assumed(source)
         self.splits: str | None = source.take("splits", str)
         self.person: str | None = source.take("person", str)
+        self._files: Mapping[str, Any] = source.take("files", dict) or _shipped_files(file.name, self.name)
+        self.file_format(source.place, {})
         values = source.take("lists", dict, {})
         lists = _as_arguments(values, f"{file.name}: source.lists")
         rules = _named_rules(source.take("rules", dict, {}), lists, f"{file.name}: source.rules")
@@ -236,6 +239,10 @@ class _Module:
         self._dictionaries = root.take("dictionaries", dict, {})
         self.roles: Mapping[str, Any] = _with_lists(root.take("roles", dict, {}), values)
         root.close()
+
+    def file_format(self, place: str, own: Mapping[str, Any]) -> FileFormat:
+        """Return how a table's files are written: as the source's are, but for what is said of its own."""
+        return strict(FileFormat, {**self._files, **own}, f"{place}.files")
 
     def dictionaries(self) -> Iterable[DictionarySpec]:
         for name, body in self._dictionaries.items():
@@ -248,6 +255,7 @@ class _Module:
                 description=keys.take("description", str, ""),
                 also=keys.names("also"),
                 absent=keys.names("absent"),
+                files=self.file_format(keys.place, keys.take("files", dict, {})),
             )
             keys.close()
             yield dictionary
@@ -255,9 +263,19 @@ class _Module:
     def tables(self, dictionaries: Mapping[str, DictionarySpec]) -> Iterable[TableSpec]:
         for name, body in self._tables.items():
             keys = _Keys(body, f"{self.file.name}: tables.{name}")
+            files = self.file_format(keys.place, keys.take("files", dict, {}))
             table = _table(name, self.module, keys, dictionaries)
             keys.close()
-            yield table
+            yield replace(table, files=files)
+
+
+def _shipped_files(file: str, source: str) -> Mapping[str, Any]:
+    """Return how the files of a source of ours are written, for specs that were copied before they said so."""
+    shipped = _SPECS / source / file
+    if source not in list_sources() or not shipped.exists():
+        return {}
+    found: Mapping[str, Any] = read_toml(shipped)["source"].get("files", {})
+    return found
 
 
 def _as_arguments(lists: Mapping[str, object], place: str) -> dict[str, str]:

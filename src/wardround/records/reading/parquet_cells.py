@@ -1,0 +1,121 @@
+"""Columns of a Parquet file as the types of a spec: what fits is taken, what can be cast without loss is cast and
+counted, everything else is an error. Nothing changes silently: ``58`` for ``058`` was lost before we saw the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wardround.core import RecordError
+from wardround.records.reading.csv_cells import BareDate, reader_of
+from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
+from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.spec import ColumnType
+
+_EMPTY = pa.scalar("")
+_FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {
+    "int": (pa.types.is_integer,),
+    "float": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_list, pa.types.is_large_list),
+    "time": (pa.types.is_timestamp,),
+    "date": (pa.types.is_date,),
+}
+
+
+def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tuple[Any, str | None]:
+    """Return a column as a type of the spec, and the cast that this took, in words; None where it fits.
+
+    RecordError: cells would lose something or cannot be read.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), ARROW_TYPES[kind]), None
+    fits = any(is_one(array.type) for is_one in _FITTING[kind])
+    has_zone = pa.types.is_timestamp(array.type) and array.type.tz is not None
+    cast = None if fits and not has_zone else f"{array.type} as {kind}"
+    try:
+        return _CASTS[kind](array, files), cast
+    except BareDate:
+        raise RecordError(
+            f"{place}: holds dates without a time and is to be read as time; "
+            "declare it a date, or say bare_dates = 'end_of_day' under [source.files]"
+        ) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise RecordError(f"{place}: {array.type} cannot be read as {kind} ({error})") from None
+
+
+def as_text(array: Any) -> Any:
+    """Return a column as text; a list's items each on a line of their own."""
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return pc.binary_join(array.cast(pa.list_(pa.string())), "\n")
+    return array if pa.types.is_string(array.type) else array.cast(pa.string())
+
+
+def _text(array: Any, files: FileFormat) -> Any:
+    if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):  # a code that a tool took for a number
+        array = array.cast(pa.int64())
+    array = as_text(array)
+    # Typed scalars: Arrow tries to import what it may need to guess the type of a bare None, every time.
+    return pc.if_else(pc.equal(array, _EMPTY), pa.scalar(None, array.type), array)
+
+
+def _integer(array: Any, files: FileFormat) -> Any:
+    if _is_text(array):
+        return _read(array, "int", files)
+    if pa.types.is_floating(array.type):
+        array = _without_nan(array)
+    return array.cast(pa.int64())
+
+
+def _number(array: Any, files: FileFormat) -> Any:
+    if _is_text(array):
+        return _read(array, "float", files)
+    if pa.types.is_decimal(array.type):  # Arrow's own cast is off by the last bit
+        return array.cast(pa.string()).cast(pa.float64())
+    return _without_nan(array.cast(pa.float64()))
+
+
+def _time(array: Any, files: FileFormat) -> Any:
+    if _is_text(array):
+        return _read(array, "time", files)
+    if pa.types.is_date(array.type):
+        if files.bare_dates == "refuse":
+            raise BareDate
+        days = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+        return pc.add(pc.multiply(days, DAY_MICROSECONDS), END_OF_DAY_MICROSECONDS).cast(ARROW_TYPES["time"])
+    return array.cast(ARROW_TYPES["time"], safe=False)
+
+
+def _day(array: Any, files: FileFormat) -> Any:
+    if _is_text(array):
+        return _read(array, "date", files)
+    return array.cast(pa.date32(), safe=False)
+
+
+def _is_text(array: Any) -> bool:
+    return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
+
+
+def _read(array: Any, kind: ColumnType, files: FileFormat) -> Any:
+    """Read text as the cells of a CSV file are read, each distinct text once."""
+    encoded = array.dictionary_encode()
+    read = reader_of(kind, files)
+    return pa.array([read(text) for text in encoded.dictionary.to_pylist()], ARROW_TYPES[kind]).take(encoded.indices)
+
+
+def _without_nan(array: Any) -> Any:
+    """Not a number is no value, as in a CSV file."""
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+
+
+_CASTS: Mapping[ColumnType, Callable[[Any, FileFormat], Any]] = {
+    "int": _integer,
+    "float": _number,
+    "text": _text,
+    "time": _time,
+    "date": _day,
+}

@@ -1,0 +1,74 @@
+"""How a source writes its files: delimiter, encoding, decimal sign, times. A spec says it under ``[source.files]``, and
+for one table or dictionary under ``[tables.NAME.files]``."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from wardround.core import UserError
+
+_EXAMPLE = datetime(2133, 11, 28, 17, 46, 39)
+_OF_THE_DAY = ("%H", "%I", "%c", "%X", "%T", "%R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFormat:
+    """The spelling of a file. ``times`` are formats as ``strptime`` has them, tried in order; without any, times are
+    written as ISO 8601 has them. ``headers`` maps a file's own header, in lower case, to the column's name."""
+
+    delimiter: str = ""
+    """Empty: a comma, or a tab where the header has tabs and no comma."""
+    encoding: str = "utf-8"
+    decimal: Literal[".", ","] = "."
+    times: tuple[str, ...] = ()
+    bare_dates: Literal["refuse", "end_of_day"] = "refuse"
+    """What a date without a time is in a time column: a broken row, or 23:59:59 of its day."""
+    empty: tuple[str, ...] = ()
+    """Words that stand for an empty cell."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
+            raise UserError(f"delimiter: write one character, not {self.delimiter!r}")
+        if self.delimiter and self.delimiter == self.decimal:
+            raise UserError(f"delimiter and decimal cannot both be {self.decimal!r}")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise UserError(f"encoding: there is none called {self.encoding!r}; try utf-8, cp1252, latin-1") from None
+        for text in self.times:
+            _check_time_format(text)
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether a file's bytes are UTF-8 as they stand."""
+        return codecs.lookup(self.encoding).name == "utf-8"
+
+    def read_time(self, text: str) -> tuple[datetime, bool]:
+        """Return a time that is written in one of ``times``, and whether it has a time of day. ValueError: in none."""
+        for written in self.times:
+            try:
+                return datetime.strptime(text, written), has_time_of_day(written)
+            except ValueError:
+                continue
+        raise ValueError(text)
+
+
+def has_time_of_day(written: str) -> bool:
+    """Whether a format has more than a day."""
+    return any(part in written for part in _OF_THE_DAY)
+
+
+def _check_time_format(text: str) -> None:
+    if "%z" in text or "%Z" in text:
+        raise UserError(f"times: {text!r}: clinical times carry no time zone")
+    try:
+        read = datetime.strptime(_EXAMPLE.strftime(text), text)
+    except ValueError as error:
+        raise UserError(f"times: {text!r} is no format that strptime reads ({error})") from None
+    if (read.month, read.day) != (_EXAMPLE.month, _EXAMPLE.day) or read.year == 1900:
+        raise UserError(f"times: {text!r} must say year, month and day, like '%d.%m.%Y %H:%M'")
