@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.label_events import EventFinder, LabelEvent, LabelSource
-from wardround.core import from_microseconds
+from wardround.core import from_microseconds, to_microseconds
 from wardround.records import Policy, SpanRole
 
 TIME = pa.timestamp("us")
@@ -233,3 +234,40 @@ def test_every_event_may_be_the_one() -> None:
     drawn = Counter(choose_event(events, seed, "labevents").event_us for seed in range(600))
     assert set(drawn) == set(range(6))
     assert max(drawn.values()) < 150, "each about 100 times"
+
+
+def test_stays_are_named_by_texts_or_by_nothing() -> None:
+    rows = pa.record_batch(
+        {
+            "_event": pa.array([at(1, 9), at(10, 8)], TIME),
+            "fall": pa.array(["F-1", "F-2"]),
+            "ende": pa.array([at(5, 15), at(12, 12)], TIME),
+        }
+    )
+    named = Encounters.read(SpanRole(table="faelle", id="fall", start="_event", ends=("ende",)), rows)
+    times = np.array([to_microseconds(at(2)), to_microseconds(at(2)), to_microseconds(at(11)), to_microseconds(at(7))])
+    cells = pa.array(["F-2", "F-9", "", None])
+    assert named.position_of(cells, times).tolist() == [1, -1, 1, -1]
+    assert named.name(1) == "F-2"
+    nameless = Encounters.read(SpanRole(table="faelle", start="_event", ends=("ende",)), rows)
+    assert nameless.position_of(None, times).tolist() == [0, 0, 1, -1]
+    assert nameless.name(0) == to_microseconds(at(1, 9))
+
+
+def test_what_has_only_a_day_belongs_to_a_stay_of_that_day() -> None:
+    midnight = np.array([to_microseconds(at(10)), to_microseconds(at(9))])
+    evening = midnight + 86_399_000_000
+    assert STAYS.position_of(None, midnight).tolist() == [-1, -1]
+    assert STAYS.position_of(None, midnight, evening).tolist() == [1, -1]
+
+
+def test_the_rows_of_a_stay_are_one_question_at_its_discharge_without_what_is_known_by_then() -> None:
+    """Also of a person who died after the recorded discharge: it is asked when that is, not when the death was."""
+    source = replace(finder(by_encounter=True).source, at_stay_end=True)
+    batch = table(
+        ("Sepsis", 20, at(10, 9), at(13)), ("Gout", 20, None, at(13)), ("Chest pain", 20, at(10, 8), at(10, 9))
+    )
+    events, dropped = find(batch, EventFinder(source=source, policy="known_at"))
+    assert [event.target for event in events] == [("Gout", "Sepsis")]
+    assert from_microseconds(events[0].prediction_us) == at(12, 12) - timedelta(minutes=1)
+    assert dropped == {"row_known_before_the_end": 1}

@@ -116,10 +116,9 @@ def shares(shown: Shown, since: str, *, hour: float | None = None) -> Ask:
 def named_rows(role: RowRole, shown: Shown, columns: Sequence[str], word: str) -> Ask:
     """The latest rows of a role whose label holds a word, with their numbers where they have some."""
     number, unit = (_quoted(name) if name in columns and name else "NULL" for name in (role.value, role.unit))
-    word = word.lower().replace("'", "''")
     return sql(
         f"""SELECT row_id, {shown.time or "NULL"} AS time, {shown.label} AS label, {number} AS number, {unit} AS unit
-        FROM {shown.rows(f"LOWER({shown.label}) LIKE '%{word}%'")} ORDER BY 2 DESC LIMIT 12"""
+        FROM {shown.rows(f"LOWER({shown.label}) LIKE {_text(f'%{word.lower()}%')}")} ORDER BY 2 DESC LIMIT 12"""
     )
 
 
@@ -149,7 +148,7 @@ def organisms(role: RowRole, shown: Shown, columns: Sequence[str], since: str) -
 
 def held_names(space: str, names: Sequence[str]) -> Ask:
     """Which of some names a table of candidates holds, and in any case its first one."""
-    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    listed = ", ".join(map(_text, names))
     table = _quoted(space)
     return sql(
         f"""SELECT candidate FROM {table}
@@ -167,24 +166,32 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _condition(conditions: Conditions, columns: Sequence[str]) -> str:
     """The conditions of a role as far as a chart shows their columns; empty where it shows none of one of them."""
     parts = [
         " AND ".join(_fits(column, patterns) for column, patterns in condition.items() if column in columns)
         for condition in conditions
     ]
-    return "" if not all(parts) else f"({' OR '.join(f'({part})' for part in parts)})" if parts else ""
+    if not parts or not all(parts):
+        return ""
+    return f"({' OR '.join(f'({part})' for part in parts)})"
 
 
 def _fits(column: str, patterns: Sequence[str]) -> str:
     text = f"LOWER(COALESCE({_quoted(column)}, ''))"
-    wanted = [_glob(text, pattern) for pattern in patterns if not pattern.startswith("!")]
     refused = [f"NOT {_glob(text, pattern[1:])}" for pattern in patterns if pattern.startswith("!")]
-    return " AND ".join([f"({' OR '.join(wanted)})"] * bool(wanted) + refused)
+    wanted = [_glob(text, pattern) for pattern in patterns if not pattern.startswith("!")]
+    if wanted:
+        refused.insert(0, f"({' OR '.join(wanted)})")
+    return " AND ".join(refused)
 
 
 def _glob(text: str, pattern: str) -> str:
-    return f"{text} GLOB '{pattern.lower().replace(chr(39), chr(39) * 2)}'"
+    return f"{text} GLOB {_text(pattern.lower())}"
 
 
 def _apart(time: str, hour: float) -> str:

@@ -110,7 +110,7 @@ def plan_for(space: str, roles: Roles) -> Plan:
         care_step(name, roles),
         _search_step(task, roles),
     )
-    return Plan(task=name, steps=steps, answer=_answering(task, roles))
+    return Plan(task=name, steps=steps, answer=_answering(task))
 
 
 def _role_tables(roles: Roles, known: Known) -> list[str]:
@@ -207,22 +207,26 @@ def _hits(known: Known, results: Sequence[Result]) -> list[Note]:
     return [Note(kind="name", value=f"{query} => {label}") for query, label in best.items()]
 
 
-def _answering(task: TaskPlan, roles: Roles) -> Callable[[Known, float], Answer]:
+def _named(known: Known) -> dict[str, str]:
+    """Official names by what was looked up; where nothing could be, every finding stands for itself."""
+    pairs = (note.value.partition(" => ") for note in known.of("name"))
+    found = {phrase: label for phrase, _, label in pairs if label}
+    return found or {note.value: note.value for note in known.of("past") + known.of("unit") + known.of("thought")}
+
+
+def _answering(task: TaskPlan) -> Callable[[Known, float], Answer]:
     """Weigh the past and every thought under their official names; what has none is no answer."""
 
     def answer(known: Known, shift: float) -> Answer:
-        beliefs = Beliefs()
-        pairs = (note.value.partition(" => ") for note in known.of("name"))
-        named = {phrase: label for phrase, _, label in pairs if label}
-        if not known.of("name"):  # nothing could be looked up
-            named = {note.value: note.value for note in known.of("past") + known.of("thought") + _past(task, known)}
+        beliefs, named = Beliefs(), _named(known)
         held = [(note, task.weight(note)) for note in _past(task, known)]
         held += [(note, note.amount) for note in known.of("thought") + _habits(task)]
-        for note, weight in held:
-            if note.value in named:
-                beliefs.add(named[note.value], weight, note.rows)
-        for label in () if set(named) & {note.value for note, _ in held} else named.values():
-            beliefs.add(label, _FOR_WANT_OF_BETTER)
+        official = [(note, weight) for note, weight in held if note.value in named]
+        for note, weight in official:
+            beliefs.add(named[note.value], weight, note.rows)
+        if not official:
+            for label in named.values():
+                beliefs.add(label, _FOR_WANT_OF_BETTER)
         labels = beliefs.best(least=task.least + shift, most=task.most, fewest=task.fewest)
         evidence = {label: rows for label in labels if (rows := beliefs.rows(label))}
         return Answer(labels=tuple(labels), evidence=evidence)
