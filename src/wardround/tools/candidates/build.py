@@ -44,7 +44,8 @@ def build_candidate_spaces(
     user_codes: Path | None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, CandidateSpace]:
-    """The spaces by name, all or those ``wanted``; one whose role no table of the store plays is left out.
+    """The spaces by name, all or those ``wanted``; one whose role no table of the store plays, nor lists a
+    dictionary the answers of, is left out.
 
     ``subjects`` are the training subjects, or the group of each: then a space holds itself without each group.
     ``user_codes`` is the folder of added code tables: with an ATC map in it the drugs are
@@ -54,7 +55,7 @@ def build_candidate_spaces(
     built: dict[str, CandidateSpace] = {}
     for name in SPACES:
         role = store.spec.roles.first(name)
-        if role is None or role.table not in store.table_names:
+        if role is None or not (role.table in store.table_names or _is_listed(role)):
             continue
         called = space_name(name, role, store.spec, user_codes)
         if wanted is not None and called not in wanted:
@@ -85,6 +86,11 @@ def space_name(name: str, role: RowRole, spec: SourceSpec, user_codes: Path | No
     if name == "order":
         return f"{base}_{'atc' if drug_grouper(spec, user_codes).kind == 'atc' else 'drug'}_candidates"
     return f"{base}_ccs_candidates" if role.group == "ccs" else f"{base}_candidates"
+
+
+def _is_listed(role: RowRole) -> bool:
+    """Whether the answers stand in a list, so that they can be searched where nobody has a row of them."""
+    return role.group == "ccs" or "label" in role.dictionary
 
 
 def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
@@ -205,6 +211,8 @@ def _dictionary(store: Store, name: str, columns: tuple[str, ...]) -> Iterator[C
 def _training_subjects(played: _Played, columns: tuple[str, ...]) -> Iterator[tuple[int, set[Cells]]]:
     """The group and the distinct rows, as text, of each training subject that has any of a role."""
     role, training = played.role, played.training
+    if role.table not in played.store.table_names:
+        return
     for subject, batch in played.store.scan(role.table):
         if subject in training:
             batch = batch.filter(pa.array(CodedRows(batch=batch).meet(role.where))) if role.where else batch
