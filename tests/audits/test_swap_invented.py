@@ -13,6 +13,9 @@ from wardround.benchmarks.other_futures import differing_answers, differing_cand
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.synth import DIALECTS
 
+_OTHERS = 3
+"""So many are not asked about: of their records the candidates are made."""
+
 
 def test_every_form_has_a_swap_table() -> None:
     assert set(swap_sources()) == set(DIALECTS)
@@ -20,9 +23,10 @@ def test_every_form_has_a_swap_table() -> None:
 
 @pytest.mark.parametrize("source", DIALECTS)
 def test_another_future_changes_nothing_that_is_shown(invented: Invented, source: str) -> None:
+    asked = invented.samples(source)[_OTHERS:]
     report = audit_swap(
         invented.store(source),
-        invented.samples(source),
+        asked,
         invented.raw(source),
         charts=[differing_answers],
         stores=[differing_questions, differing_candidates],
@@ -31,6 +35,7 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
     assert report.compared["calls of candidate tools"] > 20
     told = {what.removeprefix("questions of ") for what in report.compared}
     assert told | report.left_out.keys() >= (set(EHRSHOT_TASKS) | (set(AGENTEHR_TASKS) if "mimic" in source else set()))
+    assert report.left_out.keys().isdisjoint(told)
     assert report.declared.keys() <= {one.reason for one in load_hindsight() if source in (one.sources or [source])}
     assert not report.uncovered
     assert not report.unruled

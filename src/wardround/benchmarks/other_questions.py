@@ -49,6 +49,9 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     here, there = label_events(store), label_events(other)
     if not here:
         found.left_out["AgentEHR"] = unplayed("admission")
+    for task in here:
+        if not any(here[task].values()) and not any(there.get(task, {}).values()):
+            found.left_out[task] = "no row of either future has a label of it"
     known = [_Known(store=one, moments=moments) for one in (store, other)]
     _compare(found, store.spec.name, _agentehr(here, known[0]), _agentehr(there, known[1]))
     _compare_draws(found, (here, there), known)
