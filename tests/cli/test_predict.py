@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,16 @@ def test_a_benchmark_without_classes_says_which_has(
     assert main(["predict", *where, "--out", str(tmp_path / "out")]) == 2
     assert "an EHRSHOT benchmark has" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_predictor_of_a_plug_in_is_fitted_in_two_processes(words: list[str], tmp_path: Path) -> None:
+    plugin = Path(__file__).resolve().parents[2] / "examples" / "own_engines.py"
+    asked = [*words, "--predictor", "prior", "--shots", "2", "all", "--task", "guo_los", "--processes", "2", "--json"]
+    command = [sys.executable, "-m", "wardround", *asked, "--plugin", str(plugin), "--out", str(tmp_path / "fits")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["predictor"] for row in rows} == {"prior"}
+    (whole,) = [row for row in rows if row["k"] == "all"]
+    assert len({tuple(one) for one in whole["probabilities"]}) == 1, "the same for everybody"
+    assert whole["scores"]["auroc"]["estimate"] == pytest.approx(0.5)

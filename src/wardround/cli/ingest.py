@@ -10,7 +10,7 @@ from pathlib import Path
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
-from wardround.records import IngestReport, IngestSettings, ingest, list_sources
+from wardround.records import SOURCES, IngestReport, IngestSettings, ingest
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -28,7 +28,7 @@ _MOST_REASONS = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", help=f"what kind of records: {', '.join(list_sources())}, or a folder of spec files")
+    parser.add_argument("source", help=f"what kind of records: {', '.join(SOURCES.names)}, or a folder of spec files")
     kinds = ".csv, .parquet, of FHIR .ndjson and .json; .gz too"
     parser.add_argument("folder", type=Path, nargs="+", help=f"one or more folders of the source's files: {kinds}")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")

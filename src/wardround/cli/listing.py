@@ -14,7 +14,8 @@ from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.table import print_rows
 from wardround.core import Registry
 from wardround.models import MODELS, list_models
-from wardround.records import list_sources, load_source_spec
+from wardround.predictors import PREDICTORS
+from wardround.records import SOURCES, load_source_spec
 from wardround.retrieval import ENCODERS, list_encoders
 from wardround.runs.experiment import every_setting
 from wardround.scoring import SCORERS
@@ -50,11 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sources(arguments: argparse.Namespace) -> Rows:
-    specs = [load_source_spec(name) for name in list_sources()]
-    return [
+    specs = [load_source_spec(path) for path in SOURCES.registered]
+    rows = [
         {"source": spec.name, "tables": str(len(spec.tables)), "sensitivity": spec.sensitivity, "title": spec.title}
         for spec in specs
     ]
+    return _installed(SOURCES, rows)
 
 
 def _tables(arguments: argparse.Namespace) -> Rows:
@@ -147,6 +149,7 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "models": _models,
     "encoders": _encoders,
     "additions": _names_of(ADDITIONS, "addition"),
+    "predictors": _names_of(PREDICTORS, "predictor"),
     "context-policies": _names_of(CONTEXT_POLICIES, "context policy"),
     "answer-kinds": _names_of(ANSWER_KINDS, "answer kind"),
     "scorers": _names_of(SCORERS, "scorer of"),

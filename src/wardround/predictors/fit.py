@@ -21,10 +21,21 @@ import numpy.typing as npt
 
 from wardround import __version__
 from wardround.benchmarks import Benchmark, Sample
-from wardround.core import Progress, Reporter, UserError, content_hash, private_folder, silent, write_atomically
+from wardround.core import (
+    Progress,
+    Reporter,
+    UserError,
+    content_hash,
+    load_plugins,
+    loaded_plugins,
+    private_folder,
+    silent,
+    write_atomically,
+)
+from wardround.predictors.catalogue import PREDICTORS, Reads, asked_predictors
 from wardround.predictors.extras import package_versions
 from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
-from wardround.predictors.heads import Boosting, Fit, Head, Logistic
+from wardround.predictors.heads import Fit
 from wardround.predictors.hierarchy import Ancestry, ancestry
 from wardround.predictors.matrix import Design, count_matrix
 from wardround.predictors.problems import Problem, problems
@@ -53,6 +64,7 @@ def fit_predictors(
     UserError: the benchmark is of another store, has no task with classes, or the folder's rows have other settings.
     """
     settings = settings or PredictorSettings()
+    predictors = asked_predictors(settings)
     asked = list(problems(benchmark, tasks=settings.tasks, split=settings.split, samples=settings.samples))
     if not asked:
         raise UserError(f"benchmark {benchmark.name!r} has no task with classes to predict; an EHRSHOT benchmark has")
@@ -71,7 +83,7 @@ def fit_predictors(
     if all(key in done for _, key in plan):
         return read_predictions(folder)
     counts = None
-    if any(name.startswith("count") for name in settings.names):
+    if any(predictor.reads == "counts" for predictor in predictors):
         counts = _counts(store, benchmark, usable, folder=folder, settings=settings, processes=processes, report=report)
         manifest["features"] = counts.facts
     _write(folder / MANIFEST, manifest)
@@ -91,7 +103,8 @@ def _fitted(bench: _Bench, plan: Sequence[tuple[Problem, FitKey]], processes: in
     if processes == 1 or len(plan) < 2:
         yield from (bench.fit(problem, key) for problem, key in plan)
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_set_up, initargs=(bench,)) as pool:
+    plugins = [plugin.path for plugin in loaded_plugins()]
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_set_up, initargs=(bench, plugins)) as pool:
         try:
             yield from pool.map(_fit_there, plan)
         finally:
@@ -102,7 +115,8 @@ _THERE: list[_Bench] = []
 """What the fits of a worker process share."""
 
 
-def _set_up(bench: _Bench) -> None:
+def _set_up(bench: _Bench, plugins: Sequence[Path]) -> None:
+    load_plugins(plugins)
     _THERE.append(bench)
 
 
@@ -139,11 +153,12 @@ class _Bench:
     def fit(self, problem: Problem, key: FitKey) -> FitRow:
         """Fit once and judge it on the test samples."""
         started = time.perf_counter()
-        train, dev, test = self._matrices(problem, key.predictor)
+        predictor = PREDICTORS.get(key.predictor)
+        train, dev, test = self._matrices(problem, predictor.reads)
         truths = [problem.truth(part) for part in (problem.train, problem.dev)]
         shots = [self._shots(problem, key, truth, part) for truth, part in zip(truths, ("train", "dev"), strict=True)]
         (fitted_on, chosen_on), (truth, dev_truth) = shots, truths
-        fit = self._head(key.predictor)(
+        fit = predictor.head(self._settings)(
             train[fitted_on.places],
             truth[fitted_on.places],
             dev[chosen_on.places],
@@ -189,17 +204,6 @@ class _Bench:
             probabilities=tuple(map(tuple, fit.probabilities.tolist())) if whole else (),
         )
 
-    def _head(self, name: str) -> Head:
-        settings = self._settings
-        if name == "count-gbm":
-            return Boosting(grid=settings.gbm_grid, seed=settings.seed, threads=settings.threads, ties=settings.ties)
-        return Logistic(
-            iterations=settings.iterations,
-            final_iterations=settings.final_iterations,
-            threads=settings.threads,
-            ties=settings.ties,
-        )
-
     def _shots(self, problem: Problem, key: FitKey, truth: Integers, part: str) -> Shots:
         if key.k == ALL_SHOTS:
             return Shots(places=np.arange(len(truth)), repeated=(0,) * len(problem.classes))
@@ -212,16 +216,15 @@ class _Bench:
             name=f"{problem.task}/{problem.view}/{part}/{key.replicate}",
         )
 
-    def _matrices(self, problem: Problem, predictor: str) -> tuple[Any, Any, Any]:
-        kind = predictor.split("-")[0]
-        if (problem.task, kind) not in self._held:
+    def _matrices(self, problem: Problem, reads: Reads) -> tuple[Any, Any, Any]:
+        if (problem.task, reads) not in self._held:
             self._held = {held: one for held, one in self._held.items() if held[0] == problem.task}  # one task at once
-            self._held[problem.task, kind] = self._made(problem, kind)
-        return self._held[problem.task, kind]
+            self._held[problem.task, reads] = self._made(problem, reads)
+        return self._held[problem.task, reads]
 
-    def _made(self, problem: Problem, kind: str) -> tuple[Any, Any, Any]:
+    def _made(self, problem: Problem, reads: Reads) -> tuple[Any, Any, Any]:
         parts = [[_key(sample) for sample in part] for part in (problem.train, problem.dev, problem.test)]
-        if kind != "count":
+        if reads == "vectors":
             assert self._vectors is not None
             train, dev, test = (self._vectors.of(keys) for keys in parts)
             return train, dev, test

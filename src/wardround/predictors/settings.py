@@ -11,7 +11,6 @@ from wardround.core import UserError, check_settings, setting
 ALL_SHOTS = "all"
 PAPER_SHOTS: tuple[str, ...] = ("1", "2", "4", "8", "12", "16", "24", "32", "48", "64", "128", "256", ALL_SHOTS)
 """Samples per class, those of EHRSHOT (up to 128) and of EHR-RAG (256 too); ``all`` is the whole training split."""
-PREDICTORS = ("count-lr", "count-gbm", "clmbr-lr")
 C_GRID = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1e0, 1e2, 1e4)
 """EHRSHOT's inverse strengths of the L2 penalty."""
 EHRSHOT_ITERATIONS = 100
@@ -41,7 +40,7 @@ class PredictorSettings:
     """
 
     names: tuple[str, ...] = setting(
-        ("count-lr", "count-gbm"), f"which predictors: {', '.join(PREDICTORS)}", flag="--predictor"
+        ("count-lr", "count-gbm"), "which predictors (wardround list predictors)", flag="--predictor"
     )
     tasks: tuple[str, ...] = setting((), "only these tasks")
     shots: tuple[str, ...] = setting(
@@ -64,11 +63,8 @@ class PredictorSettings:
     )
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.names if name not in PREDICTORS]
-        if unknown or not self.names:
-            raise UserError(f"no predictor {', '.join(unknown) or '(none named)'}; there are {', '.join(PREDICTORS)}")
-        if "clmbr-lr" in self.names and self.representations is None:
-            raise UserError("clmbr-lr needs its vectors: give --representations FILE (Parquet or npz)")
+        if not self.names:
+            raise UserError("name a predictor (wardround list predictors)")
         for shot in self.shots:
             if shot != ALL_SHOTS and not (shot.isascii() and shot.isdigit() and int(shot) > 0):
                 raise UserError(f"shots are numbers above 0 or {ALL_SHOTS!r}, not {shot!r}")

@@ -14,10 +14,11 @@ from wardround.records.ingest.sections import admission_sections
 from wardround.records.ingest.settings import IngestReport, IngestSettings
 from wardround.records.specs.roles import MomentRole, Roles, RowRole, SpanRole, unplayed
 from wardround.records.specs.spec import SourceSpec, TableSpec
-from wardround.records.specs.spec_file import list_sources, load_source_spec
+from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
 
 __all__ = [
+    "SOURCES",
     "Chart",
     "ChartTable",
     "Event",

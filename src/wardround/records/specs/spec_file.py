@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from wardround.core import SENSITIVITIES, Sensitivity, UserError, content_hash, read_toml, strict, strictest
+from wardround.core import SENSITIVITIES, Registry, Sensitivity, UserError, content_hash, read_toml, strict, strictest
 from wardround.records.rules.language import Rule
 from wardround.records.rules.parser import parse_rule
 from wardround.records.specs.file_format import FileFormat
@@ -39,6 +39,12 @@ _SPECS = Path(__file__).parents[1] / "sources"
 def list_sources() -> tuple[str, ...]:
     """Names of the sources that come with wardround."""
     return tuple(sorted({file.parent.name for file in _SPECS.glob("*/*.toml")}))
+
+
+SOURCES: Registry[Path] = Registry("sources", one="source", of=Path, title=lambda path: f"a spec in {path.name}")
+"""The spec of every source by name: a TOML file, or a folder of them; ours, and those of plug-ins."""
+for _name in list_sources():
+    SOURCES.add(_name, _SPECS / _name)
 
 
 def load_source_spec(name_or_path: str | Path) -> SourceSpec:
@@ -104,13 +110,13 @@ def _roles(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> Roles
 
 def _spec_files(name_or_path: str | Path) -> list[Path]:
     path = Path(name_or_path)
-    if isinstance(name_or_path, str) and name_or_path in list_sources():
-        path = _SPECS / name_or_path
+    if isinstance(name_or_path, str) and name_or_path in SOURCES:
+        path = SOURCES.get(name_or_path)
     if path.is_file():
         return [path]
     files = sorted(path.glob("*.toml")) if path.is_dir() else []
     if not files:
-        known = ", ".join(list_sources()) or "none"
+        known = ", ".join(SOURCES.names)
         raise UserError(f"no source named {str(name_or_path)!r} and no spec file there; sources: {known}")
     return files
 
