@@ -15,10 +15,10 @@ from wardround.cli.parser import Parser
 REPOSITORY = Path(__file__).resolve().parents[2]
 QUOTED = [
     (page.name, line)
-    for page in sorted((REPOSITORY / "docs" / "design").glob("*.md"))
+    for page in (*sorted((REPOSITORY / "docs" / "design").glob("*.md")), REPOSITORY / "docs" / "settings.md")
     for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
-    if line.startswith("wardround ")
+    if line.startswith("wardround ") and "--help" not in line
 ]
 
 
