@@ -53,6 +53,8 @@ labevents:2 | C"""
         {"hadm_id": "7", "unit": "mg/dL", "row_id": "labevents:2", "label": "C"},
     )
     assert read_result(CALL, "labevents: 0 rows; the table is empty.").rows == ()
+    cut = "query: 3 rows\ncandidate\nSodium\n[cut for room: 1 of 3 lines are left; repeat the call]"
+    assert read_result(CALL, cut).rows == ({"candidate": "Sodium"},)
     assert read_result(CALL, "Error: no such table").error == "Error: no such table"
 
 

@@ -113,5 +113,6 @@ def read_result(call: ToolCall, text: str) -> Result:
 
 
 def _cells(lines: list[str], width: int) -> list[list[str]]:
-    split = [line.split(" | ") if width > 1 else [line] for line in lines]
+    """The lines of a page that are rows; a remark in brackets, of what was cut, is none."""
+    split = [line.split(" | ") if width > 1 else [line] for line in lines if not line.startswith("[cut ")]
     return [cells for cells in split if len(cells) == width]
