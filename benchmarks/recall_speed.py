@@ -19,7 +19,22 @@ from pathlib import Path
 
 import numpy as np
 
-from wardround.memory import Bank, Edge, Entity, Experience, Key, Provenance, Question, Subject, WalkSettings, walk
+from wardround.memory import (
+    Bank,
+    Edge,
+    Entity,
+    Experience,
+    Findings,
+    GraphCase,
+    GraphRecallSettings,
+    Key,
+    Provenance,
+    Question,
+    Subject,
+    WalkSettings,
+    recall_by_graph,
+    walk,
+)
 from wardround.retrieval import Vectors
 
 ASKED_BY = Subject(source="mimiciv", subject_id=7)
@@ -149,6 +164,9 @@ def measure(size: int, dimensions: int, repeats: int) -> None:
             cpu = time.process_time()
             walls = [timed(lambda one=one: _walked(reader, ids, one)) for one in range(repeats)]  # type: ignore[misc]
             told("walk, 5 seeds, 60 steps, a writer running", walls, time.process_time() - cpu)
+            cpu = time.process_time()
+            walls = [timed(lambda one=one: _recalled(reader, one)) for one in questions]  # type: ignore[misc]
+            told("the whole recall with scope and walk, a writer running", walls, time.process_time() - cpu)
         finally:
             process.terminate()
             process.wait()
@@ -159,6 +177,11 @@ def _walked(reader: Bank, ids: list[str], number: int) -> object:
     seeds = {ids[(number * 5 + place) * 7919 % len(ids)]: 1.0 for place in range(5)}
     settings = WalkSettings(most_taken=60, least=0.0)
     return walk(reader.graph(), seeds, judge=lambda name: None, settings=settings)
+
+
+def _recalled(reader: Bank, question: Question) -> object:
+    case = GraphCase(reader, ASKED_BY, Findings(age=70, sex="male"), GraphRecallSettings())
+    return recall_by_graph(case, question)
 
 
 def main() -> None:
