@@ -19,7 +19,7 @@ from wardround.log import LogReader
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import MOST_CALLS
 from wardround.retrieval import VectorCache
-from wardround.runs import ConstructionSettings, RunFolder, RunSettings, construct, execute, start
+from wardround.runs import ConstructionSettings, RunFolder, RunSettings, construct, execute, stages, start
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +179,7 @@ def test_a_construction_that_fails_on_the_way_goes_on_without_asking_twice(
         benchmark = Benchmark.open(synthetic_benchmark_path)
         assert contamination_check(bank, benchmark.all_samples, source="mimiciv").clean
     assert whole.most_graph_calls <= MOST_CALLS
-    with LogReader(folder.path / "construction") as reader:
-        purposes = {turn.purpose for one in reader.trajectories() for turn in one.turns}
-    assert {"find_divergence", "draw_contraindication", "find_entities", "find_role_edges"} <= purposes
+    calls = {stage.purpose: stage.calls for stage in stages(folder)}
+    drawn = ("find_divergence", "draw_contraindication", "find_entities", "find_role_edges")
+    assert {purpose: calls[purpose] for purpose in drawn} == dict.fromkeys(drawn, 6)
+    assert calls["judge_joint_use"] == speaker.asked["joint_use"]

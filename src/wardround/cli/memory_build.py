@@ -7,7 +7,7 @@ import argparse
 from wardround.cli.progress import TerminalProgress
 from wardround.memory import Bank, contamination_check
 from wardround.memory.construction import LinkSettings
-from wardround.runs import Construction, ConstructionSettings, RunFolder, construct, open_benchmark
+from wardround.runs import Construction, ConstructionSettings, RunFolder, construct, open_benchmark, stages
 
 
 def build(arguments: argparse.Namespace) -> int:
@@ -21,6 +21,7 @@ def build(arguments: argparse.Namespace) -> int:
         found = construct(folder, bank, settings, report=progress)
         progress.close()
         _print(found, bank)
+        _print_stages(folder)
         benchmark = open_benchmark(folder)
         report = contamination_check(bank, benchmark.all_samples, source=str(folder.manifest["source"]))
     counts = ", ".join(f"{number:,} {kind}" for kind, number in report.counts().items() if number) or "clean"
@@ -42,3 +43,9 @@ def _print(found: Construction, bank: Bank) -> None:
     for problem, number in found.problems.most_common():
         print(f"{number:,} gave nothing: {problem}")
     print(f"{len(bank):,} experiences in {bank.path} (revision {bank.revision:,})")
+
+
+def _print_stages(folder: RunFolder) -> None:
+    for stage in stages(folder):
+        tokens = f"{stage.usage.input_tokens:,} tokens in, {stage.usage.output_tokens:,} out"
+        print(f"{stage.purpose}: {stage.calls:,} calls, {tokens}")

@@ -2,7 +2,7 @@
 
 from wardround.runs.analyses import Point, points_of
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
-from wardround.runs.constructing import Construction, ConstructionSettings, construct
+from wardround.runs.constructing import Construction, ConstructionSettings, construct, stages
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.execute import episode_keys, execute, start
@@ -58,6 +58,7 @@ __all__ = [
     "predictor_rows",
     "read_results",
     "score_run",
+    "stages",
     "start",
     "summarise_run",
     "training_strata",

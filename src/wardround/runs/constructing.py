@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from wardround.core import FormatError, Progress, ProviderError, Reporter, UserError, silent
+from wardround.core import FormatError, Progress, ProviderError, Reporter, Usage, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import Bank, Experience, ModelAsker, text_key
 from wardround.memory.construction import (
@@ -76,6 +76,27 @@ class Construction:
     most_graph_calls: int = 0
     failed: int = 0
     problems: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What one kind of question has cost over all constructions of a run: its purpose, calls and tokens."""
+
+    purpose: str
+    calls: int
+    usage: Usage
+
+
+def stages(folder: RunFolder) -> tuple[Stage, ...]:
+    """The calls and tokens of construction by purpose; what was asked once counts once, however often it is served."""
+    calls: Counter[str] = Counter()
+    usage: dict[str, Usage] = {}
+    if (folder.path / FOLDER).is_dir():
+        with LogReader(folder.path / FOLDER, may_be_empty=True) as reader:
+            for turn in (turn for trajectory in reader.trajectories() for turn in trajectory.turns):
+                calls[turn.purpose] += 1
+                usage[turn.purpose] = usage.get(turn.purpose, Usage()) + turn.usage
+    return tuple(Stage(purpose=name, calls=calls[name], usage=usage[name]) for name in sorted(calls))
 
 
 def construct(
