@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient
 
 from effort import often
-from wardround.memory import Bank, Edge, Entity, Evidence, Experience, Question, withdraw
+from wardround.memory import Bank, Edge, Entity, Evidence, Experience, Question, forget, withdraw
 from wardround.memory.words import terms_of
 
 WORDS = ("sepsis", "fluids", "lactate", "culture", "shock", "fever", "gout", "anuria")
@@ -192,7 +192,33 @@ def test_what_a_withdrawal_changed_is_told_and_kept_in_the_history(tmp_path: Pat
         assert (done.experiences, done.qualities, done.edges) == ((), 1, 0)
         assert bank.graph().quality(b.id) == pytest.approx(0.4), "0.5 without the 0.3 that it gave"
         assert [value for _, value in bank.quality_history(b.id)] == [0.5, 0.8, 0.7, pytest.approx(0.4)]
+        done = withdraw(bank, "sample-y", reason="wrong too")
+        assert bank.graph().quality(b.id) == pytest.approx(0.5), "what put x right counts for nothing either"
+        bank.set_graph(qualities={b.id: 0.9}, reason="validated: set, not moved")
+        bank.set_graph(qualities={b.id: 0.95}, reason="it helped", sample="sample-z")
+        withdraw(bank, "sample-x", reason="again")
+        assert bank.graph().quality(b.id) == pytest.approx(0.95)
+        withdraw(bank, "sample-z", reason="wrong")
+        assert bank.graph().quality(b.id) == pytest.approx(0.9)
         done = withdraw(bank, a.id, reason="wrong")
         assert (done.experiences, done.edges) == ((a.id,), 1)
         assert bank.graph().edges(a.id) == ()
         assert bank.history(a.id)[-1].reason == "wrong"
+
+
+def test_what_is_left_after_forgetting_can_be_withdrawn_too(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        a, b = (lesson(bank, title, number, kind="indication") for number, title in enumerate(("a", "b")))
+        bank.add([a, b])
+        edge = Edge(source=a.id, target=b.id, weight=0.4)
+        bank.set_graph(qualities={b.id: 0.5}, edges=[edge], reason="built")
+        for sample, moved in (("sample-x", 0.2), ("sample-y", 0.1), ("sample-x", 0.1)):
+            quality = (bank.graph().quality(b.id) or 0.0) + moved
+            weight = bank.graph().edges(a.id)[0].weight + moved
+            bank.set_graph(qualities={b.id: quality}, edges=[replace(edge, weight=weight)], reason="m", sample=sample)
+        forget(bank, "sample-x", reason="asked for")
+        assert [value for _, value in bank.quality_history(b.id)] == [0.5, pytest.approx(0.6)]
+        assert bank.graph().edges(a.id)[0].weight == pytest.approx(0.5)
+        withdraw(bank, "sample-y", reason="wrong")
+        assert bank.graph().quality(b.id) == pytest.approx(0.5)
+        assert bank.graph().edges(a.id)[0].weight == pytest.approx(0.4)

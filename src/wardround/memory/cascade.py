@@ -46,7 +46,8 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
     """Serve nothing any more that came of a source: an experience's id, a sample's, or a row's.
 
     A sample that only revised an experience counts too: what it said cannot be taken out of the text again. Raises
-    UserError where the bank knows nothing of the source.
+    UserError where the bank knows nothing of the source. What is put right is a move of the source's own, so that it
+    counts for nothing either when something else is withdrawn.
     """
     with bank.batch():
         met = came_of(bank, source, bank.experiences())
@@ -58,7 +59,7 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
         cut = _edges_cut(bank, gone)
         qualities, moved = _replayed(bank, source, gone)
         if cut or moved or qualities:
-            bank.set_graph(qualities=qualities, edges=[*cut, *moved], reason=reason)
+            bank.set_graph(qualities=qualities, edges=[*cut, *moved], reason=reason, sample=source)
         names = _names_alone(bank)
         for name in names:
             bank.end_alias(name, reason=reason)
@@ -95,7 +96,7 @@ def _edges_cut(bank: Bank, gone: Collection[str]) -> list[Edge]:
 def _replayed(bank: Bank, sample: str, gone: Collection[str]) -> tuple[dict[str, float | None], list[Edge]]:
     """The qualities and weights that a sample's outcomes moved, as they would be without them."""
     qualities = {
-        name: _without([(value, cause) for _, value, cause in bank.file.rows(_RATED, (name,))], sample)
+        name: _last_of(quality_steps(bank, name), sample)
         for (name,) in bank.file.rows(_MOVED, (sample,))
         if name not in gone
     }
@@ -105,24 +106,58 @@ def _replayed(bank: Bank, sample: str, gone: Collection[str]) -> tuple[dict[str,
         last = next((edge for edge in graph.edges(source) if edge.target == target), None)
         if last is None or {source, target} & set(gone):
             continue
-        steps = [(value, cause) for _, value, cause in bank.file.rows(_WEIGHED, (source, target))]
-        weight = _without(steps, sample)
+        weight = _last_of(weight_steps(bank, source, target), sample)
         edges.append(replace(last, live=False) if weight is None else replace(last, weight=weight))
     return qualities, edges
 
 
-def _without(steps: Iterable[tuple[float | None, str]], sample: str) -> float | None:
-    """Replay the moves of a value without those that a sample caused; None where nothing else ever gave it one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One value that a quality or a weight had, and the sample whose outcome moved it there; none where it was set."""
+
+    number: int
+    value: float | None
+    sample: str
+
+
+def quality_steps(bank: Bank, experience: str) -> list[Step]:
+    """Every value of a quality, oldest first."""
+    return _steps(bank.file.rows(_RATED, (experience,)))
+
+
+def weight_steps(bank: Bank, source: str, target: str) -> list[Step]:
+    """Every weight of an edge, oldest first."""
+    return _steps(bank.file.rows(_WEIGHED, (source, target)))
+
+
+def without(steps: Iterable[Step], sample: str) -> list[Step]:
+    """Replay a value without the moves that a sample caused, within 0 to 1; what was set, not moved, is as it was."""
+    kept: list[Step] = []
     before: float | None = None
     value: float | None = None
-    for after, cause in steps:
-        if cause != sample:
-            if after is None or before is None or value is None:
-                value = after
-            else:
-                value = min(1.0, max(0.0, value + after - before))
-        before = after
-    return value
+    for step in steps:
+        if step.sample != sample:
+            moved = step.sample and None not in (step.value, before, value)
+            value = _clipped(value, step.value, before) if moved else step.value
+            kept.append(replace(step, value=value))
+        before = step.value
+    return kept
+
+
+def _clipped(value: float | None, after: float | None, before: float | None) -> float:
+    assert value is not None
+    assert after is not None
+    assert before is not None
+    return min(1.0, max(0.0, value + after - before))
+
+
+def _last_of(steps: Iterable[Step], sample: str) -> float | None:
+    kept = without(steps, sample)
+    return kept[-1].value if kept else None
+
+
+def _steps(rows: Iterable[tuple[int, float | None, str]]) -> list[Step]:
+    return [Step(number=number, value=value, sample=sample) for number, value, sample in rows]
 
 
 def _names_alone(bank: Bank) -> list[str]:

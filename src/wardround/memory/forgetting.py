@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
-from wardround.memory.cascade import came_of, is_known, withdraw
+from wardround.memory.cascade import came_of, is_known, quality_steps, weight_steps, withdraw, without
 from wardround.memory.experience import utc_now
 from wardround.memory.words import index_all
 from wardround.memory.writing import mark_of
@@ -30,26 +30,14 @@ _OF_AN_EXPERIENCE = (
     "DELETE FROM mention WHERE experience = ?1",
     "DELETE FROM experience WHERE id = ?1",
 )
-_MOVED_BY = "SELECT number FROM step WHERE sample = ?1"
+_MOVED = "SELECT DISTINCT experience FROM quality JOIN step USING (number) WHERE step.sample = ?"
+_PULLED = "SELECT DISTINCT source, target FROM edge JOIN step USING (number) WHERE step.sample = ?"
+_RATED = "UPDATE quality SET value = ? WHERE experience = ? AND number = ?"
+_WEIGHED = "UPDATE edge SET weight = ? WHERE source = ? AND target = ? AND number = ?"
 _MOVES = (
-    f"""
-    DELETE FROM quality WHERE number < (
-        SELECT max(number) FROM quality AS last WHERE last.experience = quality.experience
-    ) AND number >= (
-        SELECT min(number) FROM quality AS moved WHERE moved.experience = quality.experience
-        AND moved.number IN ({_MOVED_BY})
-    )
-    """,
-    f"""
-    DELETE FROM edge WHERE number < (
-        SELECT max(number) FROM edge AS last WHERE last.source = edge.source AND last.target = edge.target
-    ) AND number >= (
-        SELECT min(number) FROM edge AS moved WHERE moved.source = edge.source AND moved.target = edge.target
-        AND moved.number IN ({_MOVED_BY})
-    )
-    """,
+    "DELETE FROM quality WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
+    "DELETE FROM edge WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
 )
-"""What a sample's outcomes moved, and all that stood on it since: the last value was computed again without them."""
 _MENTIONING = (
     "UPDATE step SET reason = 'forgotten', sample = '' WHERE sample = ?1 OR instr(reason, ?1) > 0",
     "UPDATE revision SET reason = 'forgotten' WHERE instr(reason, ?1) > 0",
@@ -87,7 +75,7 @@ def forget(bank: Bank, source: str, *, reason: str) -> Forgotten:
             for name in (source, *sorted(gone)):
                 if is_known(bank, name) or name == source:
                     withdraw(bank, name, reason="forgotten")
-            _erase(bank.file.connection, source, gone)
+            _erase(bank, source, gone)
             _bury(bank, (source, *sorted(gone)), reason)
     bank.rebuild()
     return Forgotten(experiences=tuple(sorted(gone)), text_hashes=hashes)
@@ -103,12 +91,14 @@ def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({text for name in gone for (text,) in bank.file.rows(query, (name,)) if text}))
 
 
-def _erase(connection: sqlite3.Connection, source: str, gone: Collection[str]) -> None:
+def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     """Delete all rows of what is forgotten, with the guards of append-only tables lifted meanwhile."""
+    connection = bank.file.connection
     guards = connection.execute(_GUARDS).fetchall()
     for name, _ in guards:
         connection.execute(f'DROP TRIGGER "{name}"')
-    _each(connection, _MOVES, (source,))
+    _replay(bank, source)
+    _each(connection, _MOVES, (source, *sorted(gone)))
     _each(connection, _OF_AN_EXPERIENCE, sorted(gone))
     _each(connection, _MENTIONING, (source, *sorted(gone)))
     for statement in _LEFT_OVER:
@@ -117,6 +107,17 @@ def _erase(connection: sqlite3.Connection, source: str, gone: Collection[str]) -
     for _, text in guards:
         connection.execute(text)
     connection.execute(_BEGUN)
+
+
+def _replay(bank: Bank, sample: str) -> None:
+    """Write every quality and weight that a sample moved, at every later number, as it would have been without."""
+    connection = bank.file.connection
+    for (name,) in bank.file.rows(_MOVED, (sample,)):
+        steps = without(quality_steps(bank, name), sample)
+        connection.executemany(_RATED, [(step.value, name, step.number) for step in steps])
+    for ends in bank.file.rows(_PULLED, (sample,)):
+        steps = without(weight_steps(bank, *ends), sample)
+        connection.executemany(_WEIGHED, [(step.value, *ends, step.number) for step in steps])
 
 
 def _each(connection: sqlite3.Connection, statements: Sequence[str], names: Sequence[str]) -> None:
