@@ -4,6 +4,7 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "synth": ("wardround.cli.synth", "make a synthetic hospital (MIMIC-IV shaped CSV files)"),
+    "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
     "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
     "bench": ("wardround.cli.bench", "build or show a benchmark"),
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),

@@ -10,7 +10,8 @@ from pathlib import Path
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
-from wardround.records import SOURCES, IngestReport, IngestSettings, ingest
+from wardround.core import UserError
+from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -20,6 +21,7 @@ EXAMPLES = """
   wardround ingest fhir bulk-export --store store-fhir
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
   wardround ingest eicu eicu-crd-2.0 --store store-eicu
+  wardround ingest --spec hospital.toml hospital --store store-hospital
 """
 
 _MOST_NAMES = 8
@@ -28,9 +30,11 @@ _MOST_REASONS = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", help=f"what kind of records: {', '.join(SOURCES.names)}, or a folder of spec files")
+    kinds_of = f"{', '.join(SOURCES.names)}, or spec files of your own (with --spec it is left out)"
+    parser.add_argument("source", help=f"what kind of records: {kinds_of}")
+    parser.add_argument("--spec", type=Path, help="spec file of your own, or a folder of them: wardround spec init")
     kinds = ".csv, .parquet, of FHIR .ndjson and .json; .gz too"
-    parser.add_argument("folder", type=Path, nargs="+", help=f"one or more folders of the source's files: {kinds}")
+    parser.add_argument("folder", type=Path, nargs="*", help=f"one or more folders of the source's files: {kinds}")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
@@ -56,13 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
         user_codes=user_codes_home(),
         workers=arguments.workers,
     )
-    report = ingest(arguments.source, tuple(arguments.folder), arguments.store, settings=settings, report=progress)
+    source, folders = _input(arguments)
+    report = ingest(source, folders, arguments.store, settings=settings, report=progress)
     progress.close()
     if arguments.json:
         print_json(report)
     else:
         _print(report, every_column=arguments.fill)
     return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
+
+
+def _input(arguments: argparse.Namespace) -> tuple[str | SourceSpec, tuple[Path, ...]]:
+    """Return the source and the folders: with ``--spec`` every word that is not an option is a folder."""
+    if arguments.spec is not None:
+        return load_source_spec(arguments.spec), (Path(arguments.source), *arguments.folder)
+    if not arguments.folder:
+        raise UserError(f"give the folder of the files: wardround ingest {arguments.source} FOLDER --store STORE")
+    return arguments.source, tuple(arguments.folder)
 
 
 def _print(report: IngestReport, *, every_column: bool) -> None:

@@ -8,6 +8,7 @@ of parts that has the table's name.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,6 +18,8 @@ from wardround.core import UserError
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
+_PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
+"""The name of one of a folder's parts."""
 _MOST_FOLDERS = 10_000
 _LARGEST_EMPTY = 1_024
 """A compressed file of nothing is some 20 bytes and its own name."""
@@ -75,6 +78,33 @@ def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
         unknown=tuple(sorted(files.name(path) for path in others if not is_empty(path))),
         empty=tuple(sorted(files.name(path) for path in others if is_empty(path))),
     )
+
+
+def table_files(folder: Path) -> list[tuple[str, str, tuple[Path, ...]]]:
+    """Return what may be the tables of a folder: the path that a spec would give each, what to call it, and its files.
+
+    Files of numbered names are the parts of their folder; folders like ``year=2020`` are parts too.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    tables: dict[str, list[Path]] = {}
+    for path in sorted(_data_files([folder])):
+        if _is_part(path, folder):
+            tables.setdefault(_table_path(path.relative_to(folder)), []).append(path)
+    return [(name, _shown(folder, paths), tuple(paths)) for name, paths in tables.items()]
+
+
+def _table_path(path: Path) -> str:
+    name = path.name.lower()
+    suffix = next(each for each in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(each))
+    above = [part for part in path.parts[:-1] if "=" not in part]
+    last = path.name[: -len(suffix)]
+    return "/".join(above if above and _PART.fullmatch(last) else [*above, last])
+
+
+def _shown(folder: Path, paths: Sequence[Path]) -> str:
+    first = paths[0].relative_to(folder).as_posix()
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 
 def is_empty(path: Path) -> bool:

@@ -33,12 +33,17 @@ def check_source(tables: Mapping[str, TableSpec], dictionaries: Mapping[str, Dic
         if not dictionary.key:
             raise UserError(f"dictionaries.{dictionary.name}: a dictionary needs a key")
     for table in tables.values():
-        _check_columns(table)
-        _check_joins(table, dictionaries)
-        _check_identity(table, tables)
-        for place, rule in table.rules():
-            _check_rule(f"tables.{table.name}.{place}", rule, table, tables)
+        check_table(table, tables, dictionaries)
     return available_order(tables)
+
+
+def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries: Mapping[str, DictionarySpec]) -> None:
+    """Check one table. UserError names the first place that is wrong."""
+    _check_columns(table)
+    _check_joins(table, dictionaries)
+    _check_identity(table, tables)
+    for place, rule in table.rules():
+        _check_rule(f"tables.{table.name}.{place}", rule, table, tables)
 
 
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:

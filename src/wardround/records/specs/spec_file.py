@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from wardround.core import SENSITIVITIES, Registry, Sensitivity, UserError, cont
 from wardround.records.rules.language import Rule
 from wardround.records.rules.parser import parse_rule
 from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.open_questions import open_questions, refuse_open_questions
 from wardround.records.specs.role_file import read_roles
 from wardround.records.specs.roles import Roles
 from wardround.records.specs.spec import (
@@ -31,7 +33,7 @@ from wardround.records.specs.spec import (
     SourceSpec,
     TableSpec,
 )
-from wardround.records.specs.spec_check import check_source
+from wardround.records.specs.spec_check import check_source, check_table
 
 _SPECS = Path(__file__).parents[1] / "sources"
 
@@ -49,8 +51,62 @@ for _name in list_sources():
 
 def load_source_spec(name_or_path: str | Path) -> SourceSpec:
     """Load a source by name, or from a folder of TOML files or one file. UserError says which file and key is wrong."""
+    return _read(_texts(name_or_path))
+
+
+def _texts(name_or_path: str | Path) -> tuple[_SpecFile, ...]:
     files = _spec_files(name_or_path)
-    return _read(tuple(_SpecFile(path=file, name=file.name, text=file.read_text(encoding="utf-8")) for file in files))
+    return tuple(_SpecFile(path=file, name=file.name, text=file.read_text(encoding="utf-8")) for file in files)
+
+
+def spec_problems(name_or_path: str | Path) -> list[str]:
+    """Return what is wrong with a spec, a line each: every open question of a draft; else the first thing of every
+    table; else of the whole. Empty: it can be used."""
+    found: list[str] = []
+    modules: list[_Module] = []
+    for file in _texts(name_or_path):
+        with _noted(found):
+            body = _toml(file)
+            asked = [f"{file.name}: {place}: {text}" for place, text in open_questions(body)]
+            found += asked
+            modules += [] if asked else [_Module(file)]
+    if not found:
+        found += _table_problems(modules)
+    if not found:
+        with _noted(found):
+            load_source_spec(name_or_path)
+    return found
+
+
+def _table_problems(modules: Sequence[_Module]) -> list[str]:
+    found: list[str] = []
+    dictionaries: dict[str, DictionarySpec] = {}
+    tables: dict[str, TableSpec] = {}
+    with _noted(found):
+        dictionaries |= {each.name: each for module in modules for each in module.dictionaries()}
+    for owner, name in ((module, name) for module in modules for name in module.table_names):
+        with _noted(found):
+            tables[name] = owner.table(name, dictionaries)
+    for table in tables.values() if not found else ():
+        with _noted(found):
+            check_table(table, tables, dictionaries)
+    return found
+
+
+@contextlib.contextmanager
+def _noted(found: list[str]) -> Iterator[None]:
+    """Note what goes wrong inside instead of stopping there."""
+    try:
+        yield
+    except UserError as error:
+        found.append(str(error))
+
+
+def _toml(file: _SpecFile) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file.path}: not valid TOML: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +131,8 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         for dictionary in module.dictionaries():
             _add(dictionaries, dictionary.name, dictionary, module.file)
     for module in modules:
-        for table in module.tables(dictionaries):
-            _add(tables, table.name, table, module.file)
+        for name in module.table_names:
+            _add(tables, name, module.table(name, dictionaries), module.file)
     if not tables:
         raise UserError(f"no [tables.*] in {', '.join(str(file.path) for file in files)}")
     order = check_source(tables, dictionaries)
@@ -218,10 +274,8 @@ class _Module:
     def __init__(self, spec_file: _SpecFile) -> None:
         self.file = file = spec_file.path
         self.text = spec_file.text
-        try:
-            body = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"{file}: not valid TOML: {error}") from None
+        body = _toml(spec_file)
+        refuse_open_questions(body, file.name)
         root = _Keys(body, file.name)
         source = _Keys(root.need("source", dict), f"{file.name}: source")
         self.name: str = source.need("name", str)
@@ -266,13 +320,16 @@ class _Module:
             keys.close()
             yield dictionary
 
-    def tables(self, dictionaries: Mapping[str, DictionarySpec]) -> Iterable[TableSpec]:
-        for name, body in self._tables.items():
-            keys = _Keys(body, f"{self.file.name}: tables.{name}")
-            files = self.file_format(keys.place, keys.take("files", dict, {}))
-            table = _table(name, self.module, keys, dictionaries)
-            keys.close()
-            yield replace(table, files=files)
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return tuple(self._tables)
+
+    def table(self, name: str, dictionaries: Mapping[str, DictionarySpec]) -> TableSpec:
+        keys = _Keys(self._tables[name], f"{self.file.name}: tables.{name}")
+        files = self.file_format(keys.place, keys.take("files", dict, {}))
+        table = _table(name, self.module, keys, dictionaries)
+        keys.close()
+        return replace(table, files=files)
 
 
 def _shipped_files(file: str, source: str) -> Mapping[str, Any]:

@@ -1,0 +1,84 @@
+"""``wardround spec``: draft, check and show the spec of a source of your own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wardround.cli.table import print_rows
+from wardround.core import UserError, write_atomically
+from wardround.records import SourceSpec, load_source_spec
+from wardround.records.drafts.draft import draft_spec
+from wardround.records.specs.roles import ROLES
+from wardround.records.specs.spec_file import spec_problems
+
+EXAMPLES = """
+  wardround spec init hospital --out hospital.toml
+  wardround spec check hospital.toml
+  wardround spec show hospital.toml
+  wardround spec show mimiciv
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    commands = parser.add_subparsers(dest="action", required=True)
+    init = commands.add_parser("init", help="draft a spec from a folder of CSV or Parquet files")
+    init.add_argument("folder", type=Path, help="folder of the files")
+    init.add_argument("--out", type=Path, help="file to write (default: print)")
+    check = commands.add_parser("check", help="say what is wrong with a spec, or which questions of a draft are open")
+    check.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+    show = commands.add_parser("show", help="print a spec's tables, clocks and roles")
+    show.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draft, check or show."""
+    if arguments.action == "init":
+        return _init(arguments.folder, arguments.out)
+    if arguments.action == "check":
+        return _check(arguments.spec)
+    _show(load_source_spec(arguments.spec))
+    return 0
+
+
+def _init(folder: Path, out: Path | None) -> int:
+    text = draft_spec(folder)
+    if out is None:
+        print(text)
+        return 0
+    if out.exists():
+        raise UserError(f"{out}: is there already; choose another file or remove it")
+    write_atomically(out, text)
+    print(f"{out}: answer every TODO in it, then run: wardround spec check {out}")
+    return 0
+
+
+def _check(spec: str) -> int:
+    problems = spec_problems(spec)
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} to mend" if problems else f"{spec}: nothing wrong; every clock is stated")
+    return 1 if problems else 0
+
+
+def _show(spec: SourceSpec) -> None:
+    print(f"{spec.name}: {spec.title} ({spec.sensitivity}), {len(spec.tables)} tables\n")
+    clocks = [
+        (table.name, ", ".join(table.row_key), str(table.event_time), str(table.available_at))
+        for table in spec.tables.values()
+    ]
+    print_rows(("table", "key", "event_time", "available_at"), clocks)
+    late = [(table.name, column, str(rule)) for table in spec.tables.values() for column, rule in table.late.items()]
+    if late:
+        print()
+        print_rows(("table", "late column", "known at"), late)
+    print()
+    print_rows(("role", "played by", "what it is"), [(role, _played(spec, role), what) for role, what in ROLES.items()])
+
+
+def _played(spec: SourceSpec, role: str) -> str:
+    """Return the tables that play a role."""
+    found = getattr(spec.roles, role)
+    several = found if isinstance(found, tuple) else (found,) if found is not None else ()
+    return ", ".join(one.table for one in several) or "-"

@@ -1,0 +1,1 @@
+"""Drafting a source spec: a look at a folder's files, and a TOML file that says what is guessed and what is asked."""

@@ -1,0 +1,167 @@
+"""An export like nobody's goes from ``spec init`` and a person's answers to a report; what ``check`` says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from wardround.benchmarks import Benchmark, leak_check
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.records import Store, load_source_spec
+from wardround.records.drafts.draft import draft_spec
+from wardround.records.specs.spec_file import spec_problems
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_hospital"
+ANSWERS = {
+    "aufenthalte": {
+        "description": "Aufenthalte, von der Aufnahme bis zur Entlassung.",
+        "event_time": "aufnahme",
+        "available_at": "aufnahme",
+        "late": '"entlassung, entlassungsart" = "entlassung"',
+    },
+    "laborwerte": {
+        "description": "Laborwerte: abgenommen, später befundet.",
+        "event_time": "abnahme",
+        "available_at": "befund_am",
+        "late": "",
+    },
+    "verordnungen": {
+        "description": "Verordnete Arzneien.",
+        "event_time": "angeordnet",
+        "available_at": "angeordnet",
+        "late": "",
+    },
+}
+
+
+def answered(draft: str) -> str:
+    """Return a draft as a person hands it back: every question answered, the roles that fit without their #."""
+    roles = ("# [roles", '# table = "', '# id = "', "# start", "# ends", "# label", "# time", "# value", "# unit")
+    table = ""
+    lines: list[str] = []
+    for line in draft.splitlines():
+        table = found[1] if (found := re.match(r"\[tables\.(\w+)\]", line)) else table
+        if line.startswith("# sensitivity"):
+            line = 'sensitivity = "synthetic"'
+        if '= "TODO' in line:
+            key = line.partition(" ")[0]
+            answer = ANSWERS[table]
+            line = f'{key} = "{answer[key]}"' if key in answer else answer["late"]
+        if line.startswith(roles):
+            line = line.removeprefix("# ")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The invented export."""
+    folder = tmp_path_factory.mktemp("own") / "krankenhaus"
+    runpy.run_path(str(EXAMPLE / "make_hospital.py"))["main"](folder)
+    return folder
+
+
+def test_a_foreign_export_goes_from_a_draft_to_a_report_on_two_tasks(
+    hospital: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, store, bench, run = (tmp_path / name for name in ("krankenhaus.toml", "store", "bench", "run"))
+    assert main(["spec", "init", str(hospital), "--out", str(spec)]) == 0
+    assert main(["spec", "check", str(spec)]) == 1
+    assert "12 to mend" in capsys.readouterr().out
+    assert main(["ingest", "--spec", str(spec), str(hospital), "--store", str(store)]) == 2
+    assert not store.exists()
+    spec.write_text(answered(spec.read_text(encoding="utf-8")), encoding="utf-8")
+    assert spec.read_text(encoding="utf-8") == (EXAMPLE / "krankenhaus.toml").read_text(encoding="utf-8")
+    assert main(["spec", "check", str(spec)]) == 0
+    assert main(["ingest", "--spec", str(spec), str(hospital), "--store", str(store)]) == 0
+    build = ["bench", "build", "agentehr", "--store", str(store), "--out", str(bench), "--per-task", "3"]
+    assert main(build) == 0
+    benchmark, opened = Benchmark.open(bench), Store.open(store)
+    assert {sample.task for sample in benchmark.all_samples} == {"labevents", "prescriptions"}
+    assert "Hämoglobin" in benchmark.spaces["labevents_candidates"].labels.labels
+    assert leak_check(benchmark, opened) == ()
+    assert opened.subject_key(int(opened.subjects[0])).startswith("P-")
+    play = ["run", "--benchmark", str(bench), "--store", str(store), "--agent", "react", "--model", "offline"]
+    assert main([*play, "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    table = capsys.readouterr().out
+    assert "labevents" in table
+    assert "prescriptions" in table
+    audit = ["audit", "leaks", "--store", str(store), "--benchmark", str(bench), "--raw", str(hospital), "--limit", "4"]
+    assert main(audit) == 0
+
+
+def test_no_clock_is_guessed(hospital: Path) -> None:
+    draft = draft_spec(hospital)
+    clocks = re.findall(r"^(?:event_time|available_at) = (.*)$", draft, re.MULTILINE)
+    assert len(clocks) == 6
+    assert all(clock.startswith('"TODO') for clock in clocks)
+
+
+def test_show_prints_tables_clocks_and_roles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spec", "show", str(EXAMPLE / "krankenhaus.toml")]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"laborwerte +labornummer +abnahme +befund_am", said)
+    assert re.search(r"aufenthalte +entlassungsart +entlassung", said)
+    assert re.search(r"order +verordnungen", said)
+    assert re.search(r"culture +- ", said)
+
+
+def test_check_says_of_every_table_what_is_wrong_and_the_nearest_name(tmp_path: Path) -> None:
+    text = (EXAMPLE / "krankenhaus.toml").read_text(encoding="utf-8")
+    text = text.replace('available_at = "befund_am"', 'available_at = "befund"')
+    text = text.replace('available_at = "angeordnet"', 'available_at = "angeordnett"')
+    (tmp_path / "haus.toml").write_text(text, encoding="utf-8")
+    assert spec_problems(tmp_path / "haus.toml") == [
+        "tables.laborwerte.available_at: no column 'befund'; did you mean 'befund_am'?",
+        "tables.verordnungen.available_at: no column 'angeordnett'; did you mean 'angeordnet'?",
+    ]
+
+
+def drafted(folder: Path, **files: str) -> str:
+    for name, text in files.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    return draft_spec(folder)
+
+
+def test_zeros_before_a_number_make_it_a_text(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, gaben="pid,ndc,dose\n1,058,1.5\n2,051079007820,2\n")
+    assert 'ndc = "text"' in draft
+    assert 'dose = "float"' in draft
+    assert 'pid = "int"' in draft
+
+
+def test_days_that_may_be_months_are_a_question(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, a="pid,at\n1,03/04/2020 10:00\n2,05/06/2020 11:00\n")
+    assert 'times = ["TODO: days and months cannot be told apart' in draft
+    decided = drafted(tmp_path, a="pid,at\n1,03/04/2020 10:00\n2,25/06/2020 11:00\n")
+    assert 'times = ["%d/%m/%Y %H:%M"]' in decided
+
+
+def test_dates_among_times_are_a_question(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, a="pid,at\n1,2020-01-02 10:00:00\n2,2020-01-03\n")
+    assert 'bare_dates = "TODO: at' in draft
+    assert "times =" not in draft
+
+
+def test_a_file_that_is_written_otherwise_than_the_rest_says_so_itself(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, a="pid;x\n1;ä\n", b="pid;x\n1;ö\n", c="pid\tx\n1\ty\n")
+    assert 'delimiter = ";"' in draft
+    assert '[tables.c.files]\ndelimiter = "\\t"' in draft
+
+
+def test_a_draft_is_never_written_over_a_file(hospital: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("# my answers", encoding="utf-8")
+    assert main(["spec", "init", str(hospital), "--out", str(tmp_path / "mine.toml")]) == 2
+    assert (tmp_path / "mine.toml").read_text(encoding="utf-8") == "# my answers"
+
+
+def test_an_open_question_is_no_spec(hospital: Path, tmp_path: Path) -> None:
+    (tmp_path / "draft.toml").write_text(draft_spec(hospital), encoding="utf-8")
+    with pytest.raises(UserError, match=r"tables\.aufenthalte\.description: TODO.*and 11 more"):
+        load_source_spec(tmp_path / "draft.toml")
