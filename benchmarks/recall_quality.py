@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wardround.memory import Bank, Experience, Provenance, Question, SeedSettings, Subject, text_key
+from wardround.memory import Bank, Experience, Provenance, RecallQuestion, SeedSettings, Subject, text_key
 from wardround.retrieval import open_encoder
 
 NOBODY = Subject(source="nobody", subject_id=0)
@@ -98,7 +98,7 @@ def asked(bank: Bank, pairs: Sequence[Pair], encoder: Any, settings: SeedSetting
     for question, right in pairs:
         key = text_key(encoder, question) if settings.dense else None
         recall = bank.seeds(
-            Question(text=question, key=key), for_subject=NOBODY, kinds=("reasoning",), settings=settings
+            RecallQuestion(text=question, key=key), for_subject=NOBODY, kinds=("reasoning",), settings=settings
         )
         gains.append(gain([int(one.title) for one in recall.experiences], right))
     return gains

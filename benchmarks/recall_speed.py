@@ -29,7 +29,7 @@ from wardround.memory import (
     GraphRecallSettings,
     Key,
     Provenance,
-    Question,
+    RecallQuestion,
     Subject,
     WalkSettings,
     recall_by_graph,
@@ -141,7 +141,7 @@ def measure(size: int, dimensions: int, repeats: int) -> None:
         len(reader)
         print(f"  open: {time.perf_counter() - started:.2f} s, {time.process_time() - cpu:.2f} s CPU")
         questions = [
-            Question(text=words(random, 25), key=Key(encoder="bench", vector=vector))
+            RecallQuestion(text=words(random, 25), key=Key(encoder="bench", vector=vector))
             for vector in unit(random, repeats, dimensions)
         ]
         reader.seeds(questions[0], for_subject=ASKED_BY)
@@ -179,7 +179,7 @@ def _walked(reader: Bank, ids: list[str], number: int) -> object:
     return walk(reader.graph(), seeds, judge=lambda name: None, settings=settings)
 
 
-def _recalled(reader: Bank, question: Question) -> object:
+def _recalled(reader: Bank, question: RecallQuestion) -> object:
     case = GraphCase(reader, ASKED_BY, Findings(age=70, sex="male"), GraphRecallSettings())
     return recall_by_graph(case, question)
 

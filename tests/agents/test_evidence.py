@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens
 from wardround.agents.evidence.evidence import Evidence, best_first, fit
-from wardround.retrieval import EvidenceIndex, Passage, Trajectory
+from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 
 ROWS = [Row(name=f"finding {n}", time=day(n), kind="diagnosis", text="so it was " * (n % 5)) for n in range(60)]
 ROWS += [Row(name=f"indicator {n % 4}", time=day(n), value=float(n), unit="u") for n in range(40)]
@@ -21,7 +21,7 @@ def passage(start: int, end: int, score: float = 0.0) -> Passage:
     return INDEX.passage(range(start, end), score=score)
 
 
-def trajectories(count: int) -> tuple[Trajectory, ...]:
+def trajectories(count: int) -> tuple[IndicatorTrajectory, ...]:
     return INDEX.trajectories([f"indicator {n}" for n in range(count)])
 
 

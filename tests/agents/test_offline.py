@@ -18,7 +18,7 @@ from wardround.core import Message, ToolCall, format_time
 from wardround.models import ModelSettings, OfflineModel, Request
 from wardround.models.offline.beliefs import Beliefs
 from wardround.models.offline.conversation import read_result
-from wardround.models.offline.notes import Note, read_notes
+from wardround.models.offline.notes import OfflineFinding, read_notes
 from wardround.models.offline.plan import thoughts_on
 from wardround.models.offline.rules import load_rules, rules_for
 from wardround.models.offline.tasks import task_plans
@@ -33,10 +33,10 @@ CALL = ToolCall(id="1", name="run_sql_query", arguments="{}")
 
 def test_notes_are_read_back_as_written() -> None:
     notes = [
-        Note(kind="drug", value="Furosemide", amount=3, rows=("prescriptions:1", "prescriptions:2")),
-        Note(kind="unit", value="Cardiac Vascular Intensive Care Unit (CVICU)"),
-        Note(kind="lab", value="Creatinine high", amount=0.67, rows=("labevents:a-b",)),
-        Note(kind="name", value="heart failure => Congestive heart failure; nonhypertensive"),
+        OfflineFinding(kind="drug", value="Furosemide", amount=3, rows=("prescriptions:1", "prescriptions:2")),
+        OfflineFinding(kind="unit", value="Cardiac Vascular Intensive Care Unit (CVICU)"),
+        OfflineFinding(kind="lab", value="Creatinine high", amount=0.67, rows=("labevents:a-b",)),
+        OfflineFinding(kind="name", value="heart failure => Congestive heart failure; nonhypertensive"),
     ]
     assert read_notes("Step 3 of 9: x.\n" + "\n".join(note.line for note in notes)) == notes
 

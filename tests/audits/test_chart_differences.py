@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.chart_differences import ChartFindings, compare_charts
 
 
 def chart(**tables: list[str]) -> Any:
@@ -36,13 +36,13 @@ def chart(**tables: list[str]) -> Any:
 def test_rows_of_a_table_that_the_other_copy_lacks_are_extra(
     expected: Any, extra: dict[str, int], lacking: int
 ) -> None:
-    found = Findings(policy="known_at")
+    found = ChartFindings(policy="known_at")
     compare_charts(found, chart(labs=["l1", "l2"], notes=["n1"]), expected, "without it")
     assert {name: leaks.extra for name, leaks in found.tables.items() if not leaks.clean} == extra
     assert found.differences == sum(extra.values()) + lacking
 
 
 def test_a_table_without_rows_that_only_one_copy_has_is_a_difference() -> None:
-    found = Findings(policy="known_at")
+    found = ChartFindings(policy="known_at")
     compare_charts(found, chart(labs=["l1"]), chart(labs=["l1"], notes=[]), "without it")
     assert {name: leaks.differing for name, leaks in found.tables.items() if not leaks.clean} == {"notes": 1}

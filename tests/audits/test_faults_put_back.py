@@ -18,7 +18,7 @@ from invented import Invented, altered
 
 from effort import drawn
 from wardround.audits import audit_plausibility
-from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.records import SourceSpec, Store, ingest, load_source_spec
@@ -46,7 +46,7 @@ class Futures:
         ingest(spec, self.invented.raw(source), folder / "here")
         ingest(spec, self._copies[source], folder / "there")
         here, there = Store.open(folder / "here"), Store.open(folder / "there")
-        found = Findings(policy="known_at")
+        found = ChartFindings(policy="known_at")
         for subject, as_of in moments.items():
             if subject in here.subjects:
                 other = there.chart(subject, as_of) if subject in there.subjects else None

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from invented import Invented
 
-from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.records import Store, ingest
@@ -37,7 +37,7 @@ def test_a_person_s_tables_and_columns_are_there_before_their_rows(
     for folder in (whole, begun):
         ingest(source, folder / "0", folder / "store")
         charts.append(Store.open(folder / "store").chart(subject, datetime(1900, 1, 1)))
-    found = Findings(policy="known_at")
+    found = ChartFindings(policy="known_at")
     compare_charts(found, *charts, "in a record that ends here")
     assert [name for name, leaks in found.tables.items() if not leaks.clean] == []
     listed = [Environment(chart).call("get_table_names", {}).text for chart in charts]

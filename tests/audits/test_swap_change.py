@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wardround.audits.swap.change import Future, Seen, one_of_each
+from wardround.audits.swap.change import Future, SeenValues, one_of_each
 from wardround.audits.swap.clocks import Clockwork, read_clock
-from wardround.audits.swap.knowledge import CellRule, Repeat, Rule
+from wardround.audits.swap.knowledge import CellRule, KnowledgeRule, Repeat
 from wardround.audits.swap.records import Resource, TableRow
 
 NOW = datetime(2150, 1, 2)
@@ -27,18 +27,18 @@ def cell(*paths: str, known: str, **settings: Any) -> CellRule:
     return CellRule(paths=paths, known=clocks(known), **settings)
 
 
-def rule(*row: str, **settings: Any) -> Rule:
-    return Rule(**{"where": {}, "row": clocks(*row)} | settings)
+def rule(*row: str, **settings: Any) -> KnowledgeRule:
+    return KnowledgeRule(**{"where": {}, "row": clocks(*row)} | settings)
 
 
 def future(*others: dict[str, str], **settings: Any) -> Future:
-    seen = Seen()
+    seen = SeenValues()
     for other in others:
         seen.note(TableRow(other))
     return Future(as_of=NOW, work=settings.pop("work", Clockwork()), stretch=2.0, subject="person", seen=seen)
 
 
-def rows(one: Future, row: dict[str, str], by: Rule, number: int) -> list[dict[str, str]]:
+def rows(one: Future, row: dict[str, str], by: KnowledgeRule, number: int) -> list[dict[str, str]]:
     before = dict(row)
     found = one.rows(TableRow(row), by, number)
     assert row == before  # what is given is not touched
@@ -237,7 +237,7 @@ def test_parts_of_lists_with_times_of_their_own() -> None:
 
 def test_a_text_that_decides_the_rule_and_is_the_only_one_stays() -> None:
     row = {"person": "1", "time": LATER, "kind": "death"}
-    by = Rule(where={"kind": ("death",)}, row=clocks("time"))
+    by = KnowledgeRule(where={"kind": ("death",)}, row=clocks("time"))
     assert rows(future(), row, by, CHANGED)[0]["kind"] == "death"
     assert rows(future({"kind": "death"}, {"kind": "birth"}), row, by, CHANGED)[0]["kind"] == "birth"
 
@@ -269,7 +269,7 @@ def test_the_second_of_two_has_a_key_of_its_own(key: str, other: str) -> None:
 
 
 def test_what_a_column_holds_is_noted_up_to_48_short_texts_without_times() -> None:
-    seen = Seen()
+    seen = SeenValues()
     for n in range(60):
         seen.note(TableRow({"n": f"v{n}", "time": PAST, "long": "x" * 400, "short": "x" * 399, "empty": ""}))
     assert seen.noted == 60

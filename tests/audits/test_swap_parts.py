@@ -9,10 +9,10 @@ import pytest
 
 from wardround.audits.swap.clocks import Clockwork
 from wardround.audits.swap.files import read_records, write_records
-from wardround.audits.swap.knowledge import Rule, SwapTable, fits
+from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
 from wardround.audits.swap.records import TableRow
 
-LABS, NOTES = (Rule(where={}, row=()),), (Rule(where={}, row=(), outcome=True),)
+LABS, NOTES = (KnowledgeRule(where={}, row=()),), (KnowledgeRule(where={}, row=(), outcome=True),)
 TABLE = SwapTable(
     name="invented",
     form="tables",
@@ -34,7 +34,9 @@ def test_a_rule_is_for_a_row_in_which_every_column_matches_one_of_its_words() ->
 
 
 @pytest.mark.parametrize(("name", "rules"), [("Labs_2", LABS), ("notes", NOTES), ("NOTES", NOTES), ("drugs", None)])
-def test_a_file_has_the_rules_of_the_pattern_that_its_name_fits(name: str, rules: tuple[Rule, ...] | None) -> None:
+def test_a_file_has_the_rules_of_the_pattern_that_its_name_fits(
+    name: str, rules: tuple[KnowledgeRule, ...] | None
+) -> None:
     assert TABLE.of(name) is rules
 
 

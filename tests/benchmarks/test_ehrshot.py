@@ -25,7 +25,7 @@ from wardround.benchmarks import (
 )
 from wardround.benchmarks.ehrshot import known_sources, load_places
 from wardround.benchmarks.ehrshot.labelling import Labeller
-from wardround.benchmarks.ehrshot.record import FirstEvents, Record
+from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.core import UserError, format_time
 from wardround.records import Store, ingest
@@ -369,7 +369,7 @@ def test_a_run_on_tasks_with_classes_is_played_scored_and_reported(
 
 
 def test_drawing_from_nothing_gives_nothing(bench: Benchmark, mimic_store: Store) -> None:
-    places, record = load_places("mimiciv"), Record()
+    places, record = load_places("mimiciv"), SubjectRecord()
     begins = FirstEvents(store=mimic_store, places=places, record=record)
     labeller = Labeller(places=places, record=record, begins=begins, policy="known_at")
     nothing = labeller.questions("guo_los")

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from wardround.benchmarks.columns import DAY, MINUTE, NO_TIME
 from wardround.benchmarks.ehrshot.concepts import load_concepts
-from wardround.benchmarks.ehrshot.rules import Asked, end_of_day, icu_transfers, long_stays, new_diagnoses, readmissions
+from wardround.benchmarks.ehrshot.rules import (
+    LabelledQuestions,
+    end_of_day,
+    icu_transfers,
+    long_stays,
+    new_diagnoses,
+    readmissions,
+)
 from wardround.benchmarks.spans import Spans
 from wardround.core import format_time, from_microseconds, parse_time, to_microseconds
 
@@ -28,7 +35,7 @@ def spans(*pairs: tuple[str, str | None]) -> Spans:
     return Spans(starts=starts, ends=ends, rows=rows, stops=rows + 1)
 
 
-def shown(asked: Asked) -> list[tuple[str, int]]:
+def shown(asked: LabelledQuestions) -> list[tuple[str, int]]:
     times = (format_time(from_microseconds(time)) for time in asked.predictions.tolist())
     return list(zip(times, asked.values.tolist(), strict=True))
 

@@ -13,11 +13,11 @@ from wardround.memory import (
     Bank,
     Edge,
     Entity,
-    Evidence,
     Experience,
     PinnedBank,
-    Question,
+    RecallQuestion,
     RoleEdge,
+    SeenIn,
     render_experiences,
 )
 from wardround.memory.database import GROWTH_2, SCHEMA_VERSION
@@ -119,7 +119,7 @@ def scoped(bank: Bank, title: str, subject: int, **more: object) -> Experience:
         "task_type": "treatment",
         "entities": entities,
         "role_edges": (RoleEdge(source="ectopic  pregnancy", target="Surgery"),),
-        "evidence": (Evidence(step=3, rows=("labevents:12", "labevents:13")),),
+        "evidence": (SeenIn(step=3, rows=("labevents:12", "labevents:13")),),
     }
     return lesson(bank, title, subject, **{**fields, **more})  # type: ignore[arg-type]
 
@@ -255,7 +255,7 @@ def test_a_bank_of_schema_2_grows_too_and_is_read_before_it_has_grown(old: Path)
 
 def test_a_pinned_bank_reads_its_own_revision_whatever_is_written_since(tmp_path: Path) -> None:
     path = tmp_path / "bank.sqlite"
-    asked = Question(text="lactate shock", entities=("shock",))
+    asked = RecallQuestion(text="lactate shock", entities=("shock",))
     with Bank.open(path) as bank:
         made = [scoped(bank, title, number) for number, title in enumerate(("lactate rising", "shock"), start=1)]
         bank.add(made, key=key(0, 1))

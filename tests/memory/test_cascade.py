@@ -12,7 +12,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient
 
 from effort import often
-from wardround.memory import Bank, Edge, Entity, Evidence, Experience, Question, forget, withdraw
+from wardround.memory import Bank, Edge, Entity, Experience, RecallQuestion, SeenIn, forget, withdraw
 from wardround.memory.words import terms_of
 
 WORDS = ("sepsis", "fluids", "lactate", "culture", "shock", "fever", "gout", "anuria")
@@ -69,7 +69,7 @@ class Twin:
             sample=sample,
             kind=self.source.choice(["indication", "contraindication"]),
             entities=(Entity(name=f"name {number}", role="condition"),),
-            evidence=(Evidence(step=1, rows=(row,)),),
+            evidence=(SeenIn(step=1, rows=(row,)),),
         )
         self.bank.add([made], key=key(1, number))
         self.held[made.id] = Held(made, {sample}, {row}, made.content)
@@ -136,7 +136,7 @@ class Twin:
         if {one.id: one.content for one in bank.experiences()} != {name: self.held[name].content for name in live}:
             found.append("texts")
         for word in WORDS:
-            served = bank.seeds(Question(text=word, key=key(1, 1)), for_subject=patient(99))
+            served = bank.seeds(RecallQuestion(text=word, key=key(1, 1)), for_subject=patient(99))
             found += [f"recall of {word}" for one in served.experiences if one.id not in live]
         for name in sorted(self.held):
             expected = {

@@ -17,8 +17,8 @@ from wardround.memory import Bank, Entity, Experience, RoleEdge
 from wardround.memory.construction import (
     CONSTRUCTION_PROMPTS,
     MOST_CALLS,
+    AskingBudget,
     Attempt,
-    Budget,
     Case,
     Comparing,
     Drafting,
@@ -189,11 +189,11 @@ def test_structure_takes_two_calls_and_a_model_that_writes_none_leaves_the_exper
     made = lesson(bank, "shock", 1, kind="indication", condition="septic shock", content="give antibiotics")
     named = {"entities": [{"entity": "septic shock", "role": "condition"}, {"entity": "antibiotics", "role": "action"}]}
     asker = Scripted(find_entities=named, find_role_edges={"edges": [{"from": "septic shock", "to": "antibiotics"}]})
-    budget = Budget()
+    budget = AskingBudget()
     parsed = asyncio.run(with_structure(asker, made, budget=budget))
     assert (parsed.id, len(parsed.entities), len(parsed.role_edges), budget.asked) == (made.id, 2, 1, 2)
     bad = Scripted(find_entities="no")
-    assert asyncio.run(with_structure(bad, made, budget=Budget())) == made
+    assert asyncio.run(with_structure(bad, made, budget=AskingBudget())) == made
     assert bad.notes[0][0] == "structure_failed"
 
 
@@ -216,7 +216,7 @@ def test_names_are_normalised_as_they_come_by_rule_by_table_and_by_one_question(
         polar(bank, "c", names="septic shocks,acute renal injury"),
     ):
         bank.add([made])
-        asyncio.run(normalise_names(bank, names, made, asker=asker, budget=Budget()))
+        asyncio.run(normalise_names(bank, names, made, asker=asker, budget=AskingBudget()))
     graph = bank.graph()
     assert {graph.entity(name) for name in ("septic shock", "shock septic", "septic shocks")} == {"septic shock"}
     assert graph.entity("acute renal injury") == "acute kidney injury"
@@ -236,7 +236,7 @@ def test_an_edge_weighs_what_equation_5_says_and_what_nobody_judged_is_left_out(
     assert parts.structure == pytest.approx(0.1), "the same path of one edge, none longer: 1/10 of equation 14"
     assert parts.task == 1.0
     cheap = LinkSettings(synergy="unjudged")
-    edges = asyncio.run(edges_of(bank, second, asker=None, settings=cheap, budget=Budget()))
+    edges = asyncio.run(edges_of(bank, second, asker=None, settings=cheap, budget=AskingBudget()))
     weight = (parts.entity + parts.structure + 1.0) / 3
     assert [(one.source, one.target, one.synergy) for one in edges] == [
         (second.id, first.id, None),
@@ -244,14 +244,14 @@ def test_an_edge_weighs_what_equation_5_says_and_what_nobody_judged_is_left_out(
     ]
     assert edges[0].weight == pytest.approx(weight)
     judged = Scripted(judge_joint_use={"joint_use": 0.2, "relation": "related"})
-    (edge, _) = asyncio.run(edges_of(bank, second, asker=judged, settings=LinkSettings(), budget=Budget()))
+    (edge, _) = asyncio.run(edges_of(bank, second, asker=judged, settings=LinkSettings(), budget=AskingBudget()))
     assert edge.weight == pytest.approx((parts.entity + parts.structure + 0.2 + 1.0) / 4)
     assert edge.synergy == 0.2
     high = LinkSettings(threshold=0.9)
-    assert asyncio.run(edges_of(bank, second, asker=judged, settings=high, budget=Budget())) == []
+    assert asyncio.run(edges_of(bank, second, asker=judged, settings=high, budget=AskingBudget())) == []
     published = Scripted(judge_similarity={"similarity": 1})
     (alike, _) = asyncio.run(
-        edges_of(bank, second, asker=published, settings=LinkSettings(synergy="similarity"), budget=Budget())
+        edges_of(bank, second, asker=published, settings=LinkSettings(synergy="similarity"), budget=AskingBudget())
     )
     assert alike.synergy == 1.0
 
@@ -262,7 +262,7 @@ def test_nobody_is_asked_about_a_pair_that_no_judgement_could_join(bank: Bank) -
     bank.add([first])
     bank.add([second])
     asker = Scripted()
-    assert asyncio.run(edges_of(bank, second, asker=asker, settings=LinkSettings(), budget=Budget())) == []
+    assert asyncio.run(edges_of(bank, second, asker=asker, settings=LinkSettings(), budget=AskingBudget())) == []
     assert asker.asked == []
 
 
@@ -283,7 +283,7 @@ def test_boundaries_and_conflicts_are_edges_whatever_they_weigh(bank: Bank) -> N
     for made in (against, elsewhere, base):
         bank.add([made])
     high = LinkSettings(threshold=0.99, synergy="unjudged")
-    edges = asyncio.run(edges_of(bank, base, asker=None, settings=high, budget=Budget()))
+    edges = asyncio.run(edges_of(bank, base, asker=None, settings=high, budget=AskingBudget()))
     assert {(one.source, one.target): one.relation for one in edges} == {
         (base.id, against.id): "conflict",
         (against.id, base.id): "conflict",
@@ -291,7 +291,7 @@ def test_boundaries_and_conflicts_are_edges_whatever_they_weigh(bank: Bank) -> N
         (elsewhere.id, base.id): "boundary",
     }
     asker = Scripted(judge_joint_use={"joint_use": 1, "relation": "conflict"})
-    judged = asyncio.run(edges_of(bank, base, asker=asker, settings=LinkSettings(), budget=Budget()))
+    judged = asyncio.run(edges_of(bank, base, asker=asker, settings=LinkSettings(), budget=AskingBudget()))
     assert {one.relation for one in judged if elsewhere.id in (one.source, one.target)} == {"boundary"}
 
 
@@ -308,7 +308,7 @@ def test_an_experience_takes_at_most_twelve_calls_however_large_the_bank_is(bank
         "same_name": {"same": []},
         "judge_joint_use": "unreadable" if bad else {"joint_use": 1},
     }
-    asker, budget, settings = Scripted(**replies), Budget(), LinkSettings()
+    asker, budget, settings = Scripted(**replies), AskingBudget(), LinkSettings()
 
     async def built() -> list[Any]:
         made = await with_structure(asker, new, budget=budget)

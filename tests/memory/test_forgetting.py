@@ -12,7 +12,7 @@ import pytest
 from memory_doubles import key, lesson, patient
 
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Entity, Evidence, Experience, PinnedBank, Question, forget
+from wardround.memory import Bank, Edge, Entity, Experience, PinnedBank, RecallQuestion, SeenIn, forget
 from wardround.memory.forgetting import REBUILD
 
 SECRET = "zebrafish"
@@ -31,7 +31,7 @@ def put(bank: Bank) -> tuple[Experience, Experience]:
         content=f"the {SECRET} text",
         exclusions=(f"{SECRET} exclusion",),
         entities=(Entity(name=f"{SECRET} name", role="condition"),),
-        evidence=(Evidence(step=1, rows=(ROW,)),),
+        evidence=(SeenIn(step=1, rows=(ROW,)),),
         facts={"note": f"{SECRET} fact"},
     )
     stays = lesson(bank, "stays", 2, kind="indication", entities=(Entity(name="fever", role="condition"),))
@@ -81,7 +81,7 @@ def test_no_byte_of_what_is_forgotten_is_left_in_any_file(by: str, tmp_path: Pat
         assert bank.graph().entity("fever") == "fever"
         assert not any(bank.damage().values())
         assert bank.add([told]) == 0, "it does not come back"
-        served = bank.seeds(Question(text=f"{SECRET} sepsis", key=key(1, 1)), for_subject=patient(9))
+        served = bank.seeds(RecallQuestion(text=f"{SECRET} sepsis", key=key(1, 1)), for_subject=patient(9))
         assert served.experiences == (stays,)
         with pytest.raises(UserError, match="came of"):
             forget(bank, source, reason="again")

@@ -9,7 +9,7 @@ import pytest
 from memory_doubles import key, lesson, patient
 
 from wardround.core import UserError
-from wardround.memory import Bank, Entity, Question, SeedRecall, SeedSettings
+from wardround.memory import Bank, Entity, RecallQuestion, SeedRecall, SeedSettings
 from wardround.memory.words import index_all, rarest_terms, terms_of
 
 
@@ -30,7 +30,7 @@ def put(
 
 def asked(bank: Bank, text: str, *, by: int = 99, **more: object) -> SeedRecall:
     settings = more.pop("settings", SeedSettings())
-    return bank.seeds(Question(text=text, **more), for_subject=patient(by), settings=settings)  # type: ignore[arg-type]
+    return bank.seeds(RecallQuestion(text=text, **more), for_subject=patient(by), settings=settings)  # type: ignore[arg-type]
 
 
 def found(recall: SeedRecall) -> list[str]:
@@ -86,9 +86,9 @@ def test_guards_hold_in_every_way_and_are_counted(bank: Bank) -> None:
     recall = asked(bank, "sepsis", by=1, key=key(1, 0))
     assert set(found(recall)) == {"other sepsis", "sepsis of another kind"}
     assert recall.withheld == {"same_subject": 1, "split": 1}
-    one = bank.seeds(Question(text="sepsis"), for_subject=patient(9), kinds=("actor",))
+    one = bank.seeds(RecallQuestion(text="sepsis"), for_subject=patient(9), kinds=("actor",))
     assert found(one) == ["sepsis lesson"]
-    assert found(bank.seeds(Question(text="sepsis"), for_subject=patient(9), task="procedures")) == []
+    assert found(bank.seeds(RecallQuestion(text="sepsis"), for_subject=patient(9), task="procedures")) == []
 
 
 def test_a_revised_text_is_found_by_its_new_words_only(bank: Bank) -> None:

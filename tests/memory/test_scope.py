@@ -18,7 +18,7 @@ from wardround.memory import (
     GraphCase,
     GraphRecallSettings,
     Measured,
-    Question,
+    RecallQuestion,
     findings_of_chart,
     findings_of_text,
     recall_by_graph,
@@ -209,7 +209,7 @@ def cases(bank: Bank, charts: list[Shown], count: int, *, excluded: bool) -> Ite
         bank.set_graph(qualities={one.id: 0.9 for one in made}, edges=edges, reason="built")
     for shown, topic, phrase, first_id, second_id in drawn:
         case = GraphCase(bank, patient(77), shown.findings, GraphRecallSettings())
-        served = {one.experience.id for one in recall_by_graph(case, Question(text=topic)).offered}
+        served = {one.experience.id for one in recall_by_graph(case, RecallQuestion(text=topic)).offered}
         yield phrase, {first_id in served, second_id in served}
 
 
@@ -255,7 +255,7 @@ def test_of_conflict_pairs_none_is_served_together(tmp_path: Path) -> None:
         together = 0
         for number in range(count):
             case = GraphCase(bank, patient(77), Findings(), GraphRecallSettings())
-            recall = recall_by_graph(case, Question(text=f"topic{number}"))
+            recall = recall_by_graph(case, RecallQuestion(text=f"topic{number}"))
             ids = {one.experience.id for one in recall.offered}
             pair_ids = {one.id for one in made[3 * number : 3 * number + 2]}
             assert ids & pair_ids, "one side is served"

@@ -10,7 +10,7 @@ from memory_doubles import key, lesson, origin, patient, served_hash
 
 from wardround.cli.main import main
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Entity, Question, export_bank, forget, import_bank
+from wardround.memory import Bank, Edge, Entity, RecallQuestion, export_bank, forget, import_bank
 
 
 def filled(path: Path) -> tuple[str, str]:
@@ -40,7 +40,7 @@ def test_what_was_served_is_served_again_under_the_same_guards(
     assert lines.stat().st_mode & 0o077 == 0
     with Bank.open(one) as first, Bank.open(other) as second:
         assert served_hash(first) == served_hash(second)
-        asked = Question(text="better", key=key(1, 0))
+        asked = RecallQuestion(text="better", key=key(1, 0))
         for bank in (first, second):
             assert bank.seeds(asked, for_subject=patient(9)).experiences[0].id == a
             assert a not in [one.id for one in bank.seeds(asked, for_subject=patient(7)).experiences], "who revised it"

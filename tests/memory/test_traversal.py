@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_walk import Drawn, anything
 
-from wardround.memory import Place, Traversal, WalkSettings
+from wardround.memory import PathEnd, Traversal, WalkSettings
 from wardround.memory.walk import Passing
 
 
@@ -20,13 +20,13 @@ def begun(graph: Drawn, *seeds: str, barred: str = "", **settings: int) -> Trave
     return made
 
 
-def here(walking: Traversal) -> Place:
+def here(walking: Traversal) -> PathEnd:
     place = walking.next_place()
     assert place is not None
     return place
 
 
-def forward(place: Place) -> list[tuple[str, float]]:
+def forward(place: PathEnd) -> list[tuple[str, float]]:
     return [(one.experience, round(one.score, 6)) for one in place.forward]
 
 

@@ -10,12 +10,12 @@ from memory_doubles import key, lesson, origin, patient, served_hash
 
 from wardround.cli.main import main
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Evidence, Question, audit_bank, undo, withdraw
+from wardround.memory import Bank, Edge, RecallQuestion, SeenIn, audit_bank, undo, withdraw
 
 
 def filled(path: Path) -> tuple[str, str, str]:
     with Bank.open(path) as bank:
-        rows = (Evidence(step=2, rows=("labevents:5",)),)
+        rows = (SeenIn(step=2, rows=("labevents:5",)),)
         for number, title in enumerate(("alpha", "beta", "gamma")):
             made = lesson(bank, title, number, kind="indication", evidence=rows if title == "beta" else ())
             bank.add([made], key=key(1, number))
@@ -53,7 +53,7 @@ def test_what_is_withdrawn_is_served_no_more_by_anyone_it_reached(tmp_path: Path
         assert withdraw(bank, "labevents:5", reason="amended").experiences == (b,)
         assert set(withdraw(bank, "sample-0", reason="case withdrawn").experiences) == {a, c}
         assert bank.experiences() == ()
-        assert bank.seeds(Question(text="alpha beta gamma", key=key(1, 0)), for_subject=patient(9)).seeds == ()
+        assert bank.seeds(RecallQuestion(text="alpha beta gamma", key=key(1, 0)), for_subject=patient(9)).seeds == ()
         assert withdraw(bank, a, reason="again").experiences == ()
         with pytest.raises(UserError, match="nothing in"):
             withdraw(bank, "labevents:6", reason="")

@@ -13,7 +13,7 @@ import pytest
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
-from wardround.serve import AccessLog, Listening, Session, SessionTokens, SqlLane, SqlShare
+from wardround.serve import AccessLog, Listening, ServedSession, SessionTokens, SqlLane, SqlShare
 from wardround.serve.sql_lane import _Places
 from wardround.tools import Environment, ToolResult
 
@@ -64,23 +64,23 @@ async def test_the_command_refuses_before_it_listens(
 async def test_tokens_expire(synthetic_store: Store) -> None:
     clock = Clock()
     tokens = SessionTokens(most=2, seconds=60, clock=clock)
-    first = tokens.issue(Session(environment_of(synthetic_store, 0), name="first"))
+    first = tokens.issue(ServedSession(environment_of(synthetic_store, 0), name="first"))
     access = await tokens.verify_token(first)
     assert access is not None
     assert access.expires_at is None, "the SDK would hold it against the wall clock"
     clock.now = 1059
     assert tokens.is_open(first)
-    tokens.issue(Session(environment_of(synthetic_store, 1), name="second"))
+    tokens.issue(ServedSession(environment_of(synthetic_store, 1), name="second"))
     clock.now = 1060
     assert await tokens.verify_token(first) is None
     assert not tokens.is_open(first)
-    tokens.issue(Session(environment_of(synthetic_store, 2), name="third"))  # the expired one has made room
+    tokens.issue(ServedSession(environment_of(synthetic_store, 2), name="third"))  # the expired one has made room
 
 
 async def test_the_access_log_says_who_and_what_and_no_value(synthetic_store: Store, tmp_path: Path) -> None:
     log = AccessLog(tmp_path / "new" / "access.jsonl")
     environment = environment_of(synthetic_store, 0)
-    session = Session(environment, name="ward 7", access=log)
+    session = ServedSession(environment, name="ward 7", access=log)
     await session.call("get_records_by_keyword", {"table_name": "labevents", "keyword": "secret word"})
     await session.call("run_sql_query", {"sql_query": "SELECT nonsense"})
     await session.call("Mr Smith's tool", {})
@@ -101,8 +101,8 @@ async def test_the_access_log_says_who_and_what_and_no_value(synthetic_store: St
 
 async def test_a_token_that_bombs_spends_its_own_share(synthetic_store: Store) -> None:
     lane = SqlLane(SqlShare(seconds=0.5, window_seconds=3600))
-    bomber = Session(environment_of(synthetic_store, 0), name="bomber", sql=lane)
-    neighbour = Session(environment_of(synthetic_store, 1), name="neighbour", sql=lane)
+    bomber = ServedSession(environment_of(synthetic_store, 0), name="bomber", sql=lane)
+    neighbour = ServedSession(environment_of(synthetic_store, 1), name="neighbour", sql=lane)
     bombs = [await bomber.call("run_sql_query", {"sql_query": f"{BOMB} AND {n} = {n}"}) for n in range(20)]
     stopped = [bomb for bomb in bombs if "the query was stopped" in bomb.text]
     refused = [bomb for bomb in bombs if "SQL time of this session is spent" in bomb.text]
@@ -117,7 +117,7 @@ async def test_a_neighbour_does_not_wait_for_twenty_bombs(synthetic_store: Store
     order: list[str] = []
 
     async def ask(name: str, place: int, sql: str) -> ToolResult:
-        result = await Session(environment_of(synthetic_store, place), name=name, sql=lane).call(
+        result = await ServedSession(environment_of(synthetic_store, place), name=name, sql=lane).call(
             "run_sql_query", {"sql_query": sql}
         )
         order.append(name)
@@ -136,7 +136,7 @@ async def test_a_neighbour_does_not_wait_for_twenty_bombs(synthetic_store: Store
 async def test_a_slow_statement_ends_as_it_would_without_the_lane(synthetic_store: Store) -> None:
     slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000) SELECT sum(i) FROM n"
     environment = environment_of(synthetic_store, 0)
-    session = Session(environment, name="slow", sql=SqlLane(SqlShare(quick_seconds=0.001)))
+    session = ServedSession(environment, name="slow", sql=SqlLane(SqlShare(quick_seconds=0.001)))
     for sql in (slow, BOMB, "SELECT nonsense", "SELECT count(*) FROM admissions"):
         expected = environment_of(synthetic_store, 0).call("run_sql_query", {"sql_query": sql})
         assert await session.call("run_sql_query", {"sql_query": sql}) == expected

@@ -23,7 +23,16 @@ from wardround.core import format_time
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.results import score_run
-from wardround.serve import Game, Listening, PlaySettings, Session, SessionLimits, SessionTokens, http_app, read_handout
+from wardround.serve import (
+    Game,
+    Listening,
+    PlaySettings,
+    ServedSession,
+    SessionLimits,
+    SessionTokens,
+    http_app,
+    read_handout,
+)
 from wardround.tools import Environment
 
 pytestmark = pytest.mark.anyio
@@ -40,10 +49,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def session_at(store: Store, subject: int, *, limits: SessionLimits | None = None) -> Session:
+def session_at(store: Store, subject: int, *, limits: SessionLimits | None = None) -> ServedSession:
     admitted = store.rows(subject, "admissions").column("admittime")[0].as_py()
     chart = store.chart(subject, admitted + timedelta(hours=30))
-    return Session(Environment(chart), name="outside", instructions="What comes next?", limits=limits)
+    return ServedSession(Environment(chart), name="outside", instructions="What comes next?", limits=limits)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from wardround.models.offline.conversation import read_result
 from wardround.records.rules.language import Column, Combined, MedianDelay
 from wardround.tools import Aids, Environment
 from wardround.tools.candidate_tools import worth_a_look
-from wardround.tools.candidates import CandidateSpace, Match
+from wardround.tools.candidates import CandidateSpace, LabelMatch
 
 HOURS = [datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 8), datetime(2150, 5, 30, 9)] * 40
 HOURS.sort()
@@ -187,5 +187,5 @@ def test_after_a_clear_hit_nothing_else_is_listed() -> None:
     [((0.8, 0.3, 0.2, 0.19), 3), ((0.95, 0.83, 0.6), 2), ((1.0, 0.79), 1), ((0.2, 0.1), 2), ((), 0)],
 )
 def test_what_is_far_from_the_best_candidate_is_left_out(shares: tuple[float, ...], shown: int) -> None:
-    found = [Match(label=f"label {share}", similarity=share, why="spelling") for share in shares]
+    found = [LabelMatch(label=f"label {share}", similarity=share, why="spelling") for share in shares]
     assert worth_a_look(found) == found[:shown]

@@ -33,7 +33,7 @@ class TableLeaks:
 
 
 @dataclass(slots=True, kw_only=True)
-class Findings:
+class ChartFindings:
     """What an audit found, by table, and the first few findings in words."""
 
     policy: Policy
@@ -72,7 +72,7 @@ class Findings:
         return [*lines, "", *self.examples]
 
 
-def compare_charts(found: Findings, shown: Chart, expected: Chart | None, after: str) -> None:
+def compare_charts(found: ChartFindings, shown: Chart, expected: Chart | None, after: str) -> None:
     """Count what of a chart is otherwise on another one; ``after`` says in words what was done to it."""
     place = f"{shown.subject_id} as of {shown.as_of}"
     age = None if expected is None else expected.age
@@ -86,7 +86,7 @@ def compare_charts(found: Findings, shown: Chart, expected: Chart | None, after:
         _compare_tables(found, place, shown.table(name), there, after)
 
 
-def _compare_shapes(found: Findings, place: str, shown: Chart, expected: Chart, after: str) -> None:
+def _compare_shapes(found: ChartFindings, place: str, shown: Chart, expected: Chart, after: str) -> None:
     """Count tables and columns that only one of the charts has: that there is a table says that a row may come."""
     ours, theirs = ({name: chart.table(name).columns for name in chart.table_names} for chart in (shown, expected))
     for name in sorted({*ours, *theirs}):
@@ -96,7 +96,9 @@ def _compare_shapes(found: Findings, place: str, shown: Chart, expected: Chart, 
             found.example(f"{place}: {name} has the columns {_short(here)}, {after} {_short(there)}")
 
 
-def _compare_tables(found: Findings, place: str, shown: ChartTable, expected: ChartTable | None, after: str) -> None:
+def _compare_tables(
+    found: ChartFindings, place: str, shown: ChartTable, expected: ChartTable | None, after: str
+) -> None:
     leaks = found.of(shown.name)
     if expected is not None and shown.batch.equals(expected.batch):
         return

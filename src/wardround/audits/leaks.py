@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.deletion import write_deleted
 from wardround.audits.raw_subjects import RawSubjects, plainly_written
 from wardround.core import Progress, Reporter, parse_time, silent
@@ -33,7 +33,7 @@ Sample = tuple[int, datetime]
 
 
 @dataclass(slots=True, kw_only=True)
-class LeakReport(Findings):
+class LeakReport(ChartFindings):
     """What an audit found. ``deletion_samples`` is 0 when no raw files were given."""
 
     deletion_samples: int = 0

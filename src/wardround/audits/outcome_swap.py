@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from wardround.audits.chart_differences import Findings, compare_charts
+from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.leaks import Sample, rounds_of, same_settings
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.audits.swap.write import NOWHERE, Placement
@@ -43,7 +43,7 @@ CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Compared]
 
 
 @dataclass(slots=True, kw_only=True)
-class SwapReport(Findings):
+class SwapReport(ChartFindings):
     """What an outcome swap found. ``changed_rows``: raw rows that were otherwise; ``uncovered`` files have no entry in
     the swap table and stayed as they were, ``unruled`` rows fit no rule of their file. ``compared``, ``declared`` and
     ``left_out``: see :class:`Compared`."""

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from wardround.records.reading.csv_blocks import Block as CsvBlock
 from wardround.records.reading.csv_blocks import CsvFile
+from wardround.records.reading.csv_blocks import RecordsBlock as CsvBlock
 from wardround.records.reading.csv_cells import reader_of
 from wardround.records.reading.parquet_cells import as_text
 from wardround.records.sources.flatten import flattened
@@ -24,7 +24,7 @@ from wardround.records.specs.spec import ColumnType, DictionarySpec, SourceSpec,
 from wardround.records.store import Store
 
 Folders = Path | Sequence[Path]
-Block = tuple[tuple[str, ...], pa.Table]
+RecordsBlock = tuple[tuple[str, ...], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _read_table(
     owners = _owners(spec, table, store, subjects)
     wanted = pa.array(list(owners), pa.string())
 
-    def blocks(path: Path) -> Iterator[Block]:
+    def blocks(path: Path) -> Iterator[RecordsBlock]:
         return _blocks(path, table.files, table.columns)
 
     header = tuple(dict.fromkeys(name for path in paths for name in next(blocks(path))[0]))
@@ -111,7 +111,7 @@ def _read_dictionary(
     return names, rows
 
 
-def _blocks(path: Path, files: FileFormat, types: Mapping[str, ColumnType]) -> Iterator[Block]:
+def _blocks(path: Path, files: FileFormat, types: Mapping[str, ColumnType]) -> Iterator[RecordsBlock]:
     """Yield (lower-case header, block of text cells); broken lines are left out, as ingest quarantines them."""
     if path.name.lower().endswith(".parquet"):
         yield from _parquet_blocks(path, files)
@@ -122,7 +122,7 @@ def _blocks(path: Path, files: FileFormat, types: Mapping[str, ColumnType]) -> I
             yield file.columns, _plain(_cells(block, file.columns), files, types)
 
 
-def _parquet_blocks(path: Path, files: FileFormat) -> Iterator[Block]:
+def _parquet_blocks(path: Path, files: FileFormat) -> Iterator[RecordsBlock]:
     with pa_parquet.ParquetFile(path) as file:
         names = (name.lower() for name in file.schema_arrow.names)
         header = tuple(files.headers.get(name, name) for name in names)

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from wardround.benchmarks.answer_rules import AnswerRules
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.drawing import (
-    Candidate,
-    Recipe,
+    DrawSettings,
+    WeighedEvent,
     asked_with,
     choose_events,
     draw,
@@ -107,7 +107,7 @@ class AgentEhr:
             raise UserError(f"no AgentEHR task can be asked: {unplayed('admission')}; see docs/roles.md")
         if admission.table not in store.table_names:
             raise UserError(f"no AgentEHR task can be asked: {_absent('admission', admission.table)}")
-        recipe = Recipe(
+        recipe = DrawSettings(
             store=store,
             seed=settings.seed,
             policy=settings.policy,
@@ -149,13 +149,13 @@ class _Events:
     ``alone`` counts the subjects that have none."""
 
     finder: EventFinder
-    candidates: list[Candidate]
+    candidates: list[WeighedEvent]
     alone: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenAgentEhr:
-    recipe: Recipe
+    recipe: DrawSettings
     user_codes: Path | None
     spaces: Mapping[str, CandidateSpace]
     sources: Mapping[str, LabelSource]
@@ -177,13 +177,15 @@ class _OpenAgentEhr:
         asked = [event for event in chosen if asked_with(self.recipe, space, event) is not None]
         return _Events(finder=finder, candidates=weigh(self.recipe, task, asked), alone=len(chosen) - len(asked))
 
-    def draw(self, task: Task, questions: _Events) -> list[Candidate]:
+    def draw(self, task: Task, questions: _Events) -> list[WeighedEvent]:
         return draw(self.recipe, questions.candidates)
 
-    def samples(self, task: Task, questions: _Events, drawn: list[Candidate]) -> list[Sample]:
+    def samples(self, task: Task, questions: _Events, drawn: list[WeighedEvent]) -> list[Sample]:
         return make_samples(self.recipe, task, questions.finder, self._space(task), drawn)
 
-    def describe(self, task: Task, questions: _Events, drawn: list[Candidate], samples: Sequence[Sample]) -> TaskFacts:
+    def describe(
+        self, task: Task, questions: _Events, drawn: list[WeighedEvent], samples: Sequence[Sample]
+    ) -> TaskFacts:
         source, finder, candidates = self.sources[task.name], questions.finder, questions.candidates
         counted = AnswerRules.counted(task, training_sizes(self.recipe, candidates))
         not_chosen = finder.found - len(candidates) - questions.alone
@@ -204,7 +206,7 @@ class _OpenAgentEhr:
         )
 
     def last(
-        self, task: Task, questions: _Events, drawn: list[Candidate], samples: Sequence[Sample]
+        self, task: Task, questions: _Events, drawn: list[WeighedEvent], samples: Sequence[Sample]
     ) -> dict[str, tuple[str, ...]]:
         """The names of the subject's last event that a chart shows all rows of by then."""
         finder = EventFinder(source=questions.finder.source, policy=self.recipe.policy)

@@ -22,7 +22,7 @@ from wardround.tools.candidates import CandidateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class DrawSettings:
     """What all tasks of one build share. ``groups``: of training subjects. ``direct``: every candidate is as likely to
     be drawn, without strata."""
 
@@ -38,7 +38,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class WeighedEvent:
     """One subject's event of a task, with its weight (eq. 11), its pool and its place in the draw."""
 
     event: LabelEvent
@@ -67,7 +67,7 @@ def kinds_of_stays(store: Store, admission: SpanRole) -> dict[str, dict[str, int
     return {kind: dict(counts) for kind, counts in sorted(kinds.items())}
 
 
-def choose_events(recipe: Recipe, task: Task, finder: EventFinder) -> list[LabelEvent]:
+def choose_events(recipe: DrawSettings, task: Task, finder: EventFinder) -> list[LabelEvent]:
     """Return one eligible event per subject, each equally likely, decided by seed, task and subject alone."""
     chosen = []
     total = len(recipe.splits)
@@ -85,25 +85,25 @@ def choose_event(events: Sequence[LabelEvent], seed: int, task: str) -> LabelEve
     return min(events, key=lambda one: derive_seed(seed, task, one.subject_id, "event", one.event_us, one.encounter))
 
 
-def asked_with(recipe: Recipe, space: CandidateSpace, event: LabelEvent) -> CandidateSpace | None:
+def asked_with(recipe: DrawSettings, space: CandidateSpace, event: LabelEvent) -> CandidateSpace | None:
     """Return the candidates that an event is asked with: of a training subject, those that the people of other groups
     make; None where these have none."""
     group = recipe.groups.get(event.subject_id)
     return space if group is None else space.without.get(group)
 
 
-def training_sizes(recipe: Recipe, candidates: Sequence[Candidate]) -> list[tuple[int, int]]:
+def training_sizes(recipe: DrawSettings, candidates: Sequence[WeighedEvent]) -> list[tuple[int, int]]:
     """Return the group and the number of names of every training question that could be drawn: which are drawn hangs
     on everybody's answers."""
     return [(recipe.groups[one.event.subject_id], len(one.event.target)) for one in candidates if one.split == "train"]
 
 
-def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Candidate]:
+def weigh(recipe: DrawSettings, task: Task, events: Sequence[LabelEvent]) -> list[WeighedEvent]:
     """Give every event its weight, its pool and its key in the draw."""
     weights = [1.0] * len(events) if recipe.direct else sample_weights([event.target for event in events])
     strata: Sequence[Stratum] = ["other-source"] * len(events) if recipe.direct else strata_of(weights)
     return [
-        Candidate(
+        WeighedEvent(
             event=event,
             split=recipe.splits[event.subject_id],
             weight=weight,
@@ -114,9 +114,9 @@ def weigh(recipe: Recipe, task: Task, events: Sequence[LabelEvent]) -> list[Cand
     ]
 
 
-def draw(recipe: Recipe, candidates: Sequence[Candidate]) -> list[Candidate]:
+def draw(recipe: DrawSettings, candidates: Sequence[WeighedEvent]) -> list[WeighedEvent]:
     """Take at most ``per_task`` of every pool of every split, weighted, without replacement."""
-    taken: list[Candidate] = []
+    taken: list[WeighedEvent] = []
     for split in SPLITS:
         for stratum in STRATA:
             pool = [one for one in candidates if one.split == split and one.stratum == stratum]
@@ -125,7 +125,7 @@ def draw(recipe: Recipe, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def make_samples(
-    recipe: Recipe, task: Task, finder: EventFinder, space: CandidateSpace, drawn: Sequence[Candidate]
+    recipe: DrawSettings, task: Task, finder: EventFinder, space: CandidateSpace, drawn: Sequence[WeighedEvent]
 ) -> list[Sample]:
     """Turn the drawn candidates into samples; their label's row ids are looked up now, for these few only."""
     return [
@@ -163,7 +163,7 @@ def label_rows(store: Store, finder: EventFinder) -> Iterator[tuple[int, pa.Reco
         yield subject, batch.select([name for name in needed if name in batch.schema.names])
 
 
-def _row_ids(recipe: Recipe, finder: EventFinder, event: LabelEvent) -> list[str]:
+def _row_ids(recipe: DrawSettings, finder: EventFinder, event: LabelEvent) -> list[str]:
     """The record rows that make up an event."""
     batch = recipe.store.rows(event.subject_id, finder.source.table)
     encounters = recipe.encounters[event.subject_id]

@@ -35,7 +35,7 @@ Moments = Mapping[int, datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedQuestions:
     """The questions asked of a store by each subject's moment, with whether each was settled by then."""
 
     settled: Mapping[Question, bool] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     return found
 
 
-def _compare(found: Compared, source: str, here: Asked, there: Asked) -> None:
+def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQuestions) -> None:
     found.left_out |= {**here.left_out, **there.left_out}  # whether a source has a code at all is of the source
     for question in sorted(here.settled.keys() | there.settled.keys()):
         task, subject, asked = question
@@ -75,15 +75,15 @@ def _compare(found: Compared, source: str, here: Asked, there: Asked) -> None:
         found.differences.append(f"{subject}: {task} at {asked} is asked {where}")
 
 
-def _ehrshot(store: Store, moments: Moments) -> Asked:
+def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
     with tempfile.TemporaryDirectory(prefix="wardround-questions-") as folder:
         try:
             built = build_ehrshot(store, Path(folder) / "questions", seed=_SEED, per_task=0, allow_missing=True)
         except UserError as error:  # a source, or a few subjects, of whom nothing can be asked
-            return Asked(left_out={"EHRSHOT": str(error)})
+            return AskedQuestions(left_out={"EHRSHOT": str(error)})
     charts = {subject: store.chart(subject, as_of) for subject, as_of in moments.items() if subject in store.subjects}
     asked = [one for one in built.all_samples if one.prediction_time <= moments.get(one.subject_id, datetime.min)]
-    return Asked(
+    return AskedQuestions(
         settled={
             (one.task, one.subject_id, one.id.removeprefix(f"{one.task}-{one.subject_id}-")): _is_settled(
                 charts[one.subject_id], one
@@ -148,9 +148,9 @@ def _stays_over(admission: SpanRole, shown: pa.RecordBatch) -> frozenset[Any]:
     return frozenset(one for place, one in enumerate(ids) if any(column[place] for column in ended))
 
 
-def _agentehr(events: Events, known: _Known) -> Asked:
+def _agentehr(events: Events, known: _Known) -> AskedQuestions:
     """Every event that could be asked about."""
-    return Asked(
+    return AskedQuestions(
         settled={
             (task, subject, f"{event.prediction_us}-{event.event_us}-{event.encounter}"): known.settles(subject, event)
             for task, by_subject in events.items()

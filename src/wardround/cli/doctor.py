@@ -39,7 +39,7 @@ _OLDEST_SQLITE = (3, 37, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorLine:
     """One line: ``state`` is ok, missing (optional) or broken (needed)."""
 
     what: str
@@ -62,41 +62,41 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
-def _needed() -> list[Finding]:
-    found = [Finding(what="wardround", state="ok", detail=__version__)]
+def _needed() -> list[DoctorLine]:
+    found = [DoctorLine(what="wardround", state="ok", detail=__version__)]
     for name in _requirements(extra=None):
         found.append(_package(name, missing="broken", how=f"pip install {name}"))
     sqlite_state = "ok" if sqlite3.sqlite_version_info >= _OLDEST_SQLITE else "broken"
-    found.append(Finding(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
+    found.append(DoctorLine(what="sqlite", state=sqlite_state, detail=sqlite3.sqlite_version))
     return found
 
 
-def _extras() -> list[Finding]:
+def _extras() -> list[DoctorLine]:
     found = []
     for extra, purpose in _EXTRAS.items():
         packages = [_package(name, missing="missing", how="") for name in _requirements(extra=extra)]
         absent = [package.what for package in packages if package.state != "ok"]
         detail = f"{purpose}: {how_to_install(extra)}" if absent else purpose
-        found.append(Finding(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
+        found.append(DoctorLine(what=f"extra {extra}", state="missing" if absent else "ok", detail=detail))
     return found
 
 
-def _codes() -> list[Finding]:
+def _codes() -> list[DoctorLine]:
     found = []
     for kind in sorted(KINDS):
         there = user_codes(user_codes_home()).get(kind)
         detail = f"{there.rows:,} rows of {there.file}" if there else how_to_add(kind)
-        found.append(Finding(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
+        found.append(DoctorLine(what=f"codes {kind}", state="ok" if there else "missing", detail=detail))
     return found
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[DoctorLine]:
     disk = shutil.disk_usage(Path.cwd())
     return [
-        Finding(what="python", state="ok", detail=platform.python_version()),
-        Finding(what="cores", state="ok", detail=str(os.cpu_count())),
-        Finding(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
-        Finding(what="own folder", state="ok", detail=str(home())),
+        DoctorLine(what="python", state="ok", detail=platform.python_version()),
+        DoctorLine(what="cores", state="ok", detail=str(os.cpu_count())),
+        DoctorLine(what="free disk here", state="ok", detail=f"{disk.free / 2**30:.1f} GiB"),
+        DoctorLine(what="own folder", state="ok", detail=str(home())),
     ]
 
 
@@ -111,8 +111,8 @@ def _requirements(extra: str | None) -> list[str]:
     return names
 
 
-def _package(name: str, *, missing: str, how: str) -> Finding:
+def _package(name: str, *, missing: str, how: str) -> DoctorLine:
     try:
-        return Finding(what=name, state="ok", detail=version(name))
+        return DoctorLine(what=name, state="ok", detail=version(name))
     except PackageNotFoundError:
-        return Finding(what=name, state=missing, detail=how)
+        return DoctorLine(what=name, state=missing, detail=how)

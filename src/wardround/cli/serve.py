@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         from wardround.serve import (
             AccessLog,
-            Session,
+            ServedSession,
             SessionLimits,
             SessionTokens,
             SqlLane,
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
     benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
 
-    def session(subject: int, moment: str, who: str) -> Session:
+    def session(subject: int, moment: str, who: str) -> ServedSession:
         try:
             as_of = parse_time(moment)
         except ValueError as error:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
         )
-        return Session(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
+        return ServedSession(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
 
     if not arguments.http:
         if arguments.subject is None or arguments.as_of is None:

@@ -24,7 +24,7 @@ from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded
 from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
-from wardround.core.registry import Entry, Registry
+from wardround.core.registry import Registered, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
@@ -48,7 +48,6 @@ from wardround.core.usage import Price, Usage
 __all__ = [
     "END_OF_DAY",
     "SENSITIVITIES",
-    "Entry",
     "FormatError",
     "Leaf",
     "LeakError",
@@ -63,6 +62,7 @@ __all__ = [
     "PromptWithheld",
     "ProviderError",
     "RecordError",
+    "Registered",
     "Registry",
     "Reporter",
     "RowId",

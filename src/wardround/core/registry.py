@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry(Generic[T]):
+class Registered(Generic[T]):
     """One name of a registry: what it is in one line, the place that registered it, and how to have it."""
 
     name: str
@@ -41,7 +41,7 @@ class Registry(Generic[T]):
         self.one = one
         self._of = of
         self._title = title or _first_line
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, Registered[T]] = {}
 
     def add(self, name: str, thing: T) -> T:
         """Register a thing under a name and return it; UserError names both places where the name is taken."""
@@ -50,7 +50,7 @@ class Registry(Generic[T]):
         if taken is not None:
             raise UserError(f"{self.one} {name!r} is registered twice: in {taken.place} and in {place}; rename one")
         self._check(name, thing, place)
-        self._entries[name] = Entry(name=name, title=self._title(thing), place=place, load=lambda: thing)
+        self._entries[name] = Registered(name=name, title=self._title(thing), place=place, load=lambda: thing)
         return thing
 
     def named(self, name: str) -> Callable[[T], T]:
@@ -69,7 +69,7 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self._installed()
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[Registered[T]]:
         """Every entry, ours and plug-ins' first, then those of installed packages, which are not loaded for it."""
         return iter(self._all().values())
 
@@ -84,16 +84,16 @@ class Registry(Generic[T]):
         return tuple(entry.load() for entry in self._entries.values())
 
     @property
-    def installed(self) -> tuple[Entry[T], ...]:
+    def installed(self) -> tuple[Registered[T], ...]:
         """The entries of installed packages; listing them runs none of their code."""
         return tuple(entry for name, entry in self._installed().items() if name not in self._entries)
 
-    def _all(self) -> dict[str, Entry[T]]:
+    def _all(self) -> dict[str, Registered[T]]:
         return self._entries | {name: entry for name, entry in self._installed().items() if name not in self._entries}
 
-    def _installed(self) -> dict[str, Entry[T]]:
+    def _installed(self) -> dict[str, Registered[T]]:
         """The entry points of this kind; UserError where one bears a name that is taken."""
-        found: dict[str, Entry[T]] = {}
+        found: dict[str, Registered[T]] = {}
         for point in importlib.metadata.entry_points(group=f"wardround.{self.kind}"):
             place = f"{point.dist.name if point.dist else 'an installed package'} ({point.value})"
             taken = self._entries.get(point.name) or found.get(point.name)
@@ -102,7 +102,9 @@ class Registry(Generic[T]):
                     f"{self.one} {point.name!r} is registered twice: in {taken.place} and in {place}; "
                     "uninstall one of the packages"
                 )
-            found[point.name] = Entry(name=point.name, title=f"of the package {place}", place=place, load=point.load)
+            found[point.name] = Registered(
+                name=point.name, title=f"of the package {place}", place=place, load=point.load
+            )
         return found
 
     def _unknown(self, name: str) -> str:

@@ -6,7 +6,7 @@ A bank never serves an experience to the subject it came from, nor one from outs
 from wardround.memory.bank import Bank
 from wardround.memory.cascade import Withdrawn, withdraw
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
-from wardround.memory.entities import ROLES, TASK_TYPES, Entity, Evidence, RoleEdge
+from wardround.memory.entities import ROLES, TASK_TYPES, Entity, RoleEdge, SeenIn
 from wardround.memory.experience import (
     KINDS,
     POLARITIES,
@@ -37,7 +37,7 @@ from wardround.memory.parse import ParsedItem, parse_experiences
 from wardround.memory.past import Feedback, RevisionEntry
 from wardround.memory.pinned import PinnedBank
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import Question, Seed, SeedRecall, SeedSettings
+from wardround.memory.recall import RecallQuestion, Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
 from wardround.memory.serve import ServedText, render_experiences
@@ -45,7 +45,7 @@ from wardround.memory.serve_graph import GRAPH_PROMPT, render_offered
 from wardround.memory.settings import MemorySettings
 from wardround.memory.state import BankState, Match, Recall
 from wardround.memory.transfer import Imported, export_bank, import_bank
-from wardround.memory.traversal import ACTIONS, Action, Candidate, Place, Traversal
+from wardround.memory.traversal import ACTIONS, Action, Neighbour, PathEnd, Traversal
 from wardround.memory.upkeep import BankAudit, Undone, audit_bank, undo
 from wardround.memory.walk import Passed, Taken, Walk, WalkSettings, may_be_served, walk
 
@@ -63,12 +63,10 @@ __all__ = [
     "BankAudit",
     "BankReader",
     "BankState",
-    "Candidate",
     "CheckedPhrase",
     "ContaminationReport",
     "Edge",
     "Entity",
-    "Evidence",
     "Experience",
     "Extraction",
     "Feedback",
@@ -87,15 +85,16 @@ __all__ = [
     "Measured",
     "MemorySettings",
     "ModelAsker",
+    "Neighbour",
     "Offered",
     "ParsedItem",
     "Passed",
+    "PathEnd",
     "PinnedBank",
-    "Place",
     "Polarity",
     "Provenance",
-    "Question",
     "Recall",
+    "RecallQuestion",
     "ReducedText",
     "ReflectedKind",
     "RevisionEntry",
@@ -105,6 +104,7 @@ __all__ = [
     "Seed",
     "SeedRecall",
     "SeedSettings",
+    "SeenIn",
     "ServedText",
     "Subject",
     "Taken",

@@ -13,7 +13,7 @@ from wardround.memory.rows import Entry
 
 
 @dataclass(slots=True, kw_only=True)
-class Choice:
+class EligibleEntries:
     """The eligible entries by name, by the place of their key and by subject; what is not eligible is counted."""
 
     kind: str

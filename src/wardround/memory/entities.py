@@ -55,7 +55,7 @@ class RoleEdge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class SeenIn:
     """Where in its episode an experience was seen: a step of the trajectory, and the rows that step showed."""
 
     step: int

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal, Protocol, get_args
 
 from wardround.core import content_hash
-from wardround.memory.entities import TASK_TYPES, Entity, Evidence, RoleEdge, check_structure
+from wardround.memory.entities import TASK_TYPES, Entity, RoleEdge, SeenIn, check_structure
 
 ReflectedKind = Literal["actor", "summariser", "tool", "reasoning"]
 REFLECTED_KINDS: tuple[ReflectedKind, ...] = get_args(ReflectedKind)
@@ -101,7 +101,7 @@ class Experience:
     task_type: str = ""
     entities: tuple[Entity, ...] = ()
     role_edges: tuple[RoleEdge, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SeenIn, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -160,6 +160,6 @@ class Experience:
             "exclusions": tuple(body.get("exclusions", ())),
             "entities": tuple(Entity(**one) for one in body.get("entities", ())),
             "role_edges": tuple(RoleEdge(**one) for one in body.get("role_edges", ())),
-            "evidence": tuple(Evidence(step=one["step"], rows=tuple(one["rows"])) for one in body.get("evidence", ())),
+            "evidence": tuple(SeenIn(step=one["step"], rows=tuple(one["rows"])) for one in body.get("evidence", ())),
         }
         return cls(**{**body, **scope, "provenance": Provenance(**body["provenance"])})

@@ -16,7 +16,7 @@ from wardround.memory.findings import Findings
 from wardround.memory.graph import GraphReader
 from wardround.memory.phrases import split_phrases
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import Question, SeedRecall, SeedSettings
+from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings
 from wardround.memory.scope import Scope, scope_of
 from wardround.memory.walk import Passing, Walk, WalkSettings, walk
 
@@ -98,7 +98,7 @@ class GraphCase:
         self.barred[name] = scope.excluded_by or scope.contradicted_by
         return "excluded"
 
-    def seeds(self, question: Question) -> tuple[SeedRecall, dict[str, float]]:
+    def seeds(self, question: RecallQuestion) -> tuple[SeedRecall, dict[str, float]]:
         """The recall, and the scores of the best that apply."""
         asked = self.settings.seeds
         wide = replace(asked, k=self.settings.seed_pool, pool=max(asked.pool, self.settings.seed_pool))
@@ -172,7 +172,7 @@ class GraphRecall:
         }
 
 
-def recall_by_graph(case: GraphCase, question: Question) -> GraphRecall:
+def recall_by_graph(case: GraphCase, question: RecallQuestion) -> GraphRecall:
     """Seeds, then the deterministic walk: no model is asked, and the same case gives the same experiences."""
     recall, scores = case.seeds(question)
     found = walk(case.graph, scores, judge=case.judge, opposed=case.opposed, settings=case.settings.walk)

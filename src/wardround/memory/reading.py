@@ -13,7 +13,7 @@ from wardround.memory.database import explained
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.graph import GraphReader
 from wardround.memory.key import Key
-from wardround.memory.recall import Question, SeedRecall, SeedSettings, eligible, recall_seeds
+from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings, eligible, recall_seeds
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 
 
@@ -95,7 +95,7 @@ class BankReader(ABC):
 
     def seeds(
         self,
-        question: Question,
+        question: RecallQuestion,
         *,
         for_subject: Subject,
         kinds: Sequence[Kind] = POLARITIES,

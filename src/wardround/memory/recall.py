@@ -17,7 +17,7 @@ from operator import mul
 import numpy as np
 
 from wardround.core import check_settings, setting
-from wardround.memory.choice import Choice, total
+from wardround.memory.choice import EligibleEntries, total
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.graph import GraphReader
@@ -39,7 +39,7 @@ _MOST_MENTIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RecallQuestion:
     """What is asked: a text, its vector where one was made, its entities where somebody extracted them.
 
     Without ``entities`` those are taken whose names stand in the text.
@@ -108,7 +108,7 @@ class SeedRecall:
 def recall_seeds(
     state: BankState,
     connection: sqlite3.Connection,
-    question: Question,
+    question: RecallQuestion,
     *,
     for_subject: Subject,
     kinds: Sequence[Kind],
@@ -162,7 +162,7 @@ def related_experiences(
     ways = [
         list(asked.by_words(rarest_terms(connection, text), _POOL_TO_COMPARE)),
         [] if key is None else list(asked.by_vector(key, _POOL_TO_COMPARE)),
-        list(asked.by_entities(Question(text=text, entities=names), _POOL_TO_COMPARE)[1]),
+        list(asked.by_entities(RecallQuestion(text=text, entities=names), _POOL_TO_COMPARE)[1]),
     ]
     in_turn = (entry for ranked in zip_longest(*ways) for entry in ranked if entry is not None)
     others = dict.fromkeys(entry for entry in in_turn if entry is not own)
@@ -174,7 +174,7 @@ def eligible(
 ) -> Callable[[str], Experience | None]:
     """How to fetch an experience that may be served to a subject, by its id: what is walked to, as what is recalled,
     has to pass the guards."""
-    choices: Mapping[str, Choice] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
+    choices: Mapping[str, EligibleEntries] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
     subject = for_subject.hashed(state.subject_key)
     own = {entry.name for choice in choices.values() for entry in choice.of_subject(subject)}
 
@@ -202,7 +202,9 @@ class _Asked:
     ) -> None:
         self.state = state
         self.connection = connection
-        self.choices: Mapping[str, Choice] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
+        self.choices: Mapping[str, EligibleEntries] = {
+            kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds
+        }
         subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
         self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}
 
@@ -247,7 +249,7 @@ class _Asked:
         known = self.state.similarities(key.vector, sorted(set(placed.values())))
         return {entry: known[place] for entry, place in placed.items()}
 
-    def by_entities(self, question: Question, pool: int) -> tuple[tuple[str, ...], dict[Entry, float]]:
+    def by_entities(self, question: RecallQuestion, pool: int) -> tuple[tuple[str, ...], dict[Entry, float]]:
         """Experiences by the inverse document frequencies of the entities they share with the question, summed; an
         entity of very many experiences tells nothing."""
         graph = GraphReader(self.connection, self.state.revision)

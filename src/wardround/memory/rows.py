@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from wardround.memory.entities import Entity, Evidence, RoleEdge
+from wardround.memory.entities import Entity, RoleEdge, SeenIn
 from wardround.memory.experience import Experience, Provenance, plain_text
 
 _SINCE = """
@@ -122,5 +122,5 @@ def _structure_of(text: str) -> dict[str, Any]:
     return {
         "entities": tuple(Entity(name=name, role=role) for name, role in parts["entities"]),
         "role_edges": tuple(RoleEdge(source=source, target=target) for source, target in parts["role_edges"]),
-        "evidence": tuple(Evidence(step=step, rows=tuple(rows)) for step, rows in parts["evidence"]),
+        "evidence": tuple(SeenIn(step=step, rows=tuple(rows)) for step, rows in parts["evidence"]),
     }

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
-from wardround.memory.choice import Choice
+from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.key import Key
 from wardround.memory.rows import Entry, RevisionRow
@@ -68,7 +68,7 @@ class BankState:
     _rows: dict[int, int] = field(default_factory=dict)
     _room: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
     _by_revision: dict[int, Entry] = field(default_factory=dict)
-    _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], Choice] = field(default_factory=dict)
+    _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
     _live: int = 0
 
@@ -197,7 +197,7 @@ class BankState:
         for choice in self._choices.values():
             choice.put(entry, self._evaluated)
 
-    def _all_barred(self, choice: Choice, row: int, barred: set[str]) -> bool:
+    def _all_barred(self, choice: EligibleEntries, row: int, barred: set[str]) -> bool:
         return all(entry.name in barred for entry in choice.by_row[row])
 
     def nearest(
@@ -270,7 +270,7 @@ class BankState:
         products = (self._matrix[list(places)].astype(np.float64) @ vector.astype(np.float64)).round(9)
         return {place: float(product) for place, product in zip(places, products, strict=True)}
 
-    def choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> Choice:
+    def choice(self, kind: str, task: str | None, tool: str | None, allowed_splits: Sequence[str]) -> EligibleEntries:
         """What may be served of a kind, task and tool out of some splits, kept up from then on."""
         splits = tuple(sorted(set(allowed_splits)))
         if not set(splits) <= set(SERVABLE_SPLITS):
@@ -278,7 +278,7 @@ class BankState:
         name = (kind, task, tool, splits)
         choice = self._choices.get(name)
         if choice is None:
-            choice = self._choices[name] = Choice(kind=kind, task=task, tool=tool, splits=frozenset(splits))
+            choice = self._choices[name] = EligibleEntries(kind=kind, task=task, tool=tool, splits=frozenset(splits))
             for entry in self._entries.values():
                 choice.put(entry, self._evaluated)
         return choice

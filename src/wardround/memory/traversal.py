@@ -19,7 +19,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Neighbour:
     """A neighbour that may be gone to; ``score`` is equation 6 for the step to it."""
 
     experience: str
@@ -27,14 +27,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PathEnd:
     """Where a path stands, and where it may go. ``seed`` names the path."""
 
     seed: str
     experience: str
     path: tuple[str, ...]
-    forward: tuple[Candidate, ...]
-    backward: tuple[Candidate, ...]
+    forward: tuple[Neighbour, ...]
+    backward: tuple[Neighbour, ...]
     collected: tuple[str, ...]
 
     @property
@@ -54,7 +54,7 @@ class _Path:
     """One path on its way: the places it stood at, and what each of them offered."""
 
     places: list[str]
-    offered: list[tuple[Candidate, ...]] = field(default_factory=list)
+    offered: list[tuple[Neighbour, ...]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -74,13 +74,13 @@ class Traversal:
         for name in sorted(seeds, key=lambda name: (-seeds[name], name)):
             self._visit(_Path(places=[]), name)
 
-    def next_place(self) -> Place | None:
+    def next_place(self) -> PathEnd | None:
         """The place of the path whose turn it is; None once the retrieval has ended."""
         full = len(self.collected) >= self.settings.most_taken
         if not self._active or full or self.steps >= self.settings.most_steps:
             return None
         path = self._active[0]
-        return Place(
+        return PathEnd(
             seed=path.places[0],
             experience=path.places[-1],
             path=tuple(path.places),
@@ -89,7 +89,7 @@ class Traversal:
             collected=tuple(self.collected),
         )
 
-    def act(self, place: Place, action: Action, target: str = "") -> None:
+    def act(self, place: PathEnd, action: Action, target: str = "") -> None:
         """Do one action at a place that was just offered. Raises ValueError where it may not be done there."""
         ways = {"EXPLORE": place.forward, "BACKTRACK": place.backward}
         if action not in place.actions or (action in ways and target not in {one.experience for one in ways[action]}):
@@ -122,17 +122,17 @@ class Traversal:
         )
         return _Path(places=path.places[: place + 1], offered=path.offered[: place + 1])
 
-    def _forward(self, name: str) -> tuple[Candidate, ...]:
+    def _forward(self, name: str) -> tuple[Neighbour, ...]:
         """The K_n best unvisited neighbours that may be offered; what conflicts is no way on."""
         scored = [
-            Candidate(experience=edge.target, score=(edge.weight + self._quality(edge.target)) / 2.0)
+            Neighbour(experience=edge.target, score=(edge.weight + self._quality(edge.target)) / 2.0)
             for edge in self.graph.edges(name)
             if edge.relation != "conflict" and edge.target not in self.visited and self.judge(edge.target) is None
         ]
         scored.sort(key=lambda one: (-one.score, one.experience))
         return tuple(scored[: self.settings.neighbours])
 
-    def _unvisited(self, offered: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    def _unvisited(self, offered: tuple[Neighbour, ...]) -> tuple[Neighbour, ...]:
         there = {one.experience: one for one in offered if one.experience not in self.visited}
         return tuple(there.values())
 

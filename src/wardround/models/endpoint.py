@@ -109,7 +109,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AttemptResult:
     """What an attempt brought back: the JSON value of its body, or the fault."""
 
     data: Any = None
@@ -172,7 +172,7 @@ class Endpoint:
             else:
                 body = other
 
-    async def post(self, path: str, body: bytes, *, seconds: float) -> Answer:
+    async def post(self, path: str, body: bytes, *, seconds: float) -> AttemptResult:
         """Try once, for at most the given time from the first byte sent to the last one received."""
         seconds = min(seconds, self.policy.attempt_seconds)
         try:
@@ -233,11 +233,11 @@ class Endpoint:
         """Close the connections."""
         await self._connections.close()
 
-    def _judge(self, response: httpx2.Response, received: bytes) -> Answer:
+    def _judge(self, response: httpx2.Response, received: bytes) -> AttemptResult:
         status = response.status_code
         if response.is_success:
             self.breaker.answered()
-            return Answer(data=read_json(received, self._secret))
+            return AttemptResult(data=read_json(received, self._secret))
         fault = Fault(
             kind=f"status {status}",
             message=self._said(response, received),
@@ -249,11 +249,11 @@ class Endpoint:
         if status >= 500:
             return self._failed(fault)
         self.breaker.answered()
-        return Answer(fault=fault)
+        return AttemptResult(fault=fault)
 
-    def _failed(self, fault: Fault) -> Answer:
+    def _failed(self, fault: Fault) -> AttemptResult:
         self.breaker.failed(fault.message)
-        return Answer(fault=fault)
+        return AttemptResult(fault=fault)
 
     def _said(self, response: httpx2.Response, received: bytes) -> str:
         """Status, the server's own words and a hint, in one line and without the key."""

@@ -10,7 +10,7 @@ from wardround.retrieval.evidence_index import EvidenceIndex
 from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.lexical import LexicalEncoder
 from wardround.retrieval.opening import ENCODERS, EncoderEntry, EncoderOpening, list_encoders, open_encoder
-from wardround.retrieval.passages import Passage, Trajectory, merge
+from wardround.retrieval.passages import IndicatorTrajectory, Passage, merge
 from wardround.retrieval.recent import describe_recent_events
 from wardround.retrieval.sentence import SentenceEncoder
 from wardround.retrieval.telling import described_codes
@@ -24,11 +24,11 @@ __all__ = [
     "EncoderOpening",
     "EndpointEncoder",
     "EvidenceIndex",
+    "IndicatorTrajectory",
     "LexicalEncoder",
     "Passage",
     "RetrievalSettings",
     "SentenceEncoder",
-    "Trajectory",
     "VectorCache",
     "Vectors",
     "combined_score",

@@ -23,7 +23,7 @@ from wardround.retrieval.event_lines import EventLines
 from wardround.retrieval.evidence_settings import RetrievalSettings
 from wardround.retrieval.indicators import Indicators
 from wardround.retrieval.lexical import is_lexical
-from wardround.retrieval.passages import Passage, Trajectory
+from wardround.retrieval.passages import IndicatorTrajectory, Passage
 from wardround.retrieval.telling import described_codes, tells
 from wardround.retrieval.time_relevance import Scores, combined_score, spread_out, stretched, time_relevance
 
@@ -160,7 +160,7 @@ class EvidenceIndex:
         """Which indicators some written names mean, each once; what is none of this chart's is left out."""
         return self._indicators.known(names)
 
-    def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[Trajectory, ...]:
+    def trajectories(self, names: Iterable[str], recent: int | None = None) -> tuple[IndicatorTrajectory, ...]:
         """ETHER's numeric part, last step: the ``recent`` latest values of indicators; unknown names are left out."""
         return self._indicators.trajectories(names, recent=self.settings.recent_values if recent is None else recent)
 

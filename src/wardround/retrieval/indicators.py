@@ -20,7 +20,7 @@ from wardround.core import from_microseconds
 from wardround.records import EventColumns
 from wardround.retrieval.event_lines import number_texts
 from wardround.retrieval.evidence_settings import Indicator
-from wardround.retrieval.passages import Trajectory
+from wardround.retrieval.passages import IndicatorTrajectory
 
 Places = npt.NDArray[np.int64]
 
@@ -47,17 +47,17 @@ class Indicators:
         found = (name if name in self._series else self._folded.get(_folded(name)) for name in names)
         return tuple(dict.fromkeys(name for name in found if name is not None))
 
-    def trajectories(self, names: Iterable[str], *, recent: int) -> tuple[Trajectory, ...]:
+    def trajectories(self, names: Iterable[str], *, recent: int) -> tuple[IndicatorTrajectory, ...]:
         """Return the last ``recent`` values of indicators, in the order named. Names it does not know are left out."""
         return tuple(self._trajectory(name, recent) for name in self.known(names))
 
-    def _trajectory(self, name: str, recent: int) -> Trajectory:
+    def _trajectory(self, name: str, recent: int) -> IndicatorTrajectory:
         series, columns = self._series[name], self._columns
         places = series.places[max(0, len(series.places) - recent) :] if recent > 0 else series.places[:0]
         values = columns.numeric_value[places]
         times = zip(columns.time[places].tolist(), columns.is_static[places].tolist(), strict=True)
         moments = [None if static else from_microseconds(time) for time, static in times]
-        return Trajectory(
+        return IndicatorTrajectory(
             name=name,
             unit=series.unit,
             values=tuple(zip(moments, values.tolist(), strict=True)),

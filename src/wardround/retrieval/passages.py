@@ -34,7 +34,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trajectory:
+class IndicatorTrajectory:
     """The latest values of one indicator, oldest first. ``rows`` are their places, ``total`` how many there are."""
 
     name: str

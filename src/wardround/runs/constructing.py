@@ -19,7 +19,7 @@ from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder,
 from wardround.memory import Bank, Experience, ModelAsker, text_key
 from wardround.memory.construction import (
     MOST_CALLS,
-    Budget,
+    AskingBudget,
     Case,
     Drafting,
     LinkSettings,
@@ -225,7 +225,7 @@ class _Constructing:
         return [await self._structured(asker, one) for one in found]
 
     async def _structured(self, asker: ModelAsker, experience: Experience) -> Experience:
-        budget = Budget(left=MOST_CALLS)
+        budget = AskingBudget(left=MOST_CALLS)
         try:
             made = await with_structure(asker, experience, budget=budget)
         except ProviderError as error:
@@ -271,7 +271,7 @@ class _Constructing:
         model = experience.provenance.model
         recorder = self.log.begin(name, {"experience": experience.id})
         used = int(experience.facts.get("structure_calls", 0))
-        budget = Budget(left=max(0, self.settings.link.most_calls - used))
+        budget = AskingBudget(left=max(0, self.settings.link.most_calls - used))
         asker = self._asker(name, model, recorder) if model in self.models and not self._by_rules(model) else None
         try:
             aliases = await normalise_names(self.bank, names, experience, asker=asker, budget=budget)

@@ -5,7 +5,7 @@ from wardround.serve.access_log import AccessLog
 from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import build_server, http_app, serve_stdio
 from wardround.serve.play import Game, PlaySettings, read_handout
-from wardround.serve.session import Session, SessionLimits
+from wardround.serve.session import ServedSession, SessionLimits
 from wardround.serve.sql_lane import SqlLane, SqlShare
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "Game",
     "Listening",
     "PlaySettings",
-    "Session",
+    "ServedSession",
     "SessionLimits",
     "SessionTokens",
     "SqlLane",

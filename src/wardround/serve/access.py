@@ -11,7 +11,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 
 from wardround.core import UserError
-from wardround.serve.session import Session
+from wardround.serve.session import ServedSession
 
 SCOPE = "chart"
 TOKEN_SECONDS = 12 * 3600.0
@@ -24,12 +24,12 @@ class SessionTokens:
     def __init__(
         self, *, most: int = 1_000, seconds: float = TOKEN_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._sessions: dict[bytes, tuple[Session, float]] = {}
+        self._sessions: dict[bytes, tuple[ServedSession, float]] = {}
         self._most = most
         self._seconds = seconds
         self._clock = clock
 
-    def issue(self, session: Session, token: str | None = None) -> str:
+    def issue(self, session: ServedSession, token: str | None = None) -> str:
         """Open a session to whoever holds the token that is returned (made here unless one is given)."""
         for key in [key for key in self._sessions if self._open(key) is None]:
             del self._sessions[key]
@@ -58,7 +58,7 @@ class SessionTokens:
             return None
         return AccessToken(token=token, client_id=found[0].name, scopes=[SCOPE])  # its end is ours to know
 
-    def current(self) -> Session:
+    def current(self) -> ServedSession:
         """Return the session of the request being served; PermissionError without a valid token."""
         access = get_access_token()
         found = self._open(_key(access.token)) if access else None
@@ -66,7 +66,7 @@ class SessionTokens:
             raise PermissionError("no session belongs to this token, or it has expired")
         return found[0]
 
-    def _open(self, key: bytes) -> tuple[Session, float] | None:
+    def _open(self, key: bytes) -> tuple[ServedSession, float] | None:
         """Return a session and when its token ends; None of an unknown or an expired one."""
         found = self._sessions.get(key)
         return None if found is None or found[1] <= self._clock() else found

@@ -16,14 +16,14 @@ from starlette.applications import Starlette
 
 from wardround import __version__
 from wardround.serve.access import SCOPE, SessionTokens
-from wardround.serve.session import Session
+from wardround.serve.session import ServedSession
 from wardround.tools import Tool
 
 _INSTRUCTIONS = "Tools over one patient's record as of one moment. The prompt `task` says what is asked."
 _PROMPT = "task"
 
 
-def build_server(session_of_caller: Callable[[], Session]) -> Server[Any]:
+def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
     """Return a server whose every answer comes from the session of whoever is calling."""
 
     async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
@@ -58,7 +58,7 @@ def build_server(session_of_caller: Callable[[], Session]) -> Server[Any]:
     )
 
 
-async def serve_stdio(session: Session) -> None:
+async def serve_stdio(session: ServedSession) -> None:
     """Serve one session over standard input and output until the client goes away."""
     server = build_server(lambda: session)
     async with stdio_server() as (incoming, outgoing):

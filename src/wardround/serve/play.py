@@ -33,7 +33,7 @@ from wardround.serve.access import TOKEN_SECONDS, SessionTokens
 from wardround.serve.access_log import AccessLog
 from wardround.serve.exposure import Listening
 from wardround.serve.mcp_server import http_app, serve_stdio
-from wardround.serve.session import Session, SessionLimits
+from wardround.serve.session import ServedSession, SessionLimits
 from wardround.serve.sql_lane import SqlLane
 
 HANDOUT = "handout.jsonl"
@@ -69,7 +69,7 @@ class Game:
         self.sql = SqlLane()
         self._report = report
 
-    def open_session(self, key: str) -> Session:
+    def open_session(self, key: str) -> ServedSession:
         """Bind an episode's subject and clock to a new session that is recorded under its key."""
         episode = EpisodeKey.parse(key)
         sample = self.samples[episode.sample]
@@ -77,7 +77,7 @@ class Game:
         environment = open_environment(
             self.store, self.benchmark, sample, result_tokens=run.budget.result_tokens, aids=run.aids
         )
-        return Session(
+        return ServedSession(
             environment,
             name=episode.model,
             instructions=ask(self.benchmark, sample, rules=run.aids.answer_rules),
@@ -133,7 +133,7 @@ class Game:
         """Keep up to ``together`` episodes open, write their handout lines, close the ones that are over."""
         handout = self.folder.path / HANDOUT
         handout.unlink(missing_ok=True)
-        open_sessions: dict[str, tuple[str, Session]] = {}
+        open_sessions: dict[str, tuple[str, ServedSession]] = {}
         try:
             while True:
                 for key in self.queue.lease(self.settings.together - len(open_sessions)):
@@ -151,7 +151,7 @@ class Game:
             for key in open_sessions:
                 self.queue.give_back(key)
 
-    async def _close_finished(self, open_sessions: dict[str, tuple[str, Session]]) -> None:
+    async def _close_finished(self, open_sessions: dict[str, tuple[str, ServedSession]]) -> None:
         for key, (token, session) in list(open_sessions.items()):
             if session.overdue() or not self.tokens.is_open(token):
                 await session.close()
@@ -160,7 +160,7 @@ class Game:
                 self.queue.done(key)
                 del open_sessions[key]
 
-    def _write(self, handout: Path, key: str, token: str, session: Session) -> None:
+    def _write(self, handout: Path, key: str, token: str, session: ServedSession) -> None:
         line = {
             "episode": key,
             "url": self.settings.listening.url,

@@ -32,7 +32,7 @@ class SessionLimits:
     seconds: float | None = None
 
 
-class Session:
+class ServedSession:
     """Calls of one outside agent. ``recorder`` is None where nothing is to be scored (a plain tool server).
 
     ``access`` notes every call; ``sql`` is what the SQL of all sessions of a server runs through.

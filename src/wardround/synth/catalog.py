@@ -43,7 +43,7 @@ class Analyte:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class LabPanel:
     """Analytes drawn together; ``minutes`` from draw to result."""
 
     key: str
@@ -102,7 +102,7 @@ class Catalog:
 
     analytes: Mapping[str, Analyte]
     vitals: Mapping[str, Analyte]
-    panels: Mapping[str, Panel]
+    panels: Mapping[str, LabPanel]
     conditions: Mapping[str, Condition]
     drugs: Mapping[str, Drug]
     procedures: Mapping[str, Mapping[str, Any]]
@@ -204,7 +204,7 @@ def load_catalog() -> Catalog:
         analytes={key: _analyte(key, row, group) for group, key, row in groups},
         vitals={key: _analyte(key, row, {}) for key, row in vitals.items()},
         panels={
-            key: Panel(
+            key: LabPanel(
                 key=key, members=tuple(row["members"]), minutes=tuple(row["minutes"]), tube=row.get("tube", "chemistry")
             )
             for key, row in shared["panels"].items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wardround.synth.clock import DAY, HOUR, at_minute, day_stamp
-from wardround.synth.encounter import Problem
+from wardround.synth.encounter import ClinicalProblem
 from wardround.synth.labs import Laboratory
 from wardround.synth.signals import Signals
 from wardround.synth.subject_writer import SubjectWriter
@@ -30,7 +30,7 @@ def write_clinic_visit(writer: SubjectWriter, moment: int) -> None:
     """Write one clinic day: measurements, and sometimes blood drawn."""
     subject, dice, add = writer.subject, writer.dice, writer.add("omr")
     problems = tuple(
-        Problem(condition=ailment.condition, severity=ailment.severity, onset=moment - DAY, role="chronic")
+        ClinicalProblem(condition=ailment.condition, severity=ailment.severity, onset=moment - DAY, role="chronic")
         for ailment in subject.ailments_at(moment)
     )
     signals = Signals(dice, subject, problems, moment - DAY, moment + DAY, fatal=False)

@@ -12,7 +12,7 @@ ICU_KINDS = frozenset({"micu", "sicu", "ccu", "cvicu", "neuro_icu"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ClinicalProblem:
     """A condition at work during the stay. ``role``: principal, complication, chronic or terminal."""
 
     condition: Condition
@@ -22,7 +22,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class UnitStretch:
     """A stretch of the stay in one care unit; ``event`` is the transfers event type."""
 
     event: str
@@ -59,9 +59,9 @@ class Encounter:
     ed_out: int | None
     discharge: int
     death: int | None
-    principal: Problem
-    problems: tuple[Problem, ...]
-    places: tuple[Place, ...]
+    principal: ClinicalProblem
+    problems: tuple[ClinicalProblem, ...]
+    places: tuple[UnitStretch, ...]
     acts: tuple[Act, ...]
     ventilation: tuple[int, int] | None
     complaint: str
@@ -69,7 +69,7 @@ class Encounter:
     number: int
 
     @property
-    def icu_places(self) -> list[Place]:
+    def icu_places(self) -> list[UnitStretch]:
         """Intensive care stretches, in order."""
         return [place for place in self.places if place.is_icu]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wardround.synth.clock import DAY, calendar, day_stamp, stamp
-from wardround.synth.encounter import Encounter, Place
+from wardround.synth.encounter import Encounter, UnitStretch
 from wardround.synth.subject_writer import SubjectWriter
 
 _GROUPS = (
@@ -115,15 +115,15 @@ def _write_transfers(writer: SubjectWriter, stay: Encounter) -> None:
             services(f"{head},{stamp(moved)},{service},{writer.dice.pick(('CMED', 'SURG', 'NMED'))}\n")
 
 
-def _seconds(place: Place, end: int = 0) -> int:
+def _seconds(place: UnitStretch, end: int = 0) -> int:
     """Transfers carry seconds; the end of one stretch is the start of the next."""
     moment = place.end if end else place.start
     return moment // 60 * 37 % 60
 
 
-def icu_stays(stay: Encounter) -> list[tuple[Place, Place]]:
+def icu_stays(stay: Encounter) -> list[tuple[UnitStretch, UnitStretch]]:
     """Return (first, last) place of every unbroken stretch of intensive care."""
-    found: list[tuple[Place, Place]] = []
+    found: list[tuple[UnitStretch, UnitStretch]] = []
     for place in stay.icu_places:
         if found and found[-1][1].end == place.start:
             found[-1] = (found[-1][0], place)

@@ -24,7 +24,7 @@ def scramble(number: int, bits: int) -> int:
     return number * _ODD & mask
 
 
-class Block:
+class NumberBlock:
     """The numbers of one kind for one subject."""
 
     __slots__ = ("_base", "_bits", "_block_bits", "_next", "_start")
@@ -51,12 +51,12 @@ class Numbers:
     __slots__ = ("encounter", "infusion", "micro_specimen", "pharmacy", "place", "row_base", "specimen")
 
     def __init__(self, index: int) -> None:
-        self.encounter = Block(index, 200_000_000, 4)
-        self.place = Block(index, 300_000_000, 8)
-        self.pharmacy = Block(index, 40_000_000_000, 13)
-        self.specimen = Block(index, 10_000_000_000, 13)
-        self.micro_specimen = Block(index, 3_000_000_000, 10)
-        self.infusion = Block(index, 1_000_000_000_000, 17)
+        self.encounter = NumberBlock(index, 200_000_000, 4)
+        self.place = NumberBlock(index, 300_000_000, 8)
+        self.pharmacy = NumberBlock(index, 40_000_000_000, 13)
+        self.specimen = NumberBlock(index, 10_000_000_000, 13)
+        self.micro_specimen = NumberBlock(index, 3_000_000_000, 10)
+        self.infusion = NumberBlock(index, 1_000_000_000_000, 17)
         self.row_base = index << 17
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from wardround.synth.care_orders import imaging_subtype
 from wardround.synth.clock import HOUR, MINUTE, at_minute, stamp
-from wardround.synth.encounter import Encounter, Problem
+from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.orders import place_order
 from wardround.synth.subject_writer import SubjectWriter
 from wardround.synth.table_lines import quoted
@@ -24,7 +24,9 @@ class Exam(NamedTuple):
     finding: str
 
 
-def _of_problem(writer: SubjectWriter, problem: Problem, start: int, stop: int, complaint: str) -> Iterable[Exam]:
+def _of_problem(
+    writer: SubjectWriter, problem: ClinicalProblem, start: int, stop: int, complaint: str
+) -> Iterable[Exam]:
     for key, share, hours, finding in problem.condition.get("imaging"):
         moment = at_minute(max(problem.onset, start) + (hours * writer.dice.between(0.8, 1.6) + 0.3) * HOUR)
         if writer.dice.chance(share) and moment < stop:
@@ -34,7 +36,12 @@ def _of_problem(writer: SubjectWriter, problem: Problem, start: int, stop: int, 
 
 
 def plan_imaging(
-    writer: SubjectWriter, problems: Iterable[Problem], start: int, end: int, complaint: str, stay: Encounter | None
+    writer: SubjectWriter,
+    problems: Iterable[ClinicalProblem],
+    start: int,
+    end: int,
+    complaint: str,
+    stay: Encounter | None,
 ) -> list[Exam]:
     """Decide the examinations of a stay or ED visit, and order them where there is a stay."""
     exams = [exam for problem in problems for exam in _of_problem(writer, problem, start, end - 40 * MINUTE, complaint)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from wardround.synth.catalog import Analyte, Panel
+from wardround.synth.catalog import Analyte, LabPanel
 from wardround.synth.clock import DAY, HOUR, at_minute, stamp
 from wardround.synth.encounter import Encounter
 from wardround.synth.signals import Signals
@@ -130,7 +130,7 @@ class Laboratory:
         self._writer, self._signals, self._stay = writer, signals, stay
         self._add = writer.add("labevents")
 
-    def _values(self, panels: list[Panel], moment: int) -> Values:
+    def _values(self, panels: list[LabPanel], moment: int) -> Values:
         """Measure everything of one draw together, so that what must agree agrees."""
         analytes, values = self._writer.catalog.analytes, Values()
         measure = self._signals.measure
@@ -184,7 +184,7 @@ class Laboratory:
                     )
         return values
 
-    def _store_time(self, moment: int, panel: Panel) -> str:
+    def _store_time(self, moment: int, panel: LabPanel) -> str:
         dice = self._writer.dice
         luck = dice.unit()
         if luck < 0.012:

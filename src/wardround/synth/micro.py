@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wardround.synth.clock import HOUR, at_minute, day_stamp, stamp
-from wardround.synth.encounter import Encounter, Problem
+from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.subject_writer import SubjectWriter
 from wardround.synth.table_lines import quoted
 
@@ -137,7 +137,7 @@ def write_culture(
     extra("last")
 
 
-def _culture_moment(writer: SubjectWriter, stay: Encounter, problem: Problem, number: int) -> int:
+def _culture_moment(writer: SubjectWriter, stay: Encounter, problem: ClinicalProblem, number: int) -> int:
     """Cultures come before the first antibiotic, but for one in ten."""
     dice = writer.dice
     minutes = dice.between(12, 55) if dice.chance(0.9) else dice.between(100, 420)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wardround.synth.catalog import Drug
 from wardround.synth.clock import HOUR, at_minute, day_stamp, stamp
-from wardround.synth.encounter import Encounter, Problem
+from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.imaging import Exam
 from wardround.synth.labs import Results
 from wardround.synth.medication import Course
@@ -49,7 +49,7 @@ class _Summary:
         text: str = self.dice.pick(self.words[name])
         return text
 
-    def _acute(self) -> list[Problem]:
+    def _acute(self) -> list[ClinicalProblem]:
         return [problem for problem in self.stay.problems if problem.role in ("principal", "complication")]
 
     def chronic(self) -> list[str]:

@@ -12,7 +12,7 @@ from wardround.synth.coding import write_coding
 from wardround.synth.dice import Dice
 from wardround.synth.ed import EdVisit, write_ed_visit
 from wardround.synth.emar import Dose, administrations, charts_electronically, write_administrations
-from wardround.synth.encounter import Encounter, Problem
+from wardround.synth.encounter import ClinicalProblem, Encounter
 from wardround.synth.front_desk import icu_stays, write_admission, write_patient
 from wardround.synth.icu_charting import write_charting
 from wardround.synth.icu_flows import write_flows
@@ -108,9 +108,9 @@ def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules
     level = min(1.2, severity(dice) * 0.85)
     start = at_minute(moment)
     end = at_minute(start + dice.skewed(4.6, 0.4) * HOUR)
-    problems = [Problem(condition=condition, severity=level, onset=start, role="principal")]
+    problems = [ClinicalProblem(condition=condition, severity=level, onset=start, role="principal")]
     problems += [
-        Problem(condition=ailment.condition, severity=ailment.severity, onset=start, role="chronic")
+        ClinicalProblem(condition=ailment.condition, severity=ailment.severity, onset=start, role="chronic")
         for ailment in subject.ailments_at(start)
     ]
     signals = Signals(dice, subject, tuple(problems), start, end, fatal=False)

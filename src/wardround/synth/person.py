@@ -38,7 +38,7 @@ class HomeDrug:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SyntheticSubject:
     """One invented person. ``shift_years`` separates the shifted calendar from the one that decides code versions.
 
     ``ailments`` and ``home`` grow as life goes on.
@@ -143,7 +143,7 @@ def _draw_home(
     return list(home.values())
 
 
-def acquire(subject: Subject, dice: Dice, catalog: Catalog, key: str, moment: int) -> None:
+def acquire(subject: SyntheticSubject, dice: Dice, catalog: Catalog, key: str, moment: int) -> None:
     """Give a subject a long-standing condition from a moment on, with its home drugs."""
     condition = catalog.conditions[key]
     known = {ailment.condition.key for ailment in subject.ailments}
@@ -161,7 +161,7 @@ def _draw_allergies(dice: Dice, shares: Mapping[str, float]) -> frozenset[str]:
     return frozenset(found | ({"morphine"} if "opioid" in found else set()))
 
 
-def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[Subject, Dice]:
+def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[SyntheticSubject, Dice]:
     """Return subject number ``index`` of the hospital ``seed`` and the dice that go on deciding its life."""
     dice = Dice(derive_seed("wardround.synth", seed, index))
     sex = "F" if dice.chance(0.51) else "M"
@@ -174,7 +174,7 @@ def draw_subject(seed: int, index: int, catalog: Catalog) -> tuple[Subject, Dice
     height = dice.normal(176, 7) if sex == "M" else dice.normal(162, 6.5)
     obese = any(ailment.condition.key == "obesity" for ailment in ailments)
     body_mass = dice.normal(35, 3.2) if obese else dice.normal(25.8, 3.0)
-    subject = Subject(
+    subject = SyntheticSubject(
         index=index,
         subject_id=SUBJECT_BASE + index,
         sex=sex,

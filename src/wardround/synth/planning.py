@@ -5,9 +5,9 @@ from __future__ import annotations
 from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.clock import DAY, HOUR, at_minute
 from wardround.synth.dice import Dice
-from wardround.synth.encounter import Act, Encounter, Problem
+from wardround.synth.encounter import Act, ClinicalProblem, Encounter
 from wardround.synth.ids import Numbers
-from wardround.synth.person import Subject
+from wardround.synth.person import SyntheticSubject
 from wardround.synth.route import plan_places, settle_acts
 
 
@@ -17,30 +17,34 @@ def severity(dice: Dice) -> float:
 
 
 def _complications(
-    dice: Dice, catalog: Catalog, parent: Problem, start: int, length: float, seen: set[str]
-) -> list[Problem]:
+    dice: Dice, catalog: Catalog, parent: ClinicalProblem, start: int, length: float, seen: set[str]
+) -> list[ClinicalProblem]:
     found = []
     for key, share, day in parent.condition.get("complications"):
         at = start + int((day + dice.between(0, 0.3)) * DAY)
         if dice.chance(share * parent.severity) and at < start + 0.8 * length and key not in seen:
             seen.add(key)
-            problem = Problem(condition=catalog.conditions[key], severity=severity(dice), onset=at, role="complication")
+            problem = ClinicalProblem(
+                condition=catalog.conditions[key], severity=severity(dice), onset=at, role="complication"
+            )
             found += [problem, *_complications(dice, catalog, problem, at, length - (at - start), seen)]
     return found
 
 
-def _problems(dice: Dice, catalog: Catalog, subject: Subject, principal: Problem, length: float) -> list[Problem]:
+def _problems(
+    dice: Dice, catalog: Catalog, subject: SyntheticSubject, principal: ClinicalProblem, length: float
+) -> list[ClinicalProblem]:
     found = [principal, *_complications(dice, catalog, principal, principal.onset, length, {principal.condition.key})]
     for ailment in subject.ailments_at(principal.onset):
         if ailment.condition.key not in {p.condition.key for p in found}:
-            problem = Problem(
+            problem = ClinicalProblem(
                 condition=ailment.condition, severity=ailment.severity, onset=principal.onset, role="chronic"
             )
             found.append(problem)
     return found
 
 
-def _acts(dice: Dice, catalog: Catalog, problems: list[Problem], end: int) -> list[Act]:
+def _acts(dice: Dice, catalog: Catalog, problems: list[ClinicalProblem], end: int) -> list[Act]:
     acts: dict[str, Act] = {}
     for problem in problems:
         groups = problem.condition.get("one_procedure")
@@ -58,7 +62,7 @@ def _acts(dice: Dice, catalog: Catalog, problems: list[Problem], end: int) -> li
     return sorted(acts.values(), key=lambda act: act.moment)
 
 
-def _mortality(condition: Condition, subject: Subject, age: int, level: float, burden: float) -> float:
+def _mortality(condition: Condition, subject: SyntheticSubject, age: int, level: float, burden: float) -> float:
     age_factor = 0.35 if age < 45 else 0.7 if age < 65 else 1.1 if age < 80 else 1.7
     return min(0.6, float(condition.get("mortality", 0.01)) * age_factor * level**2 * 0.75 * (0.75 + 0.06 * burden))
 
@@ -68,7 +72,7 @@ def plan_encounter(
     catalog: Catalog,
     numbers: Numbers,
     *,
-    subject: Subject,
+    subject: SyntheticSubject,
     condition: Condition,
     arrival: int,
     number: int,
@@ -97,12 +101,12 @@ def plan_encounter(
         end = end - end % DAY + int(dice.between(10.5, 18.5) * HOUR)
         end += DAY if end < start + 10 * HOUR else 0
     end = at_minute(end)
-    principal = Problem(condition=condition, severity=level, onset=arrival, role="principal")
+    principal = ClinicalProblem(condition=condition, severity=level, onset=arrival, role="principal")
     problems = _problems(dice, catalog, subject, principal, end - arrival)
     if fatal:
         terminal = catalog.conditions["dying"]
         onset = max(start, end - int(dice.between(10, 30) * HOUR))
-        problems.append(Problem(condition=terminal, severity=1.0, onset=onset, role="terminal"))
+        problems.append(ClinicalProblem(condition=terminal, severity=1.0, onset=onset, role="terminal"))
     acts = _acts(dice, catalog, problems, end)
     if not icu and any(act.key == "intubation" for act in acts):
         icu, icu_hours = True, min(24 * dice.skewed(2.6, 0.4), (end - start) / HOUR - 8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.clock import calendar
 from wardround.synth.dice import Dice
-from wardround.synth.person import Subject
+from wardround.synth.person import SyntheticSubject
 
 
-def choose_reason(dice: Dice, catalog: Catalog, subject: Subject, moment: int, past: set[str]) -> Condition:
+def choose_reason(dice: Dice, catalog: Catalog, subject: SyntheticSubject, moment: int, past: set[str]) -> Condition:
     """Draw what brings a subject to hospital, given age, sex, season, year, what they live with and what is past."""
     weights: dict[str, float] = {}
     age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month

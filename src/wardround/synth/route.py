@@ -8,7 +8,7 @@ from typing import Any
 from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.clock import HOUR, MINUTE, at_minute
 from wardround.synth.dice import Dice
-from wardround.synth.encounter import Act, Place
+from wardround.synth.encounter import Act, UnitStretch
 from wardround.synth.ids import Numbers
 
 _ICU_ACTS = frozenset({"intubation", "arterial_line", "ventilation_brief"})
@@ -20,7 +20,7 @@ class _Route:
     def __init__(self, dice: Dice, catalog: Catalog, numbers: Numbers, start: int, end: int) -> None:
         self.dice, self.catalog, self.numbers = dice, catalog, numbers
         self.now, self.end = start, end
-        self.places: list[Place] = []
+        self.places: list[UnitStretch] = []
 
     def go(self, event: str, kind: str, until: float, place_id: int | None = None) -> None:
         until = at_minute(min(until, self.end))
@@ -28,7 +28,7 @@ class _Route:
             return
         unit = self.dice.pick(self.catalog.units[kind])
         self.places.append(
-            Place(
+            UnitStretch(
                 event=event,
                 kind=kind,
                 unit=unit,
@@ -42,7 +42,7 @@ class _Route:
 
 def plan_places(
     dice: Dice, catalog: Catalog, numbers: Numbers, plan: Mapping[str, Any], condition: Condition, acts: list[Act]
-) -> list[Place]:
+) -> list[UnitStretch]:
     arrival, admit, ed_out, end = plan["arrival"], plan["admit"], plan["ed_out"], plan["end"]
     route = _Route(dice, catalog, numbers, arrival, end)
     if ed_out is not None:
@@ -77,7 +77,7 @@ def plan_places(
     return _named_events(route.places, end)
 
 
-def _named_events(places: list[Place], end: int) -> list[Place]:
+def _named_events(places: list[UnitStretch], end: int) -> list[UnitStretch]:
     """Make the first stretch after the ED the admission and the last one end with the stay."""
     named, admitted = [], False
     for number, place in enumerate(places):
@@ -87,7 +87,7 @@ def _named_events(places: list[Place], end: int) -> list[Place]:
             admitted = True
         last = number == len(places) - 1
         named.append(
-            Place(
+            UnitStretch(
                 event=event,
                 kind=place.kind,
                 unit=place.unit,
@@ -100,7 +100,7 @@ def _named_events(places: list[Place], end: int) -> list[Place]:
 
 
 def settle_acts(
-    dice: Dice, catalog: Catalog, acts: list[Act], places: list[Place], fatal: bool
+    dice: Dice, catalog: Catalog, acts: list[Act], places: list[UnitStretch], fatal: bool
 ) -> tuple[list[Act], tuple[int, int] | None]:
     """Bring intensive care procedures into intensive care, or drop them; returns the acts and when a ventilator ran."""
     icu = [place for place in places if place.is_icu]

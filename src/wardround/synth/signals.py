@@ -10,8 +10,8 @@ from math import exp
 
 from wardround.synth.catalog import Analyte
 from wardround.synth.dice import Dice
-from wardround.synth.encounter import Problem
-from wardround.synth.person import Subject
+from wardround.synth.encounter import ClinicalProblem
+from wardround.synth.person import SyntheticSubject
 
 _Effect = tuple[bool, float, str, float, int, bool]
 
@@ -24,8 +24,8 @@ class Signals:
     def __init__(
         self,
         dice: Dice,
-        subject: Subject,
-        problems: tuple[Problem, ...],
+        subject: SyntheticSubject,
+        problems: tuple[ClinicalProblem, ...],
         start: int,
         end: int,
         *,

@@ -9,7 +9,7 @@ from wardround.core import derive_seed
 from wardround.synth.catalog import Catalog
 from wardround.synth.dice import Dice
 from wardround.synth.ids import Numbers, provider
-from wardround.synth.person import Subject
+from wardround.synth.person import SyntheticSubject
 from wardround.synth.table_lines import TableLines
 
 
@@ -34,7 +34,7 @@ class SubjectWriter:
 
     __slots__ = ("catalog", "counts", "dice", "lab_rows", "lines", "micro_rows", "numbers", "orders", "seed", "subject")
 
-    def __init__(self, lines: TableLines, subject: Subject, dice: Dice, catalog: Catalog, seed: int) -> None:
+    def __init__(self, lines: TableLines, subject: SyntheticSubject, dice: Dice, catalog: Catalog, seed: int) -> None:
         self.seed = seed
         self.lines, self.subject, self.dice, self.catalog = lines, subject, dice, catalog
         self.numbers = Numbers(subject.index)

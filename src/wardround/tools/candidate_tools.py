@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from wardround.core import ToolFailure
-from wardround.tools.candidates import CandidateSpace, Match
+from wardround.tools.candidates import CandidateSpace, LabelMatch
 from wardround.tools.page import Page
 from wardround.tools.render import table_page
 from wardround.tools.result import ToolResult
@@ -63,11 +63,11 @@ def get_candidates_by_semantic_similarity(
 def _search(
     session: Session,
     space: CandidateSpace,
-    search: Callable[[str], list[Match]],
+    search: Callable[[str], list[LabelMatch]],
     texts: Sequence[str] | str,
     *,
     clear_hits: bool = True,
-) -> list[tuple[str, list[Match]]]:
+) -> list[tuple[str, list[LabelMatch]]]:
     if isinstance(texts, str):
         texts = [texts]
     wanted = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
@@ -79,7 +79,7 @@ def _search(
     return [(text, worth_a_look(matches) if clear_hits else matches) for text, matches in answers]
 
 
-def worth_a_look(matches: list[Match]) -> list[Match]:
+def worth_a_look(matches: list[LabelMatch]) -> list[LabelMatch]:
     """What comes near the best candidate: the rest is looked at for nothing.
 
     Beside a clear hit little is near; but "with" and "without complication" are, and both are shown.
@@ -90,7 +90,7 @@ def worth_a_look(matches: list[Match]) -> list[Match]:
 
 
 def _show(
-    page: Page, space: CandidateSpace, found: list[tuple[str, list[Match]]], *, names_only: bool = False
+    page: Page, space: CandidateSpace, found: list[tuple[str, list[LabelMatch]]], *, names_only: bool = False
 ) -> ToolResult:
     """``names_only``: how like a candidate is, and why it was found, is not said."""
     several = len(found) > 1
@@ -109,7 +109,7 @@ def _show(
 class _Rows(Sequence[tuple[str, ...]]):
     """Matches as cells, made only for the rows that are shown."""
 
-    def __init__(self, pairs: list[tuple[str, Match]], *, several: bool, short: bool) -> None:
+    def __init__(self, pairs: list[tuple[str, LabelMatch]], *, several: bool, short: bool) -> None:
         self._pairs, self._several, self._short = pairs, several, short
 
     def __len__(self) -> int:

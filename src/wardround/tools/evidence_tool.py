@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 
 from wardround.core import ToolFailure, estimate_tokens, format_time
-from wardround.retrieval import EvidenceIndex, Passage, Trajectory
+from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 from wardround.tools.page import Page
 from wardround.tools.render import SEPARATOR
 from wardround.tools.result import ToolResult
@@ -107,13 +107,13 @@ def _page(session: Session, page: Page, about: str, lines: Sequence[_Line], *, f
     )
 
 
-def _indicator_lines(index: EvidenceIndex, trajectories: Sequence[Trajectory], title: str) -> list[_Line]:
+def _indicator_lines(index: EvidenceIndex, trajectories: Sequence[IndicatorTrajectory], title: str) -> list[_Line]:
     if not trajectories:
         return []
     return [_Line(text=f"{title}, oldest first:"), *(_indicator_line(index, one) for one in trajectories)]
 
 
-def _indicator_line(index: EvidenceIndex, trajectory: Trajectory) -> _Line:
+def _indicator_line(index: EvidenceIndex, trajectory: IndicatorTrajectory) -> _Line:
     unit = f" ({trajectory.unit})" if trajectory.unit else ""
     times = ["no time" if time is None else format_time(time) for time, _ in trajectory.values]
     values = zip(trajectory.value_texts, times, index.row_ids(trajectory.rows), strict=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wardround.codes import LabelSet, normalise_label
 from wardround.core import UserError
-from wardround.tools.candidates import CandidateSpace, Match
+from wardround.tools.candidates import CandidateSpace, LabelMatch
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def units() -> CandidateSpace:
     return CandidateSpace(name="units", labels=labels, descriptions={"PACU": ("recovery after anaesthesia",)})
 
 
-def labels_of(matches: list[Match]) -> list[str]:
+def labels_of(matches: list[LabelMatch]) -> list[str]:
     return [match.label for match in matches]
 
 
@@ -194,7 +194,7 @@ def test_threads_share_a_space(ccs_spaces: dict[str, CandidateSpace]) -> None:
     space = ccs_spaces["diagnoses"]
     texts = ["chf", "kidney stones", "asthmaa", "broken hip"] * 5
     alone = [space.by_meaning(text) for text in texts]
-    together: list[list[list[Match]]] = [[] for _ in range(4)]
+    together: list[list[list[LabelMatch]]] = [[] for _ in range(4)]
 
     def work(place: int) -> None:
         together[place] = [space.by_meaning(text) for text in texts]

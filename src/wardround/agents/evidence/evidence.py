@@ -14,7 +14,7 @@ from typing import Any
 
 from wardround.agents.loop.side_reader import prompt_text
 from wardround.agents.loop.tokens import MESSAGE_OVERHEAD_TOKENS, TokenCounter
-from wardround.retrieval import Passage, Trajectory, merge
+from wardround.retrieval import IndicatorTrajectory, Passage, merge
 
 _NUMERIC_SHARE = 0.4
 _FRAME_TOKENS = 120
@@ -28,7 +28,7 @@ class Evidence:
     """``passages`` and ``trajectories``, best first, and the ``queries`` that found them."""
 
     passages: tuple[Passage, ...] = ()
-    trajectories: tuple[Trajectory, ...] = ()
+    trajectories: tuple[IndicatorTrajectory, ...] = ()
     queries: tuple[str, ...] = ()
 
     @property
@@ -91,7 +91,9 @@ def fit(evidence: Evidence, counter: TokenCounter, limit_tokens: int, *, tools: 
     return Fitted(text=text, facts={**facts, "tokens": counter.count(text)})
 
 
-def _whole(trajectories: Sequence[Trajectory], counter: TokenCounter, room: int) -> tuple[tuple[Trajectory, ...], int]:
+def _whole(
+    trajectories: Sequence[IndicatorTrajectory], counter: TokenCounter, room: int
+) -> tuple[tuple[IndicatorTrajectory, ...], int]:
     """Return the first trajectories that fit, and the tokens they take."""
     used = 0
     for place, one in enumerate(trajectories):

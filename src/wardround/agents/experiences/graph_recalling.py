@@ -24,7 +24,7 @@ from wardround.memory import (
     GraphRecallSettings,
     Key,
     Offered,
-    Question,
+    RecallQuestion,
     Subject,
     findings_of_chart,
     recall_by_graph,
@@ -57,7 +57,7 @@ class _Asking:
     """One episode's case before the bank: who it is, what is known, what is asked."""
 
     case: GraphCase
-    question: Question
+    question: RecallQuestion
     description: str
 
 
@@ -115,7 +115,7 @@ class GraphRecalling(Hooks):
         task = episode.task if self._settings.same_task else ""
         return _Asking(
             case=GraphCase(self._bank, Subject.of_chart(chart), findings_of_chart(chart), self._settings, task or None),
-            question=Question(text=text, key=self._key(text)),
+            question=RecallQuestion(text=text, key=self._key(text)),
             description=description,
         )
 

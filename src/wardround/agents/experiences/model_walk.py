@@ -11,7 +11,7 @@ from typing import Any
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.side_reader import SideReader, prompt_text
 from wardround.core import load_prompt
-from wardround.memory import ACTIONS, Candidate, Experience, GraphCase, Offered, Place, Traversal
+from wardround.memory import ACTIONS, Experience, GraphCase, Neighbour, Offered, PathEnd, Traversal
 from wardround.models import read_value
 
 WALK_PROMPTS = ("walker_system", "walk")
@@ -43,7 +43,7 @@ class ModelWalk:
             walking.act(place, step["action"], step.get("target", ""))
         return walking, self._offered(walking)
 
-    async def _step(self, place: Place) -> dict[str, Any]:
+    async def _step(self, place: PathEnd) -> dict[str, Any]:
         """What the model does at a place; STOP where it cannot be read."""
         instruction = self._instruction(place)
         problem = ""
@@ -57,7 +57,7 @@ class ModelWalk:
         self.unreadable += 1
         return {"action": "STOP", "problem": problem}
 
-    def _instruction(self, place: Place) -> str:
+    def _instruction(self, place: PathEnd) -> str:
         here = self._case.experience(place.experience)
         prompt = load_prompt("wardround.agents", "walk")
         return prompt.render(
@@ -69,7 +69,7 @@ class ModelWalk:
             actions=list(place.actions),
         )
 
-    def _conditions(self, candidates: tuple[Candidate, ...]) -> list[Experience]:
+    def _conditions(self, candidates: tuple[Neighbour, ...]) -> list[Experience]:
         return [self._case.experience(one.experience) for one in candidates]
 
     def _offered(self, walking: Traversal) -> tuple[Offered, ...]:
@@ -84,7 +84,7 @@ class ModelWalk:
         return self._case.offered(found)
 
 
-def _impossible(place: Place, value: dict[str, Any]) -> str:
+def _impossible(place: PathEnd, value: dict[str, Any]) -> str:
     """Why an action cannot be done at a place; empty where it can."""
     action, target = value["action"], value.get("target", "")
     if action not in place.actions:

@@ -29,7 +29,7 @@ class Recorder(Protocol):
         ...
 
 
-class Played(Protocol):
+class PlayingAgent(Protocol):
     """What an episode needs to know of the agent that plays it."""
 
     @property
@@ -69,7 +69,7 @@ class Episode:
     def __init__(
         self,
         *,
-        agent: Played,
+        agent: PlayingAgent,
         model: Model,
         environment: Surroundings,
         prompt: Prompt,
@@ -249,7 +249,7 @@ class Episode:
         return self.limits.total_tokens is not None and used >= self.limits.total_tokens
 
 
-def _prompt_messages(agent: Played, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
+def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
     system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
     return Message(role="system", content=joined), Message(role="user", content=prompt.user)

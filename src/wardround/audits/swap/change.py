@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from wardround.audits.swap.clocks import Clockwork, latest
-from wardround.audits.swap.knowledge import CellRule, Rule
+from wardround.audits.swap.knowledge import CellRule, KnowledgeRule
 from wardround.audits.swap.moments import later, read_moment, spell
-from wardround.audits.swap.records import Record
+from wardround.audits.swap.records import RawRecord
 
 _SEEN = 48
 """So many different values of a column are remembered as what it may hold."""
@@ -22,14 +22,14 @@ _HEADER = re.compile(r"[\W_]*([A-Za-z][A-Za-z ]{2,60}?)[\W_]*:")
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenValues:
     """Values that the columns of one file hold anywhere: what a changed cell may read."""
 
     values: dict[str, dict[str, None]] = field(default_factory=dict)
     noted: int = 0
     _words: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def note(self, record: Record) -> None:
+    def note(self, record: RawRecord) -> None:
         """Remember what a record holds."""
         self.noted += 1
         for path in record.paths():
@@ -53,10 +53,10 @@ class Future:
     stretch: float
     subject: str
     """The column that says whose a row is."""
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenValues = field(default_factory=SeenValues)
     """What rows of the same rule hold elsewhere."""
 
-    def rows(self, record: Record, rule: Rule, number: int) -> list[Record]:
+    def rows(self, record: RawRecord, rule: KnowledgeRule, number: int) -> list[RawRecord]:
         """Return what a record becomes: itself, changed, twice, or nothing."""
         known = latest(rule.row, record, self.work)
         if known is not None and known <= self.as_of:
@@ -64,7 +64,7 @@ class Future:
             return [changed]
         return [] if rule.outcome else self._unknown(record, rule, number)
 
-    def _known(self, record: Record, rule: Rule, number: int) -> Record:
+    def _known(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
         """Change what could not be known of a row that was; cells that are times are emptied where that is possible."""
         changed = record.copy()
         if number % 3 == 0 and rule.cells and not rule.exchange:
@@ -77,17 +77,17 @@ class Future:
         self._items(changed, record, rule)
         return changed
 
-    def _put_at(self, record: Record, path: str, at: datetime, text: str) -> str:
+    def _put_at(self, record: RawRecord, path: str, at: datetime, text: str) -> str:
         return text if read_moment(text) is None else self._spelt(record, at, path, text)
 
-    def _keeps(self, changed: Record, record: Record, rule: Rule) -> bool:
+    def _keeps(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> bool:
         """Say whether in the other future, too, a row is known and its late cells are not."""
         row = latest(rule.row, changed, self.work)
         if row is None or row > self.as_of:
             return False
         return all(self._is_late(changed, cell) for cell in rule.cells if self._is_late(record, cell))
 
-    def born(self, template: Record, rule: Rule, subject: str) -> Record:
+    def born(self, template: RawRecord, rule: KnowledgeRule, subject: str) -> RawRecord:
         """Return a row that now comes to be, after another's: the death of somebody who lived."""
         made = template.copy()
         at = later(self.as_of, self.as_of, self.stretch)
@@ -96,7 +96,7 @@ class Future:
         made.change(self.subject, lambda text: subject)
         return made
 
-    def _unknown(self, record: Record, rule: Rule, number: int) -> list[Record]:
+    def _unknown(self, record: RawRecord, rule: KnowledgeRule, number: int) -> list[RawRecord]:
         """Nothing of a row could be known: it is left out, changed, or stands there twice."""
         fate = zlib.crc32(f"{number}".encode()) % 5
         if fate == 0 and not rule.keep_rows:
@@ -109,7 +109,7 @@ class Future:
             second.change(path, partial(_other_key, number))
         return [changed, second]
 
-    def _whole(self, record: Record, rule: Rule, number: int) -> Record:
+    def _whole(self, record: RawRecord, rule: KnowledgeRule, number: int) -> RawRecord:
         """Change all of a row. One that has past times only waited for another row: they move past the moment."""
         changed = record.copy()
         late = {path for cell in rule.cells for path in cell.paths}
@@ -123,7 +123,9 @@ class Future:
         self._cells(changed, record, rule, number)
         return changed
 
-    def _cells(self, changed: Record, record: Record, rule: Rule, number: int, *, empty: bool = False) -> None:
+    def _cells(
+        self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule, number: int, *, empty: bool = False
+    ) -> None:
         for cell in rule.cells:
             if not self._is_late(record, cell):
                 continue
@@ -138,11 +140,13 @@ class Future:
                     self._cell(changed, record, path, cell, rule, number)
         self._exchange(changed, record, rule)
 
-    def _is_late(self, record: Record, cell: CellRule) -> bool:
+    def _is_late(self, record: RawRecord, cell: CellRule) -> bool:
         known = latest(cell.known, record, self.work)
         return known is None or known > self.as_of
 
-    def _cell(self, changed: Record, record: Record, path: str, cell: CellRule, rule: Rule, number: int) -> None:
+    def _cell(
+        self, changed: RawRecord, record: RawRecord, path: str, cell: CellRule, rule: KnowledgeRule, number: int
+    ) -> None:
         texts = record.texts(path)
         if not texts:
             self._invent(changed, record, path, cell, rule, number)
@@ -153,7 +157,9 @@ class Future:
         else:
             changed.change(path, partial(self._change, record, path, number, rule, explicit=True))
 
-    def _invent(self, changed: Record, record: Record, path: str, cell: CellRule, rule: Rule, number: int) -> None:
+    def _invent(
+        self, changed: RawRecord, record: RawRecord, path: str, cell: CellRule, rule: KnowledgeRule, number: int
+    ) -> None:
         """Fill a cell that is empty, in every other row, as other rows have it filled: emptiness may tell too."""
         values = list(cell.to or self.seen.values.get(path, ()))
         if not values or number % 2 or path in rule.links:
@@ -163,7 +169,7 @@ class Future:
             text = self._spelt(record, later(self.as_of, self.as_of, self.stretch), path, text)
         changed.fill(path, text)
 
-    def _exchange(self, changed: Record, record: Record, rule: Rule) -> None:
+    def _exchange(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> None:
         """Let who dies live and who lives die, in all cells of a row alike."""
         late = {path for cell in rule.cells if self._is_late(record, cell) for path in cell.paths}
         paths = {path: words for path, words in rule.exchange.items() if path in late}
@@ -183,18 +189,18 @@ class Future:
                 form = next(iter(self.seen.values.get(path, ())), record.time_form)
                 changed.fill(path, self._spelt(record, at, path, form))
 
-    def _death(self, changed: Record, word: str) -> datetime:
+    def _death(self, changed: RawRecord, word: str) -> datetime:
         at = None if word == "later" else self.work.moment(changed, word)
         return at if at is not None and at > self.as_of else self.as_of + timedelta(hours=29) * self.stretch
 
     @staticmethod
-    def _put(changed: Record, path: str, text: str) -> None:
+    def _put(changed: RawRecord, path: str, text: str) -> None:
         if changed.texts(path):
             changed.change(path, lambda _: text)
         else:
             changed.fill(path, text)
 
-    def _items(self, changed: Record, record: Record, rule: Rule) -> None:
+    def _items(self, changed: RawRecord, record: RawRecord, rule: KnowledgeRule) -> None:
         """Change the parts of lists that have times of their own: every other one goes."""
         for path, clocks in rule.items.items():
             for number, item in enumerate(changed.items(path)):
@@ -204,17 +210,17 @@ class Future:
                 else:
                     self._later_times(item)
 
-    def _later_times(self, item: Record) -> None:
+    def _later_times(self, item: RawRecord) -> None:
         for part in item.paths():
             item.change(part, partial(self._moved, item, part))
 
-    def _moved(self, record: Record, path: str, text: str) -> str:
+    def _moved(self, record: RawRecord, path: str, text: str) -> str:
         at = self.work.read(record, path, text)
         if at is None or at <= self.as_of:
             return text
         return self._spelt(record, later(at, self.as_of, self.stretch), path, text)
 
-    def _item(self, changed: Record, path: str, item: Record, rule: Rule, number: int) -> None:
+    def _item(self, changed: RawRecord, path: str, item: RawRecord, rule: KnowledgeRule, number: int) -> None:
         if number % 2:
             changed.remove(path, item)
             return
@@ -222,7 +228,9 @@ class Future:
         for part in item.paths():
             item.change(part, partial(self._change, before, part, number, rule))
 
-    def _change(self, record: Record, path: str, number: int, rule: Rule, text: str, *, explicit: bool = False) -> str:
+    def _change(
+        self, record: RawRecord, path: str, number: int, rule: KnowledgeRule, text: str, *, explicit: bool = False
+    ) -> str:
         """Return what a text becomes: a time moves, anything else becomes what the column holds elsewhere."""
         at = self.work.read(record, path, text)
         if at is not None:
@@ -241,7 +249,7 @@ class Future:
             return f"{float(text) * 2 + 1:g}" if "." in text else str(int(float(text)) * 2 + 1)
         return f"{text} (otherwise)"
 
-    def _spelt(self, record: Record, at: datetime, path: str, form: str) -> str:
+    def _spelt(self, record: RawRecord, at: datetime, path: str, form: str) -> str:
         zero = self.work.zero(record) if self.work.minutes_of and path.endswith("offset") else None
         if zero is not None:
             return str(-(-int((at - zero).total_seconds()) // 60))
@@ -274,7 +282,7 @@ def _other_prose(text: str, kept: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def one_of_each(records: Sequence[Record], rule: Rule, future: Future) -> Iterator[Record]:
+def one_of_each(records: Sequence[RawRecord], rule: KnowledgeRule, future: Future) -> Iterator[RawRecord]:
     """Yield records; of a group whose number of rows is not known yet one, in every third group two."""
     repeat = rule.repeat
     assert repeat is not None

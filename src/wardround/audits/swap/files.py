@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wardround.audits.swap.records import Record, Resource, TableRow
+from wardround.audits.swap.records import RawRecord, Resource, TableRow
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 RESOURCES = (".ndjson", ".ndjson.gz", ".json", ".json.gz")
-Change = Callable[[list[Record]], Iterable[Record]]
+Change = Callable[[list[RawRecord]], Iterable[RawRecord]]
 """From a file's records to those that are written in their place."""
 
 
@@ -30,7 +30,7 @@ def stem(path: Path) -> str:
     )
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[RawRecord]:
     """Yield the rows or resources of a file; column names in lower case."""
     if path.name.endswith(".parquet"):
         yield from map(TableRow, _texts(pq.read_table(path)).to_pylist())
@@ -45,7 +45,7 @@ def read_records(path: Path) -> Iterator[Record]:
         yield from map(Resource, _resources(path))
 
 
-def write_records(path: Path, target: Path, records: Iterable[Record]) -> None:
+def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> None:
     """Write records in the form of the file that they come from, under its name without ``.gz``."""
     target = target.with_name(target.name.removesuffix(".gz"))
     target.parent.mkdir(parents=True, exist_ok=True)

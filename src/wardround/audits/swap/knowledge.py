@@ -47,7 +47,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class KnowledgeRule:
     """What of a file's rows could be known when. ``exchange``: a column's words for died and survived, or the column
     that gives the time of a death that now happens (``later``: some time later). ``links`` stay as they are; ``key`` is
     the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that
@@ -100,9 +100,9 @@ class SwapTable:
     minutes_of: str | None
     fixed: tuple[str, ...]
     anchors: tuple[Anchor, ...]
-    rules: Mapping[str, tuple[Rule, ...]]
+    rules: Mapping[str, tuple[KnowledgeRule, ...]]
 
-    def of(self, name: str) -> tuple[Rule, ...] | None:
+    def of(self, name: str) -> tuple[KnowledgeRule, ...] | None:
         """Return the rules of a file; None where the table has none."""
         found = self.rules.get(name)
         if found is not None:
@@ -152,13 +152,13 @@ def _anchor(name: str, part: Mapping[str, Any]) -> Anchor:
     return Anchor(name=name, file=part["file"], key=part["key"], latest=_clocks(part["latest"]), where=where)
 
 
-def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[Rule]:
+def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[KnowledgeRule]:
     for part in parts if isinstance(parts, list) else [parts]:
         strange = sorted(part.keys() - set(_KNOWN))
         if strange:
             raise RecordError(f"swap table, {name}: unknown key {', '.join(strange)}")
         repeat = part.get("repeat")
-        yield Rule(
+        yield KnowledgeRule(
             where={path: _words(words) for path, words in part.get("where", {}).items()},
             row=_clocks(part["row"]),
             cells=tuple(_cell_rule(paths, rule) for paths, rule in part.get("cells", {}).items()),

@@ -11,7 +11,7 @@ _LEAVES = ("Time", "Date", "Occurrence", "end", "status")
 """How the elements of a resource are called that hold one text: only these are put where nothing stood."""
 
 
-class Record(Protocol):
+class RawRecord(Protocol):
     """One row of a table or one resource. ``time_form`` is how it writes a time where no other shows it."""
 
     time_form: str
@@ -28,13 +28,13 @@ class Record(Protocol):
     def fill(self, path: str, text: str) -> None:
         """Put a text where nothing stands."""
 
-    def items(self, path: str) -> Sequence[Record]:
+    def items(self, path: str) -> Sequence[RawRecord]:
         """Return the parts of a list; those of a table's row are none."""
 
-    def remove(self, path: str, item: Record) -> None:
+    def remove(self, path: str, item: RawRecord) -> None:
         """Take a part out of its list."""
 
-    def copy(self) -> Record:
+    def copy(self) -> RawRecord:
         """Return a copy that can be changed on its own."""
 
 
@@ -66,11 +66,11 @@ class TableRow:
         if path in self.cells:
             self.cells[path] = text
 
-    def items(self, path: str) -> Sequence[Record]:
+    def items(self, path: str) -> Sequence[RawRecord]:
         """Return nothing: a row has no lists."""
         return ()
 
-    def remove(self, path: str, item: Record) -> None:
+    def remove(self, path: str, item: RawRecord) -> None:
         """Do nothing."""
 
     def copy(self) -> TableRow:
@@ -123,11 +123,11 @@ class Resource:
                 return
         body[last] = text
 
-    def items(self, path: str) -> Sequence[Record]:
+    def items(self, path: str) -> Sequence[RawRecord]:
         """Return the parts of a list as records of their own."""
         return [Resource(part) for holder, key in self._holders(path) for part in _list(holder[key])]
 
-    def remove(self, path: str, item: Record) -> None:
+    def remove(self, path: str, item: RawRecord) -> None:
         """Take a part out of its list; an empty list goes."""
         assert isinstance(item, Resource)
         for holder, key in list(self._holders(path)):

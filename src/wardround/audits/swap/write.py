@@ -10,11 +10,11 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from wardround.audits.swap.change import Future, Seen, one_of_each
+from wardround.audits.swap.change import Future, SeenValues, one_of_each
 from wardround.audits.swap.clocks import Clockwork, keys_of, latest
 from wardround.audits.swap.files import RESOURCES, TABLES, read_records, stem, write_records
-from wardround.audits.swap.knowledge import Rule, SwapTable, fits
-from wardround.audits.swap.records import Record, Resource
+from wardround.audits.swap.knowledge import KnowledgeRule, SwapTable, fits
+from wardround.audits.swap.records import RawRecord, Resource
 from wardround.core import UserError
 from wardround.records.reading.subject_keys import subject_number
 
@@ -52,9 +52,9 @@ class _File:
 
     path: Path
     target: Path
-    held: dict[tuple[int, str], list[Record]] = field(default_factory=dict)
-    seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
-    outcomes: dict[tuple[str, int], Record] = field(default_factory=dict)
+    held: dict[tuple[int, str], list[RawRecord]] = field(default_factory=dict)
+    seen: dict[tuple[str, int], SeenValues] = field(default_factory=dict)
+    outcomes: dict[tuple[str, int], RawRecord] = field(default_factory=dict)
     """Of every rule whose rows are how it ended, a row of anybody's."""
 
 
@@ -122,21 +122,21 @@ class _Swap:
             rules = self.table.of(kind) or ()
             if place < len(rules) and rules[place].outcome:
                 file.outcomes.setdefault((kind, place), record)
-            seen = file.seen.setdefault((kind, place), Seen())
+            seen = file.seen.setdefault((kind, place), SeenValues())
             if seen.noted < _SAMPLE:
                 seen.note(record)
 
-    def _place(self, kind: str, record: Record) -> int:
+    def _place(self, kind: str, record: RawRecord) -> int:
         """Return which rule of a file is that of a record."""
         rules = self.table.of(kind) or ()
         return next((place for place, rule in enumerate(rules) if rule.fits(record)), len(rules))
 
-    def _kind(self, record: Record, name: str, path: Path) -> str:
+    def _kind(self, record: RawRecord, name: str, path: Path) -> str:
         if isinstance(record, Resource):
             return str(record.body["resourceType"])
         return name if self.table.of(name) else stem(path)
 
-    def _subject(self, record: Record) -> int | None:
+    def _subject(self, record: RawRecord) -> int | None:
         if isinstance(record, Resource):
             keys = record.texts("subject.reference") or record.texts("patient.reference")
             if record.body["resourceType"] == "Patient":
@@ -166,12 +166,12 @@ class _Swap:
         for file in self.files:
             write_records(file.path, file.target, self._written(file))
 
-    def _all_held(self) -> Iterator[tuple[str, Record]]:
+    def _all_held(self) -> Iterator[tuple[str, RawRecord]]:
         for file in self.files:
             for (_, kind), records in file.held.items():
                 yield from ((kind, record) for record in records)
 
-    def _written(self, file: _File) -> Iterator[Record]:
+    def _written(self, file: _File) -> Iterator[RawRecord]:
         if self.others or self.table.form == "resources":
             for record in read_records(file.path):
                 subject = self._subject(record)
@@ -188,8 +188,8 @@ class _Swap:
                 yield record
 
     def _other_future(
-        self, file: _File, subject: int, as_of: datetime, kind: str, records: Sequence[Record]
-    ) -> Iterator[Record]:
+        self, file: _File, subject: int, as_of: datetime, kind: str, records: Sequence[RawRecord]
+    ) -> Iterator[RawRecord]:
         future = Future(
             as_of=as_of,
             work=self.work,
@@ -197,13 +197,13 @@ class _Swap:
             subject=self.table.subject,
         )
         rules = self.table.of(kind) or ()
-        by_rule: dict[int, list[tuple[int, Record]]] = {}
+        by_rule: dict[int, list[tuple[int, RawRecord]]] = {}
         # What was given twice is one thing, and stays one in the other future.
         for number, record in zip(_first_of_equals(records), records, strict=True):
             place = self._place(kind, record)
             by_rule.setdefault(place, []).append((number, record))
         self.counts.rows += len(records)
-        made: list[tuple[int, Record]] = []
+        made: list[tuple[int, RawRecord]] = []
         for place, numbered in by_rule.items():
             if place == len(rules):
                 self.counts.unruled[kind] = self.counts.unruled.get(kind, 0) + len(numbered)
@@ -216,15 +216,15 @@ class _Swap:
 
     def _born(
         self, file: _File, future: Future, kind: str, subject: int, ruled: Mapping[int, object]
-    ) -> Iterator[Record]:
+    ) -> Iterator[RawRecord]:
         """Yield the ends that somebody comes to who had none."""
         for (other, place), template in file.outcomes.items():
             if other == kind and place not in ruled:
                 yield future.born(template, (self.table.of(kind) or ())[place], str(subject))
 
     def _by_rule(
-        self, future: Future, rule: Rule, numbered: Sequence[tuple[int, Record]], salt: str
-    ) -> Iterator[tuple[int, Record]]:
+        self, future: Future, rule: KnowledgeRule, numbered: Sequence[tuple[int, RawRecord]], salt: str
+    ) -> Iterator[tuple[int, RawRecord]]:
         start = zlib.crc32(salt.encode())
         if rule.repeat is not None:
             left = list(one_of_each([record for _, record in numbered], rule, future))
@@ -235,7 +235,7 @@ class _Swap:
             yield from ((number, each) for each in made)
 
 
-def _first_of_equals(records: Sequence[Record]) -> Iterator[int]:
+def _first_of_equals(records: Sequence[RawRecord]) -> Iterator[int]:
     """Yield of every record the number of the first that is equal to it."""
     numbers: dict[str, int] = {}
     for number, record in enumerate(records):
@@ -245,7 +245,7 @@ def _first_of_equals(records: Sequence[Record]) -> Iterator[int]:
         yield numbers.setdefault(repr(content), number)
 
 
-def _same(first: Record, second: Record) -> bool:
+def _same(first: RawRecord, second: RawRecord) -> bool:
     if isinstance(first, Resource) and isinstance(second, Resource):
         return first.body == second.body
     return first.paths() == second.paths() and all(first.texts(path) == second.texts(path) for path in first.paths())

@@ -21,7 +21,7 @@ from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
 from wardround.benchmarks.ehrshot.places import Places, places_of
-from wardround.benchmarks.ehrshot.record import FirstEvents, Record, read_record
+from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord, read_record
 from wardround.benchmarks.ehrshot.samples import by_class, last_answers, make_samples
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.ehrshot.thresholds import rules_of
@@ -115,7 +115,7 @@ class _OpenEhrShot:
     allow_missing: bool
     matchers: Mapping[str, tuple[CodeMatcher, ...]]
     """By task."""
-    record: Record
+    record: SubjectRecord
     begins: FirstEvents
     labeller: Labeller
     reports: ReportLabels | None

@@ -24,7 +24,7 @@ Operator = Literal["<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Threshold:
     """One threshold: values for which it holds have this class."""
 
     value: int
@@ -48,7 +48,7 @@ class Concept:
     roots: tuple[str, ...] = ()
     unit: str = ""
     units: Mapping[str, float] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Threshold, ...] = ()
 
     @property
     def is_result(self) -> bool:
@@ -110,6 +110,6 @@ def _concept(task: str, body: Mapping[str, Any]) -> Concept:
     )
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> Threshold:
     name, operator, bound = text.split()
-    return Step(value=SEVERITIES.index(name), operator=operator, bound=float(bound))  # type: ignore[arg-type]
+    return Threshold(value=SEVERITIES.index(name), operator=operator, bound=float(bound))  # type: ignore[arg-type]

@@ -10,12 +10,12 @@ import numpy as np
 
 from wardround.benchmarks.columns import DAY, NO_TIME, Ints
 from wardround.benchmarks.ehrshot.places import Places
-from wardround.benchmarks.ehrshot.record import FirstEvents, Record
+from wardround.benchmarks.ehrshot.record import FirstEvents, SubjectRecord
 from wardround.benchmarks.ehrshot.results import ask_before_results
 from wardround.benchmarks.ehrshot.rules import (
     DIAGNOSIS_DAYS,
     READMISSION_DAYS,
-    Asked,
+    LabelledQuestions,
     icu_transfers,
     long_stays,
     new_diagnoses,
@@ -30,8 +30,9 @@ _HORIZON = {"guo_readmission": READMISSION_DAYS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Every question of a task, ordered by subject and time. The columns are those of ``Asked``, with the subject and
-    the place in ``tables`` of the table that the answer's row is in. ``short`` counts noes with a short follow-up."""
+    """Every question of a task, ordered by subject and time. The columns are those of ``LabelledQuestions``, with the
+    subject and the place in ``tables`` of the table that the answer's row is in. ``short`` counts noes with a short
+    follow-up."""
 
     subjects: Ints
     predictions: Ints
@@ -53,7 +54,7 @@ class Labeller:
     """Asks every question of a task on a record. Under ``published`` the dead are asked about too, as in EHRSHOT."""
 
     places: Places
-    record: Record
+    record: SubjectRecord
     begins: FirstEvents
     policy: Policy
 
@@ -79,7 +80,7 @@ class Labeller:
             **ordered,
         )
 
-    def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
+    def _asked(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
         """Yield (subject, table of the answer's rows, questions)."""
         if get_task(task).about == "result":
             yield from self._results(task, dropped)
@@ -99,7 +100,7 @@ class Labeller:
                 mark = self.record.first_diagnoses.get(task, {}).get(subject, (NO_TIME, stays_table, -1))
                 yield subject, mark[1], new_diagnoses(stays, mark[0], mark[2], death, dropped)
 
-    def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, Asked]]:
+    def _results(self, task: str, dropped: Counter[str]) -> Iterator[tuple[int, str, LabelledQuestions]]:
         begins = self.begins
         for subject, parts in sorted(self.record.results.get(task, {}).items()):
             earliest = min(int(part.times.min()) for part in parts)

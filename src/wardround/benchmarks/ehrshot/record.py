@@ -23,7 +23,7 @@ Mark = tuple[int, str, int]
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class SubjectRecord:
     """Everything labels are made of, by subject. ``begins`` and ``ends`` are the first and last event of the tables
     that were read (``tables``); ``results`` and ``first_diagnoses`` are by task, then subject."""
 
@@ -53,7 +53,7 @@ def read_record(
     *,
     report: Reporter,
     spans: bool = True,
-) -> Record:
+) -> SubjectRecord:
     """Read every table that labels come from. UserError: the store has no table of stays."""
     reader = _Reader(store=store, places=places, labs=labs, diagnoses=diagnoses, spans=spans)
     tables = [name for name in store.table_names if name in reader.tables]
@@ -75,7 +75,7 @@ class _Reader:
     labs: Sequence[CodeMatcher]
     diagnoses: Sequence[CodeMatcher]
     spans: bool
-    record: Record = field(default_factory=Record)
+    record: SubjectRecord = field(default_factory=SubjectRecord)
 
     @property
     def tables(self) -> set[str]:
@@ -168,7 +168,7 @@ class FirstEvents:
 
     store: Store
     places: Places
-    record: Record
+    record: SubjectRecord
     _found: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def before(self, subject_id: int, moment: int) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wardround.benchmarks.columns import MINUTE, NO_TIME, Ints, texts
 from wardround.benchmarks.ehrshot.concepts import Concept
-from wardround.benchmarks.ehrshot.rules import Asked
+from wardround.benchmarks.ehrshot.rules import LabelledQuestions
 from wardround.records import RowRole
 
 _NORMAL_WORDS = frozenset({"normal", "adequate"})
@@ -73,12 +73,12 @@ def read_results(
     return Results(table=place.table, times=times[rows][kept], classes=classes, rows=rows[kept])
 
 
-def ask_before_results(results: Results, first_event: int, dropped: Counter[str]) -> Asked:
+def ask_before_results(results: Results, first_event: int, dropped: Counter[str]) -> LabelledQuestions:
     """lab_*: the class of every result, asked one minute before it. Those at the first event are left out."""
     kept = results.times > first_event
     dropped["at_the_first_event"] += int(np.count_nonzero(~kept))
     times = results.times[kept]
-    return Asked(
+    return LabelledQuestions(
         predictions=times - MINUTE,
         values=results.classes[kept].astype(np.int64),
         events=times,

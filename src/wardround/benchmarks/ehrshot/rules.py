@@ -17,7 +17,7 @@ LONG_STAY_DAYS, READMISSION_DAYS, DIAGNOSIS_DAYS = 7, 30, 365
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LabelledQuestions:
     """Questions of one subject: when asked, which class, when the answer happened (NO_TIME: it did not), the places of
     the row of the stay they are about and of the row that gives the answer (-1: none)."""
 
@@ -28,7 +28,7 @@ class Asked:
     rows: Ints
 
     @classmethod
-    def of(cls, questions: list[tuple[int, int, int, int, int]]) -> Asked:
+    def of(cls, questions: list[tuple[int, int, int, int, int]]) -> LabelledQuestions:
         """Make it of tuples in the order of the fields."""
         columns = np.array(questions, np.int64).reshape(-1, 5).T
         predictions, values, events, stays, rows = columns
@@ -43,7 +43,7 @@ def end_of_day(time: int) -> int:
     return time - time % DAY + DAY - SECOND
 
 
-def long_stays(stays: Spans, dropped: Counter[str]) -> Asked:
+def long_stays(stays: Spans, dropped: Counter[str]) -> LabelledQuestions:
     """guo_los: whether a stay lasts 7 days or more, asked at the end of its first day, unless it ends on that day."""
     questions = []
     for place, (start, end) in enumerate(_pairs(stays)):
@@ -53,10 +53,10 @@ def long_stays(stays: Spans, dropped: Counter[str]) -> Asked:
             continue
         long = end - start >= LONG_STAY_DAYS * DAY
         questions.append((end_of_day(start), int(long), end, int(stays.rows[place]), int(stays.stops[place])))
-    return Asked.of(questions)
+    return LabelledQuestions.of(questions)
 
 
-def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> Asked:
+def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> LabelledQuestions:
     """guo_icu: whether intensive care begins later in a stay, asked at the end of its first day.
 
     Not asked of a stay that ends on that day, nor where the person is or was in intensive care by then. Intensive care
@@ -75,10 +75,10 @@ def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> Asked:
         later = np.flatnonzero(within)
         event, row = (int(icu.starts[later[0]]), int(icu.rows[later[0]])) if len(later) else (NO_TIME, -1)
         questions.append((asked, int(len(later) > 0), event, int(stays.rows[place]), row))
-    return Asked.of(questions)
+    return LabelledQuestions.of(questions)
 
 
-def readmissions(stays: Spans, death: int, dropped: Counter[str]) -> Asked:
+def readmissions(stays: Spans, death: int, dropped: Counter[str]) -> LabelledQuestions:
     """guo_readmission: whether a new stay begins within 30 days, asked at the end of the day of discharge.
 
     Who is back in hospital before that (a new stay on the day of discharge) is not asked about, as EHRSHOT's documents
@@ -98,10 +98,10 @@ def readmissions(stays: Spans, death: int, dropped: Counter[str]) -> Asked:
         positive = len(later) > 0 and event <= asked + READMISSION_DAYS * DAY
         stay = int(stays.rows[place])
         questions.append((asked, 1, event, stay, row) if positive else (asked, 0, NO_TIME, stay, -1))
-    return Asked.of(questions)
+    return LabelledQuestions.of(questions)
 
 
-def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Counter[str]) -> Asked:
+def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Counter[str]) -> LabelledQuestions:
     """new_*: whether the first diagnosis (at ``first``, NO_TIME: never) comes within 1 to 365 days of a discharge.
 
     Asked at the end of the day of discharge, only before the first diagnosis, once for discharges of one day. Nothing
@@ -122,7 +122,7 @@ def new_diagnoses(stays: Spans, first: int, row: int, death: int, dropped: Count
         positive = first != NO_TIME and asked + DAY <= first <= asked + DIAGNOSIS_DAYS * DAY
         stay = int(stays.rows[place])
         questions[asked] = (asked, 1, first, stay, row) if positive else (asked, 0, NO_TIME, stay, -1)
-    return Asked.of(list(questions.values()))
+    return LabelledQuestions.of(list(questions.values()))
 
 
 def _pairs(stays: Spans) -> list[tuple[int, int]]:

@@ -32,7 +32,7 @@ class Label:
     row_ids: tuple[str, ...] = ()
 
 
-class Asked(Protocol):
+class AskingRule(Protocol):
     """Says when a task is asked. It may look at what a chart shows at that moment and at nothing else."""
 
     def moments(self, store: Store, policy: Policy, dropped: Counter[str]) -> Iterator[Moment]:
@@ -57,7 +57,7 @@ class OwnTask:
     """A task with the two halves that must not know of each other: when it is asked, and how it is labelled."""
 
     task: Task
-    asked: Asked
+    asked: AskingRule
     labelling: Labelling
     sources: Sequence[tuple[str, str]] = ()
     """The files it comes from, with their hashes."""

@@ -4,7 +4,7 @@ Experiences are drawn, parsed, compared and linked here; which episodes are read
 is the business of ``runs``.
 """
 
-from wardround.memory.construction.asking import MOST_CALLS, Budget, ask_value
+from wardround.memory.construction.asking import MOST_CALLS, AskingBudget, ask_value
 from wardround.memory.construction.attempts import Attempt, Case, nearest_success
 from wardround.memory.construction.drafts import DRAFT_PROMPTS, Drafting, names_answer
 from wardround.memory.construction.duplicates import says_the_same
@@ -29,8 +29,8 @@ __all__ = [
     "MOST_CALLS",
     "ROLE_CAPS",
     "SYNERGIES",
+    "AskingBudget",
     "Attempt",
-    "Budget",
     "Case",
     "Comparing",
     "Drafting",

@@ -16,7 +16,7 @@ MOST_CALLS = 12
 
 
 @dataclass(slots=True, kw_only=True)
-class Budget:
+class AskingBudget:
     """How many more calls there may be; ``refused`` counts what was not asked for want of them."""
 
     left: int = MOST_CALLS
@@ -34,7 +34,7 @@ class Budget:
 
 
 async def ask_value(
-    asker: Asker, text: str, schema: Mapping[str, Any], *, purpose: str, budget: Budget | None = None
+    asker: Asker, text: str, schema: Mapping[str, Any], *, purpose: str, budget: AskingBudget | None = None
 ) -> Any:
     """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
 

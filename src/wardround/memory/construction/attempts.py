@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wardround.memory.entities import Evidence
+from wardround.memory.entities import SeenIn
 from wardround.memory.experience import Provenance
 from wardround.memory.findings import plain_words
 from wardround.memory.material import Material, reduced_trajectory
@@ -43,17 +43,17 @@ class Case:
         return tuple(one for one in self.attempts if not one.success)
 
 
-def evidence_of(attempts: Sequence[Attempt]) -> tuple[Evidence, ...]:
+def evidence_of(attempts: Sequence[Attempt]) -> tuple[SeenIn, ...]:
     """Every row that some attempts showed, once each, at the step that showed it first: what a lesson drawn from them
     may rest on, whichever steps it cites."""
     seen: set[str] = set()
-    found: list[Evidence] = []
+    found: list[SeenIn] = []
     for attempt in attempts:
         for step, rows in enumerate(attempt.rows, start=1):
             fresh = tuple(row for row in dict.fromkeys(rows) if row not in seen)
             seen.update(fresh)
             if fresh:
-                found.append(Evidence(step=step, rows=fresh))
+                found.append(SeenIn(step=step, rows=fresh))
     return tuple(found)
 
 

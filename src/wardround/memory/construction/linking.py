@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wardround.memory.bank import Bank
-from wardround.memory.construction.asking import MOST_CALLS, Budget
+from wardround.memory.construction.asking import MOST_CALLS, AskingBudget
 from wardround.memory.construction.duplicates import words_in_common
 from wardround.memory.construction.synergy import Judgement, Synergy, judge_pair
 from wardround.memory.entities import normal_name
@@ -96,7 +96,7 @@ def relation_by_rule(first: Experience, second: Experience) -> Relation:
 
 
 async def edges_of(
-    bank: Bank, experience: Experience, *, asker: Asker | None, settings: LinkSettings, budget: Budget
+    bank: Bank, experience: Experience, *, asker: Asker | None, settings: LinkSettings, budget: AskingBudget
 ) -> list[Edge]:
     """The edges of a new experience, in both directions. Without an asker nothing is judged."""
     comparing = Comparing(bank)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from wardround.codes import load_abbreviations
 from wardround.core import FormatError, load_prompt
 from wardround.memory.bank import Bank
-from wardround.memory.construction.asking import Budget, ask_value
+from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
 from wardround.memory.findings import plain_words
@@ -58,7 +58,7 @@ class NameIndex:
 
 
 async def normalise_names(
-    bank: Bank, names: NameIndex, experience: Experience, *, asker: Asker | None, budget: Budget
+    bank: Bank, names: NameIndex, experience: Experience, *, asker: Asker | None, budget: AskingBudget
 ) -> int:
     """Give the names of an experience's entities their aliases in the bank; returns how many were made."""
     pairs: list[tuple[str, str]] = []
@@ -91,7 +91,7 @@ def _shares_half(first: set[str], second: set[str]) -> bool:
     return 2 * len(first & second) >= len(first | second)
 
 
-async def _asked(bank: Bank, pairs: Sequence[tuple[str, str]], asker: Asker, budget: Budget) -> int:
+async def _asked(bank: Bank, pairs: Sequence[tuple[str, str]], asker: Asker, budget: AskingBudget) -> int:
     prompt = load_prompt("wardround.memory", "same_name").render(pairs=pairs)
     try:
         value: Mapping[str, list[int]] = await ask_value(asker, prompt, _SCHEMA, purpose="same_name", budget=budget)

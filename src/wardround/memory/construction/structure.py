@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wardround.core import FormatError, load_prompt
-from wardround.memory.construction.asking import Budget, ask_value
+from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.entities import ALLOWED_ROLE_EDGES, ROLES, Entity, Role, RoleEdge, normal_name
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
@@ -61,7 +61,7 @@ class Structure:
     left_out: Mapping[str, int]
 
 
-async def with_structure(asker: Asker, experience: Experience, *, budget: Budget) -> Experience:
+async def with_structure(asker: Asker, experience: Experience, *, budget: AskingBudget) -> Experience:
     """An experience with its structure; without one where the model gave nothing usable. Its id stays."""
     text = {"condition": experience.condition, "content": experience.content}
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from wardround.core import FormatError, load_prompt
-from wardround.memory.construction.asking import Budget, ask_value
+from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
 from wardround.memory.graph import RELATIONS, Relation
@@ -28,7 +28,7 @@ class Judgement:
 
 
 async def judge_pair(
-    asker: Asker, first: Experience, second: Experience, *, synergy: Synergy, budget: Budget
+    asker: Asker, first: Experience, second: Experience, *, synergy: Synergy, budget: AskingBudget
 ) -> Judgement:
     """Ask about a pair; unjudged where the budget is spent or the reply cannot be read."""
     if synergy == "unjudged":

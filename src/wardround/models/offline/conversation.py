@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wardround.core import Message, ToolCall
-from wardround.models.offline.notes import Note, read_notes
+from wardround.models.offline.notes import OfflineFinding, read_notes
 
 _STEP = re.compile(r"\bStep (\d+) of \d+\b")
 _NOW = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?)\b")
@@ -39,7 +39,7 @@ class Conversation:
     now: str
     space: str
     step: int
-    notes: tuple[Note, ...]
+    notes: tuple[OfflineFinding, ...]
     results: tuple[Result, ...]
     shown: str = ""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wardround.models.offline.conversation import Result
-from wardround.models.offline.notes import Known, Note
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings
 from wardround.models.offline.plan import (
+    PlanStep,
     Reading,
-    Step,
     number,
     row_ids,
     rows_of,
@@ -38,7 +38,7 @@ _MOST_ABNORMAL = 25
 _HOURS_BEFORE_A_STAY = 48
 
 
-def shown(role: RowRole | None, known: Known) -> Shown | None:
+def shown(role: RowRole | None, known: OfflineFindings) -> Shown | None:
     """A role as a chart shows it, None where it has no row of it or does not name what it is."""
     if role is None or not known.table(role.table):
         return None
@@ -52,33 +52,33 @@ def plain_name(role: RowRole, label: str) -> str:
     return next(codes, label)
 
 
-def stay_step(roles: Roles) -> Step:
+def stay_step(roles: Roles) -> PlanStep:
     """When the stay that is going on began."""
     role = roles.admission
 
-    def ask(known: Known) -> list[Ask]:
+    def ask(known: OfflineFindings) -> list[Ask]:
         asked = last_stay(role, known.columns(role.table)) if role and known.table(role.table) else None
         return [asked] if asked else []
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         began = [(row.get("began", ""), row_ids(row)) for row in rows_of(results)[:1]]
-        return [Note(kind="admitted", value=value, rows=rows) for value, rows in began if value]
+        return [OfflineFinding(kind="admitted", value=value, rows=rows) for value, rows in began if value]
 
-    return Step(name="the current stay", ask=ask, read=read)
+    return PlanStep(name="the current stay", ask=ask, read=read)
 
 
-def place_step(task: str, roles: Roles) -> Step:
+def place_step(task: str, roles: Roles) -> PlanStep:
     """Units and services since two days before the stay began, the latest first."""
 
-    def places(known: Known) -> list[tuple[str, RowRole, Shown]]:
+    def places(known: OfflineFindings) -> list[tuple[str, RowRole, Shown]]:
         kinds = ("unit", *("service" for _ in roles.transfer[1:]))
         seen = [(kind, role, shown(role, known)) for kind, role in zip(kinds, roles.transfer, strict=False)]
         return [(kind, role, one) for kind, role, one in seen if one is not None and one.time]
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         start = since(known, hours_before=_HOURS_BEFORE_A_STAY)
         found = [
-            Note(kind=kind, value=plain_name(role, row["label"]), rows=row_ids(row))
+            OfflineFinding(kind=kind, value=plain_name(role, row["label"]), rows=row_ids(row))
             for (kind, role, _), result in zip(places(known), results, strict=False)
             for row in result.rows
             if row.get("label") and row.get("time", start) >= start
@@ -86,46 +86,46 @@ def place_step(task: str, roles: Roles) -> Step:
         here, charge = (next((note for note in found if note.kind == kind), None) for kind in ("unit", "service"))
         if here is not None:
             value = f"{here.value} / {charge.value if charge else ''}".strip()
-            found.append(Note(kind="place", value=value, rows=here.rows))
+            found.append(OfflineFinding(kind="place", value=value, rows=here.rows))
         return found
 
-    return Step(
+    return PlanStep(
         name="where the patient is, and under which service",
         ask=lambda known: [latest_names(role, one) for _, role, one in places(known)],
         read=thinking(read, task),
     )
 
 
-def word_step(task: str, roles: Roles) -> Step:
+def word_step(task: str, roles: Roles) -> PlanStep:
     """The texts of the chart, and what their words make one think of."""
 
-    def ask(known: Known) -> list[Ask]:
+    def ask(known: OfflineFindings) -> list[Ask]:
         held = [role for role in roles.note if known.table(role.table)] if rules_for(task, "word") else []
         asked = (latest_texts(role, known.columns(role.table)) for role in held)
         return [one for one in asked if one is not None]
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         rows = [row for result in results for row in result.rows]
         return [note for row in rows for note in thoughts_on(task, "word", row.get("text", ""), row_ids(row))]
 
-    return Step(name="what was written", ask=ask, read=read)
+    return PlanStep(name="what was written", ask=ask, read=read)
 
 
-def drug_step(task: str, roles: Roles) -> Step:
+def drug_step(task: str, roles: Roles) -> PlanStep:
     """Drugs ordered in this stay."""
     return _step(task, "drug", "drugs of this stay", roles.first("order"), _counted)
 
 
-def care_step(task: str, roles: Roles) -> Step:
+def care_step(task: str, roles: Roles) -> PlanStep:
     """What was done at the bedside in this stay: procedures that no task asks about."""
     beside = next(iter(roles.procedure[1:]), None)
     return _step(task, "care", "what was done at the bedside", beside, _counted)
 
 
-def lab_step(task: str, roles: Roles) -> Step:
+def lab_step(task: str, roles: Roles) -> PlanStep:
     """Abnormal results of this stay."""
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         found = []
         for row in rows_of(results):
             total = max(number(row, "n", 1), 1)
@@ -133,7 +133,7 @@ def lab_step(task: str, roles: Roles) -> Step:
                 share = number(row, side) / total
                 if share >= 0.34:
                     value = f"{row.get('label', '')} {side}"
-                    found.append(Note(kind="lab", value=value, amount=round(share, 2), rows=row_ids(row)))
+                    found.append(OfflineFinding(kind="lab", value=value, amount=round(share, 2), rows=row_ids(row)))
         return found[:_MOST_ABNORMAL]
 
     return _step(
@@ -146,7 +146,7 @@ def lab_step(task: str, roles: Roles) -> Step:
     )
 
 
-def organism_step(task: str, roles: Roles) -> Step:
+def organism_step(task: str, roles: Roles) -> PlanStep:
     """What grew."""
     return _step(
         task,
@@ -157,7 +157,7 @@ def organism_step(task: str, roles: Roles) -> Step:
     )
 
 
-def _counted(role: RowRole, one: Shown, known: Known) -> Ask:
+def _counted(role: RowRole, one: Shown, known: OfflineFindings) -> Ask:
     return counts(one, since(known))
 
 
@@ -166,17 +166,17 @@ def _step(
     kind: str,
     name: str,
     role: RowRole | None,
-    asked: Callable[[RowRole, Shown, Known], Ask | None],
+    asked: Callable[[RowRole, Shown, OfflineFindings], Ask | None],
     read: Reading | None = None,
-) -> Step:
+) -> PlanStep:
     """A step about one role: asked where the chart shows it and a rule could make something of it."""
 
-    def ask(known: Known) -> list[Ask]:
+    def ask(known: OfflineFindings) -> list[Ask]:
         one = shown(role, known) if rules_for(task, kind) else None
         found = asked(role, one, known) if one is not None and role is not None else None
         return [found] if found is not None else []
 
-    return Step(
+    return PlanStep(
         name=name,
         ask=ask,
         read=thinking(read or tally(kind), task),

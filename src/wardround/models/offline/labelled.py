@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from wardround.core import Message
 from wardround.models.offline.conversation import Conversation, Result
 from wardround.models.offline.findings import shown
-from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.plan import TABLES, Answer, Plan, Step, columns_step
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings
+from wardround.models.offline.plan import TABLES, EpisodePlan, PlannedAnswer, PlanStep, columns_step
 from wardround.models.offline.queries import Ask, named_rows
 from wardround.models.offline.topics import Topic, decide, facts_of, topic_of
 from wardround.records import Roles, RowRole
@@ -57,18 +57,18 @@ def answer_text(talk: Conversation) -> Message:
     return _say(f"Reasoning: {reason}.\nAnswer: {', '.join(chosen)}")
 
 
-def labelled_plan(question: str, roles: Roles) -> Plan:
+def labelled_plan(question: str, roles: Roles) -> EpisodePlan:
     """Return the plan of an agent that reads with tools."""
     topic = topic_of(question)
 
-    def tables(known: Known) -> list[str]:
+    def tables(known: OfflineFindings) -> list[str]:
         return [table for table in dict.fromkeys(role.table for role in _read(roles)) if known.table(table)]
 
-    def answer(known: Known, shift: float) -> Answer:
+    def answer(known: OfflineFindings, shift: float) -> PlannedAnswer:
         lines = facts_of(known.shown) + [note.value for note in known.of("fact")]
-        return Answer(labels=tuple(decide(topic, lines, labels_of(question))[0]))
+        return PlannedAnswer(labels=tuple(decide(topic, lines, labels_of(question))[0]))
 
-    return Plan(task="labels", steps=(TABLES, columns_step(tables), _rows(topic, roles)), answer=answer)
+    return EpisodePlan(task="labels", steps=(TABLES, columns_step(tables), _rows(topic, roles)), answer=answer)
 
 
 def _read(roles: Roles) -> list[RowRole]:
@@ -76,10 +76,10 @@ def _read(roles: Roles) -> list[RowRole]:
     return [role for role in map(roles.first, ("lab", "diagnosis", "order")) if role is not None]
 
 
-def _rows(topic: Topic | None, roles: Roles) -> Step:
+def _rows(topic: Topic | None, roles: Roles) -> PlanStep:
     word = topic.keyword if topic else ""
 
-    def ask(known: Known) -> list[Ask]:
+    def ask(known: OfflineFindings) -> list[Ask]:
         asks = []
         for role in _read(roles):
             one = shown(role, known)
@@ -87,12 +87,12 @@ def _rows(topic: Topic | None, roles: Roles) -> Step:
                 asks.append(named_rows(role, one, known.columns(role.table), word))
         return [*asks, Ask(tool="retrieve_evidence", arguments={"query": word})] if word else asks
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         lines = [line for result in results for line in _lines(result)]
         telling = [line for line in lines if topic is not None and (topic.readings([line]) or topic.seen([line]))]
-        return [Note(kind="fact", value=line) for line in telling[-_NOTED:]]
+        return [OfflineFinding(kind="fact", value=line) for line in telling[-_NOTED:]]
 
-    return Step(name="what bears on the question", ask=ask, read=read)
+    return PlanStep(name="what bears on the question", ask=ask, read=read)
 
 
 def _lines(result: Result) -> list[str]:

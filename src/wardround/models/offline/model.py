@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from wardround.core import Message, ToolCall, ToolSchema, Usage, derive_seed, estimate_tokens
 from wardround.models.offline.conversation import Conversation, Result, asked_job, read_conversation
 from wardround.models.offline.labelled import answer_text, job_reply, labelled_plan, labels_of
-from wardround.models.offline.notes import Known, Note
-from wardround.models.offline.plan import Plan, Step
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings
+from wardround.models.offline.plan import EpisodePlan, PlanStep
 from wardround.models.offline.queries import Ask
 from wardround.models.offline.tasks import plan_for
 from wardround.models.offline.walking import walk_reply
@@ -82,14 +82,14 @@ def _reply(request: Request, roles: Roles) -> Message:
     plan = labelled_plan(talk.question, roles) if labelled else plan_for(talk.space, roles)
     offered = {schema.name for schema in request.tools}
     if not offered and not job and _ANSWER_LINE in (request.messages[0].content or ""):
-        known = Known(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
+        known = OfflineFindings(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
         return answer_text(talk) if labelled else _finish(plan, talk, known, [], offered, request)
     return _next(plan, talk, offered, request) if offered else _summary(plan, talk)
 
 
-def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -> Message:
+def _next(plan: EpisodePlan, talk: Conversation, offered: set[str], request: Request) -> Message:
     """Return the reply that follows from the conversation."""
-    known = Known(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
+    known = OfflineFindings(talk.notes, now=talk.now, space=talk.space, shown=talk.shown)
     taken = plan.steps[talk.step - 1] if 0 < talk.step <= len(plan.steps) else None
     fresh, again = _learn(taken, known, talk.results) if taken else ([], [])
     told = {note.line for note in talk.notes}
@@ -105,18 +105,23 @@ def _next(plan: Plan, talk: Conversation, offered: set[str], request: Request) -
     return _finish(plan, talk, known, fresh, offered, request)
 
 
-def _learn(step: Step, known: Known, results: Sequence[Result]) -> tuple[list[Note], list[Ask]]:
+def _learn(step: PlanStep, known: OfflineFindings, results: Sequence[Result]) -> tuple[list[OfflineFinding], list[Ask]]:
     """Return what a step's results say, and the calls of its other way if they failed."""
     failed = [result for result in results if result.error is not None]
     fresh = step.read(known, results)
     if not failed or known.has("failed", step.name):
         return fresh, []
-    fresh.append(Note(kind="failed", value=step.name))
+    fresh.append(OfflineFinding(kind="failed", value=step.name))
     return fresh, list(step.otherwise(known)) if step.otherwise else []
 
 
 def _finish(
-    plan: Plan, talk: Conversation, known: Known, fresh: list[Note], offered: set[str], request: Request
+    plan: EpisodePlan,
+    talk: Conversation,
+    known: OfflineFindings,
+    fresh: list[OfflineFinding],
+    offered: set[str],
+    request: Request,
 ) -> Message:
     answer = plan.answer(known, _shift(request))
     if "finish" not in offered or _refused_twice(talk):
@@ -141,7 +146,9 @@ def _shift(request: Request) -> float:
     return chance.uniform(-_SHIFT, _SHIFT)
 
 
-def _say(request: Request, plan: Plan, step: int, thought: str, notes: Sequence[Note], asks: Sequence[Ask]) -> Message:
+def _say(
+    request: Request, plan: EpisodePlan, step: int, thought: str, notes: Sequence[OfflineFinding], asks: Sequence[Ask]
+) -> Message:
     lines = [f"Step {step} of {len(plan.steps) + 1}: {thought}.", *_lines(notes)]
     calls = tuple(
         ToolCall(
@@ -154,13 +161,13 @@ def _say(request: Request, plan: Plan, step: int, thought: str, notes: Sequence[
     return Message(role="assistant", content="\n".join(lines), tool_calls=calls)
 
 
-def _lines(notes: Sequence[Note]) -> list[str]:
+def _lines(notes: Sequence[OfflineFinding]) -> list[str]:
     return list(dict.fromkeys(note.line for note in notes))
 
 
-def _summary(plan: Plan, talk: Conversation) -> Message:
+def _summary(plan: EpisodePlan, talk: Conversation) -> Message:
     """Without tools there is nothing to do but to say what is known."""
-    known = Known(talk.notes, now=talk.now, space=talk.space)
+    known = OfflineFindings(talk.notes, now=talk.now, space=talk.space)
     if 0 < talk.step <= len(plan.steps):
         known.add(plan.steps[talk.step - 1].read(known, talk.results))
     lines = [f"Step {talk.step} of {len(plan.steps) + 1}: what is known so far.", *_lines(known.everything)]

@@ -11,7 +11,7 @@ _ROWS_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class OfflineFinding:
     """One finding: what kind, what, how much of it, and the rows it was read from."""
 
     kind: str
@@ -27,19 +27,19 @@ class Note:
         return f"- {self.kind}: {' '.join(self.value.split())}{amount}{rows}"
 
 
-def read_notes(text: str) -> list[Note]:
+def read_notes(text: str) -> list[OfflineFinding]:
     """Return the findings in a text."""
     return [
-        Note(kind=kind, value=value, amount=float(amount or 1), rows=tuple((rows or "").split()))
+        OfflineFinding(kind=kind, value=value, amount=float(amount or 1), rows=tuple((rows or "").split()))
         for kind, value, amount, rows in _LINE.findall(text)
     ]
 
 
-class Known:
+class OfflineFindings:
     """All findings so far, by kind, in the order they were made."""
 
-    def __init__(self, notes: Iterable[Note], *, now: str, space: str, shown: str = "") -> None:
-        self._notes: dict[str, list[Note]] = {}
+    def __init__(self, notes: Iterable[OfflineFinding], *, now: str, space: str, shown: str = "") -> None:
+        self._notes: dict[str, list[OfflineFinding]] = {}
         self.now = now
         """The time of the question, as the prompt gives it."""
         self.space = space
@@ -48,12 +48,12 @@ class Known:
         """What was put before it beside the question."""
         self.add(notes)
 
-    def add(self, notes: Iterable[Note]) -> None:
+    def add(self, notes: Iterable[OfflineFinding]) -> None:
         """Take in more findings."""
         for note in notes:
             self._notes.setdefault(note.kind, []).append(note)
 
-    def of(self, kind: str) -> list[Note]:
+    def of(self, kind: str) -> list[OfflineFinding]:
         """Return the findings of a kind."""
         return self._notes.get(kind, [])
 
@@ -76,6 +76,6 @@ class Known:
         return next((tuple(columns) for name, *columns in listed if name == table), ())
 
     @property
-    def everything(self) -> list[Note]:
+    def everything(self) -> list[OfflineFinding]:
         """Return all findings."""
         return [note for notes in self._notes.values() for note in notes]

@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 
 from wardround.core import format_time, parse_time
 from wardround.models.offline.conversation import Result
-from wardround.models.offline.notes import Known, Note
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings
 from wardround.models.offline.queries import Ask
 from wardround.models.offline.rules import rules_for
 
 _LEAST_SHARE = 0.04
-Asking = Callable[[Known], Sequence[Ask]]
-Reading = Callable[[Known, Sequence[Result]], list[Note]]
+Asking = Callable[[OfflineFindings], Sequence[Ask]]
+Reading = Callable[[OfflineFindings, Sequence[Result]], list[OfflineFinding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlanStep:
     """One turn: what to ask (nothing: skip it), how to read the results, and what to ask if that failed."""
 
     name: str
@@ -28,7 +28,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PlannedAnswer:
     """What to finish with."""
 
     labels: tuple[str, ...]
@@ -36,23 +36,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EpisodePlan:
     """A task: its steps, and its answer. ``answer`` takes a small shift of its threshold, so that episodes with other
     seeds differ."""
 
     task: str
-    steps: tuple[Step, ...]
-    answer: Callable[[Known, float], Answer]
+    steps: tuple[PlanStep, ...]
+    answer: Callable[[OfflineFindings, float], PlannedAnswer]
 
 
-def since(known: Known, *, hours_before: float = 24) -> str:
+def since(known: OfflineFindings, *, hours_before: float = 24) -> str:
     """Return the time some hours before the stay began; one year ago if there is none."""
     admitted = known.first("admitted")
     start = _time(admitted, known.now) - timedelta(hours=hours_before if admitted else 24 * 365)
     return format_time(start)
 
 
-def hour_of(known: Known) -> float:
+def hour_of(known: OfflineFindings) -> float:
     """Return the hour of the day of the question."""
     now = _time(known.now, "")
     return now.hour + now.minute / 60
@@ -88,7 +88,7 @@ def row_ids(row: Mapping[str, str]) -> tuple[str, ...]:
 def tally(kind: str, *, most: int = 60) -> Reading:
     """Read labels: one finding per label, with ``n`` (or how often it occurs) as its amount."""
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         amounts: dict[str, float] = {}
         rows: dict[str, list[str]] = {}
         for row in (row for result in results for row in result.rows):
@@ -97,7 +97,7 @@ def tally(kind: str, *, most: int = 60) -> Reading:
                 amounts[value] = amounts.get(value, 0.0) + number(row, "n", 1.0)
                 rows.setdefault(value, []).extend(row_ids(row))
         return [
-            Note(kind=kind, value=value, amount=amount, rows=tuple(rows[value][:3]))
+            OfflineFinding(kind=kind, value=value, amount=amount, rows=tuple(rows[value][:3]))
             for value, amount in list(amounts.items())[:most]
         ]
 
@@ -110,7 +110,7 @@ def share_of(kind: str, prior: Mapping[str, float], moments_before: float) -> Re
     ``prior`` are shares of some labels in so many moments before those of the chart.
     """
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         base = moments_before if prior else 0.0
         seen, moments, rows = {name: base * share for name, share in prior.items()}, base, {}
         for row in rows_of(results):
@@ -119,7 +119,7 @@ def share_of(kind: str, prior: Mapping[str, float], moments_before: float) -> Re
             seen[value] = seen.get(value, 0.0) + number(row, "n", 1) + number(row, "near")
             rows[value] = row_ids(row)
         return [
-            Note(kind=kind, value=value, amount=round(amount / max(moments, 1), 3), rows=rows.get(value, ()))
+            OfflineFinding(kind=kind, value=value, amount=round(amount / max(moments, 1), 3), rows=rows.get(value, ()))
             for value, amount in sorted(seen.items(), key=lambda item: (-item[1], item[0]))
             if value and amount >= _LEAST_SHARE * max(moments, 1)
         ]
@@ -130,17 +130,17 @@ def share_of(kind: str, prior: Mapping[str, float], moments_before: float) -> Re
 def thinking(reading: Reading, task: str) -> Reading:
     """Add to what a reading finds what the rules make of it."""
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         found = reading(known, results)
         return found + [more for note in found for more in thoughts_on(task, note.kind, note.value, note.rows)]
 
     return read
 
 
-def thoughts_on(task: str, kind: str, value: str, rows: tuple[str, ...] = ()) -> list[Note]:
+def thoughts_on(task: str, kind: str, value: str, rows: tuple[str, ...] = ()) -> list[OfflineFinding]:
     """Return what the rules make of one finding."""
     return [
-        Note(kind="thought", value=rule.thought, amount=rule.weight, rows=rows)
+        OfflineFinding(kind="thought", value=rule.thought, amount=rule.weight, rows=rows)
         for rule in rules_for(task, kind)
         if any(_asserted(value, match.start()) for match in rule.pattern.finditer(value))
     ]
@@ -156,31 +156,33 @@ def _asserted(text: str, place: int) -> bool:
     return not any(denial in f" {before}" for denial in _DENIALS)
 
 
-def _tables(known: Known, results: Sequence[Result]) -> list[Note]:
+def _tables(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
     held = [
         row["table"]
         for row in rows_of(results)
         if row.get("kind", "record") == "record" and row.get("rows", "0") != "0" and "table" in row
     ]
-    return [Note(kind="tables", value=" ".join(held))] if held else []
+    return [OfflineFinding(kind="tables", value=" ".join(held))] if held else []
 
 
-TABLES = Step(
+TABLES = PlanStep(
     name="which tables are there",
     ask=lambda known: [Ask(tool="get_table_names", arguments={})],
     read=_tables,
 )
 
 
-def columns_step(tables: Callable[[Known], Sequence[str]]) -> Step:
+def columns_step(tables: Callable[[OfflineFindings], Sequence[str]]) -> PlanStep:
     """Look which columns some tables have, in one turn."""
 
-    def read(known: Known, results: Sequence[Result]) -> list[Note]:
+    def read(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         pairs = zip(tables(known), results, strict=False)
         listed = [(table, [row.get("column", "") for row in result.rows]) for table, result in pairs]
-        return [Note(kind="columns", value=f"{table} {' '.join(columns)}") for table, columns in listed if columns]
+        return [
+            OfflineFinding(kind="columns", value=f"{table} {' '.join(columns)}") for table, columns in listed if columns
+        ]
 
-    return Step(
+    return PlanStep(
         name="which columns these tables have",
         ask=lambda known: [Ask(tool="get_column_names", arguments={"table_name": table}) for table in tables(known)],
         read=read,

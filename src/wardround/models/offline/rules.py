@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class FindingRule:
     """If a finding matches ``pattern``, ``thought`` holds with ``weight`` (a rough probability)."""
 
     pattern: re.Pattern[str]
@@ -27,11 +27,11 @@ def load_rules() -> dict[str, Any]:
 
 
 @cache
-def rules_for(task: str, kind: str) -> tuple[Rule, ...]:
+def rules_for(task: str, kind: str) -> tuple[FindingRule, ...]:
     """Return the rules of one task for one kind of finding."""
     rows = load_rules().get(task, {}).get(kind, [])
     return tuple(
-        Rule(pattern=re.compile(rf"\b(?:{pattern})", re.IGNORECASE), thought=thought, weight=weight)
+        FindingRule(pattern=re.compile(rf"\b(?:{pattern})", re.IGNORECASE), thought=thought, weight=weight)
         for pattern, thought, weight in rows
     )
 

@@ -22,13 +22,13 @@ from wardround.models.offline.findings import (
     stay_step,
     word_step,
 )
-from wardround.models.offline.notes import Known, Note
+from wardround.models.offline.notes import OfflineFinding, OfflineFindings
 from wardround.models.offline.plan import (
     TABLES,
-    Answer,
-    Plan,
+    EpisodePlan,
+    PlannedAnswer,
+    PlanStep,
     Reading,
-    Step,
     columns_step,
     hour_of,
     number,
@@ -66,7 +66,7 @@ class TaskPlan:
     of_stay: bool = False
     by_hour: bool = False
 
-    def weight(self, note: Note) -> float:
+    def weight(self, note: OfflineFinding) -> float:
         """How much one finding of the past speaks for its label."""
         if self.history != "names":
             return self.usual * note.amount
@@ -92,7 +92,7 @@ def _read_plan(name: str, body: Mapping[str, Any]) -> TaskPlan:
     return TaskPlan(**{**body, "name": name, "spaces": tuple(body["spaces"]), "lists": lists})
 
 
-def plan_for(space: str, roles: Roles) -> Plan:
+def plan_for(space: str, roles: Roles) -> EpisodePlan:
     """Return the plan for a table of candidates, that of the diagnoses if the table is none it knows."""
     known = task_plans()
     task = next((one for one in known.values() if space in one.spaces), known["diagnoses"])
@@ -110,10 +110,10 @@ def plan_for(space: str, roles: Roles) -> Plan:
         care_step(name, roles),
         _search_step(task, roles),
     )
-    return Plan(task=name, steps=steps, answer=_answering(task))
+    return EpisodePlan(task=name, steps=steps, answer=_answering(task))
 
 
-def _role_tables(roles: Roles, known: Known) -> list[str]:
+def _role_tables(roles: Roles, known: OfflineFindings) -> list[str]:
     """The tables of the chart that play a role which the plan looks at."""
     first = (roles.first(name) for name in ("order", "lab", "culture", "diagnosis"))
     rows = [role.table for role in (*roles.transfer, *roles.procedure, *roles.note, *first) if role is not None]
@@ -121,11 +121,11 @@ def _role_tables(roles: Roles, known: Known) -> list[str]:
     return [table for table in dict.fromkeys(stays + rows) if known.table(table)]
 
 
-def _past_step(task: TaskPlan, roles: Roles) -> Step:
+def _past_step(task: TaskPlan, roles: Roles) -> PlanStep:
     """What the role that the task asks about has said so far."""
     role = roles.first(task.role)
 
-    def ask(known: Known) -> list[Ask]:
+    def ask(known: OfflineFindings) -> list[Ask]:
         one = shown(role, known)
         start = since(known) if task.of_stay else ""
         if one is None or task.history == "place":
@@ -135,7 +135,7 @@ def _past_step(task: TaskPlan, roles: Roles) -> Step:
         return [shares(one, start, hour=hour_of(known) if task.by_hour else None)]
 
     read = share_of("past", task.prior, _PRIOR_MOMENTS) if task.history == "moments" else tally("past")
-    return Step(
+    return PlanStep(
         name=f"every {task.role} so far",
         ask=ask,
         read=_plain_names(read, role),
@@ -144,36 +144,38 @@ def _past_step(task: TaskPlan, roles: Roles) -> Step:
 
 
 def _plain_names(read: Reading, role: RowRole | None) -> Reading:
-    def plain(known: Known, results: Sequence[Result]) -> list[Note]:
+    def plain(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
         found = read(known, results)
         return found if role is None else [replace(note, value=plain_name(role, note.value)) for note in found]
 
     return plain
 
 
-def _habits(task: TaskPlan) -> list[Note]:
+def _habits(task: TaskPlan) -> list[OfflineFinding]:
     """What is thought of always."""
     always = load_rules().get(task.name, {}).get("always", ())
-    return [Note(kind="thought", value=thought, amount=weight) for thought, weight in always]
+    return [OfflineFinding(kind="thought", value=thought, amount=weight) for thought, weight in always]
 
 
-def _past(task: TaskPlan, known: Known) -> list[Note]:
+def _past(task: TaskPlan, known: OfflineFindings) -> list[OfflineFinding]:
     """The findings of the past: labels given before, or the place where the patient is."""
     if task.history == "place":
         return known.of("unit")[:1]
-    return known.of("past") or [Note(kind="past", value=name, amount=share) for name, share in task.prior.items()]
+    return known.of("past") or [
+        OfflineFinding(kind="past", value=name, amount=share) for name, share in task.prior.items()
+    ]
 
 
-def _search_step(task: TaskPlan, roles: Roles) -> Step:
+def _search_step(task: TaskPlan, roles: Roles) -> PlanStep:
     """Look the phrases thought of up among the candidates, likeliest first, several searches in one turn. Look, too,
     which names the table holds that are answers as they stand: without any, a name at all."""
 
-    def as_they_stand(known: Known) -> list[str]:
+    def as_they_stand(known: OfflineFindings) -> list[str]:
         one = shown(roles.first(task.role), known)
         official = one is not None and one.official and task.role != "order" and task.history != "place"
         return [note.value for note in known.of("past")] if official else []
 
-    def phrases(known: Known) -> list[str]:
+    def phrases(known: OfflineFindings) -> list[str]:
         past = [] if as_they_stand(known) else [note.value for note in _past(task, known)[:_NAMES_LOOKED_UP]]
         weights = dict.fromkeys([*past, *task.prior], 1.0)
         for note in known.of("thought") + _habits(task):
@@ -181,13 +183,13 @@ def _search_step(task: TaskPlan, roles: Roles) -> Step:
         ranked = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
         return ranked[: _PHRASES_PER_SEARCH * _MOST_SEARCHES]
 
-    def ask(known: Known, tool: str) -> list[Ask]:
+    def ask(known: OfflineFindings, tool: str) -> list[Ask]:
         wanted, held = phrases(known), as_they_stand(known)
         chunks = [wanted[at : at + _PHRASES_PER_SEARCH] for at in range(0, len(wanted), _PHRASES_PER_SEARCH)]
         searches = [Ask(tool=tool, arguments={"table_name": known.space, "query": chunk}) for chunk in chunks]
         return [held_names(known.space, held), *searches]
 
-    return Step(
+    return PlanStep(
         name="the official names",
         ask=lambda known: ask(known, "get_candidates_by_semantic_similarity"),
         read=_hits,
@@ -195,7 +197,7 @@ def _search_step(task: TaskPlan, roles: Roles) -> Step:
     )
 
 
-def _hits(known: Known, results: Sequence[Result]) -> list[Note]:
+def _hits(known: OfflineFindings, results: Sequence[Result]) -> list[OfflineFinding]:
     """The best candidate of every query that has a near one, and the names that the table holds."""
     best: dict[str, str] = {}
     for result in results:
@@ -204,20 +206,20 @@ def _hits(known: Known, results: Sequence[Result]) -> list[Note]:
             query = row.get("query") or (row.get("candidate", "") if held else result.call.arguments)
             if row.get("candidate") and (held or number(row, "similarity") >= _LEAST_SIMILARITY):
                 best.setdefault(query, row["candidate"])
-    return [Note(kind="name", value=f"{query} => {label}") for query, label in best.items()]
+    return [OfflineFinding(kind="name", value=f"{query} => {label}") for query, label in best.items()]
 
 
-def _named(known: Known) -> dict[str, str]:
+def _named(known: OfflineFindings) -> dict[str, str]:
     """Official names by what was looked up; where nothing could be, every finding stands for itself."""
     pairs = (note.value.partition(" => ") for note in known.of("name"))
     found = {phrase: label for phrase, _, label in pairs if label}
     return found or {note.value: note.value for note in known.of("past") + known.of("unit") + known.of("thought")}
 
 
-def _answering(task: TaskPlan) -> Callable[[Known, float], Answer]:
+def _answering(task: TaskPlan) -> Callable[[OfflineFindings, float], PlannedAnswer]:
     """Weigh the past and every thought under their official names; what has none is no answer."""
 
-    def answer(known: Known, shift: float) -> Answer:
+    def answer(known: OfflineFindings, shift: float) -> PlannedAnswer:
         beliefs, named = Beliefs(), _named(known)
         held = [(note, task.weight(note)) for note in _past(task, known)]
         held += [(note, note.amount) for note in known.of("thought") + _habits(task)]
@@ -229,6 +231,6 @@ def _answering(task: TaskPlan) -> Callable[[Known, float], Answer]:
                 beliefs.add(label, _FOR_WANT_OF_BETTER)
         labels = beliefs.best(least=task.least + shift, most=task.most, fewest=task.fewest)
         evidence = {label: rows for label in labels if (rows := beliefs.rows(label))}
-        return Answer(labels=tuple(labels), evidence=evidence)
+        return PlannedAnswer(labels=tuple(labels), evidence=evidence)
 
     return answer

@@ -20,7 +20,7 @@ _AT = re.compile(r"([-+]?[\d.]+) at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TopicValue:
     """One value of the quantity a topic turns on. ``time`` is text that sorts."""
 
     time: str
@@ -46,7 +46,7 @@ class Topic:
     least: int = 1
     named: bool = False
 
-    def readings(self, lines: Iterable[str]) -> list[Reading]:
+    def readings(self, lines: Iterable[str]) -> list[TopicValue]:
         """Return the values of its quantity in a text, in the order of time."""
         if self.reading is None:
             return []
@@ -60,7 +60,7 @@ class Topic:
         hits = (re.search(sign, text, re.IGNORECASE) for sign in self.signs)
         return [hit.group(0).lower() for hit in hits if hit]
 
-    def severity(self, reading: Reading) -> int:
+    def severity(self, reading: TopicValue) -> int:
         """Return how many limits a value passes."""
         value = reading.value * self.factors.get(reading.unit.lower(), self.usual)
         if self.direction == "rising":
@@ -108,19 +108,21 @@ def decide(topic: Topic | None, lines: Sequence[str], labels: Mapping[str, str])
     return [values[place]], f"{len(seen)} signs of at least {topic.least} needed: {', '.join(seen) or 'none'}"
 
 
-def _readings(line: str) -> list[Reading]:
+def _readings(line: str) -> list[TopicValue]:
     event = _EVENT.match(line)
     if event:
         value = _VALUE.match(event.group(2).partition(" - ")[2])
         number = _number(value.group(2)) if value else None
         if value is None or number is None:
             return []
-        return [Reading(time=event.group(1), name=value.group(1), value=number, unit=value.group(3) or "")]
+        return [TopicValue(time=event.group(1), name=value.group(1), value=number, unit=value.group(3) or "")]
     measured = _MEASURED.match(line)
     if measured is None:
         return []
     name, unit, values = measured.groups()
-    return [Reading(time=time, name=name, value=float(value), unit=unit or "") for value, time in _AT.findall(values)]
+    return [
+        TopicValue(time=time, name=name, value=float(value), unit=unit or "") for value, time in _AT.findall(values)
+    ]
 
 
 def _number(text: str) -> float | None:

@@ -30,7 +30,7 @@ _PLAIN = FileFormat()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class RecordsBlock:
     """Whole records, headerless: the first ``size`` bytes of ``buffer``. ``first_line`` is that of the first.
 
     ``problem``: the block is the beginning of one record that was not read whole, and why.
@@ -85,7 +85,7 @@ class CsvFile:
         self.separator, names = split_header(text, self.files.delimiter)
         return names
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RecordsBlock]:
         """Yield the records in order, about ``BLOCK_BYTES`` at a time; once only."""
         line = 2
         pending = self._rest
@@ -94,7 +94,7 @@ class CsvFile:
             data = pending + more if pending else more
             if not more:
                 if data:
-                    yield Block(buffer=data, size=len(data), first_line=line, separator=self.separator)
+                    yield RecordsBlock(buffer=data, size=len(data), first_line=line, separator=self.separator)
                 return
             cut = _record_end(data) if self.separator != _TAB else data.rfind(b"\n") + 1
             if cut == 0 and len(data) > WIDEST_RECORD:
@@ -104,11 +104,11 @@ class CsvFile:
                     line += 1
                     continue
             if cut:
-                yield Block(buffer=data, size=cut, first_line=line, separator=self.separator)
+                yield RecordsBlock(buffer=data, size=cut, first_line=line, separator=self.separator)
                 line += int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8, count=cut) == _LINE_BREAK))
             pending = data[cut:]
 
-    def _too_wide(self, data: bytes, line: int) -> Generator[Block, None, bytes]:
+    def _too_wide(self, data: bytes, line: int) -> Generator[RecordsBlock, None, bytes]:
         """Yield the beginning of a line that is longer than a record may be; skip to its end, return what follows."""
         rest = b""
         while more := self._read(BLOCK_BYTES):
@@ -118,7 +118,7 @@ class CsvFile:
                 break
         problem = f"longer than {WIDEST_RECORD >> 20} MB"
         head = data[:_STEP]
-        yield Block(buffer=head, size=len(head), first_line=line, separator=self.separator, problem=problem)
+        yield RecordsBlock(buffer=head, size=len(head), first_line=line, separator=self.separator, problem=problem)
         return rest
 
     def _read(self, size: int) -> bytes:

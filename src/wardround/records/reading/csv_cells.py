@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from wardround.core import end_of_day, parse_time
-from wardround.records.reading.csv_blocks import Block
+from wardround.records.reading.csv_blocks import RecordsBlock
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
 from wardround.records.specs.file_format import FileFormat
@@ -37,7 +37,7 @@ _LONGEST_DAY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class TypedCells:
     """The good rows of a block and the broken ones. ``masked`` counts cells that held ``___`` in place of a number."""
 
     table: pa.Table
@@ -46,13 +46,13 @@ class Cells:
 
 
 def read_cells(
-    block: Block,
+    block: RecordsBlock,
     names: Sequence[str],
     columns: Mapping[str, ColumnType],
     needed: Sequence[str],
     file: str,
     files: FileFormat = _PLAIN,
-) -> Cells:
+) -> TypedCells:
     """Convert one block. ``names`` are the file's columns, ``columns`` those that are wanted, with their types; a row
     without a value in a ``needed`` column is broken."""
     if block.problem is not None:
@@ -60,11 +60,11 @@ def read_cells(
     table = _read_quickly(block, names, columns, files)
     if table is None or any(table.column(name).null_count for name in needed):
         return _read_slowly(block, names, columns, needed, file, files)
-    return Cells(table=table)
+    return TypedCells(table=table)
 
 
 def _read_quickly(
-    block: Block, names: Sequence[str], columns: Mapping[str, ColumnType], files: FileFormat
+    block: RecordsBlock, names: Sequence[str], columns: Mapping[str, ColumnType], files: FileFormat
 ) -> pa.Table | None:
     """Read a block with Arrow; None where a cell is not what Arrow takes it for."""
     day = pa.string() if files.times else pa.timestamp("us")
@@ -99,16 +99,16 @@ def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileF
     return table
 
 
-def _unread(block: Block, columns: Mapping[str, ColumnType], file: str) -> Cells:
+def _unread(block: RecordsBlock, columns: Mapping[str, ColumnType], file: str) -> TypedCells:
     """Set aside a record of which only the beginning was read."""
     raw = bytes(block.data[:_RAW_LIMIT]).decode("utf-8", "replace")
     row = BrokenRow(file=file, line=block.first_line, reason=block.problem or "", raw=raw)
-    return Cells(
+    return TypedCells(
         table=pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in columns.items()}), broken=[row]
     )
 
 
-def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any], files: FileFormat) -> pa.Table:
+def _parse(block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], files: FileFormat) -> pa.Table:
     data, is_quoted = block.data, block.is_quoted
     if bytes(data[:_BLANK]).isspace() and bytes(data).isspace():
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
@@ -128,7 +128,9 @@ def _parse(block: Block, names: Sequence[str], types: Mapping[str, Any], files: 
     )
 
 
-def _parse_float_ids(block: Block, names: Sequence[str], types: Mapping[str, Any], files: FileFormat) -> pa.Table:
+def _parse_float_ids(
+    block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], files: FileFormat
+) -> pa.Table:
     """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do."""
     loose = {name: pa.float64() if kind == pa.int64() else kind for name, kind in types.items()}
     return _parse(block, names, loose, files).cast(pa.schema(list(types.items())))
@@ -141,7 +143,7 @@ def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
     return table
 
 
-def _may_hold_bare_dates(table: pa.Table, block: Block, columns: Mapping[str, ColumnType]) -> bool:
+def _may_hold_bare_dates(table: pa.Table, block: RecordsBlock, columns: Mapping[str, ColumnType]) -> bool:
     """Whether a cell of a time column may have been a date without a time, which Arrow reads as midnight."""
     midnights = 0
     for name, kind in columns.items():
@@ -156,13 +158,13 @@ def _may_hold_bare_dates(table: pa.Table, block: Block, columns: Mapping[str, Co
 
 
 def _read_slowly(
-    block: Block,
+    block: RecordsBlock,
     names: Sequence[str],
     columns: Mapping[str, ColumnType],
     needed: Sequence[str],
     file: str,
     files: FileFormat,
-) -> Cells:
+) -> TypedCells:
     rows: list[tuple[int, str, list[str]]] = []
     broken: list[BrokenRow] = []
     for line, raw, cells, problem in _records(block):
@@ -188,7 +190,7 @@ def _read_slowly(
     table = pa.table({name: pa.array(values, ARROW_TYPES[columns[name]]) for name, values in arrays.items()})
     if bad:
         table = table.filter(pa.array([index not in bad for index in range(len(rows))]))
-    return Cells(table=table, broken=sorted(broken, key=lambda row: row.line), masked=masked)
+    return TypedCells(table=table, broken=sorted(broken, key=lambda row: row.line), masked=masked)
 
 
 def _printable(raw: str) -> str:
@@ -205,7 +207,7 @@ def _shape_problem(raw: str, cells: list[str], expected: int) -> str | None:
     return None
 
 
-def _records(block: Block) -> Iterator[tuple[int, str, list[str], str | None]]:
+def _records(block: RecordsBlock) -> Iterator[tuple[int, str, list[str], str | None]]:
     """Yield (line, text, cells, problem) per record. A quote that never closes costs its own line only."""
     lines = bytes(block.data).decode("utf-8", "surrogateescape").split("\n")
     limit = csv.field_size_limit(max(len(block.data), 1 << 17))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import CsvFile
-from wardround.records.reading.csv_cells import Cells, read_cells
+from wardround.records.reading.csv_cells import TypedCells, read_cells
 from wardround.records.reading.parquet_cells import as_text as as_text
 from wardround.records.reading.parquet_cells import cells_as
 from wardround.records.reading.quarantine import BrokenRow, reason_kinds
@@ -79,7 +79,7 @@ class TableReader:
         with contextlib.closing(CsvFile(self.path, self.files)) as file:
             return frozenset(self._match(file.columns))
 
-    def read(self) -> Iterator[Cells]:
+    def read(self) -> Iterator[TypedCells]:
         """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
         blocks = self._parquet() if self.path.name.lower().endswith(".parquet") else self._csv()
         for cells in blocks:
@@ -106,7 +106,7 @@ class TableReader:
         )
         return present
 
-    def _csv(self) -> Iterator[Cells]:
+    def _csv(self) -> Iterator[TypedCells]:
         file = CsvFile(self.path, self.files)
         try:
             present = self._match(file.columns)
@@ -115,7 +115,7 @@ class TableReader:
         finally:
             file.close()
 
-    def _parquet(self) -> Iterator[Cells]:
+    def _parquet(self) -> Iterator[TypedCells]:
         with self._open_parquet() as file:
             own = self._own_names(file)
             present = self._match(tuple(own))
@@ -149,9 +149,9 @@ class TableReader:
             raise RecordError(f"{self.path}: the file is truncated or damaged ({error})") from None
 
 
-def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -> Cells:
+def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -> TypedCells:
     if not any(table.column(name).null_count for name in needed):
-        return Cells(table=table)
+        return TypedCells(table=table)
     good = pc.and_kleene(*[table.column(name).is_valid() for name in (needed[0], needed[-1])])
     for name in needed[1:-1]:
         good = pc.and_(good, table.column(name).is_valid())
@@ -161,4 +161,4 @@ def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -
         BrokenRow(file=file, line=row + place + 1, reason=reason, raw=str(table.slice(place, 1).to_pylist()[0]))
         for place in places
     ]
-    return Cells(table=table.filter(good), broken=broken)
+    return TypedCells(table=table.filter(good), broken=broken)

@@ -31,7 +31,7 @@ class JoinedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ColumnView:
     """How stored columns become handed-out ones: those at ``places``, then each of ``added`` where it belongs."""
 
     schema: Any
@@ -51,9 +51,9 @@ class TableLayout:
     joined: Mapping[str, JoinedColumn]
     late: tuple[LateGroup, ...]
     all_columns: Mapping[str, ColumnType]
-    _views: dict[tuple[str, ...], View] = field(default_factory=dict, repr=False, compare=False)
+    _views: dict[tuple[str, ...], ColumnView] = field(default_factory=dict, repr=False, compare=False)
 
-    def view(self, stored: pa.RecordBatch | None, hide: tuple[str, ...] = ()) -> View:
+    def view(self, stored: pa.RecordBatch | None, hide: tuple[str, ...] = ()) -> ColumnView:
         """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
         view = self._views.get(hide)
         if view is None:
@@ -62,12 +62,12 @@ class TableLayout:
                 self._views[hide] = view
         return view
 
-    def _view(self, stored: Any, hide: tuple[str, ...]) -> View:
+    def _view(self, stored: Any, hide: tuple[str, ...]) -> ColumnView:
         names = ["row_id", *(name for name in self.columns if name not in hide)]
         types: Mapping[str, ColumnType] = {"row_id": "text", **self.columns}
         schema = pa.schema([(name, ARROW_TYPES[types[name]]) for name in names])
         made = {name for name in names if name in self.joined or (name == "age" and self.spec.age is not None)}
-        return View(
+        return ColumnView(
             schema=schema,
             places=tuple(stored.get_field_index(name) for name in names if name not in made) if stored else (),
             added=tuple((place, name) for place, name in enumerate(names) if name in made),

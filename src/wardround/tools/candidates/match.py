@@ -9,7 +9,7 @@ RANK_OFFSET = 3  # reciprocal rank fusion's k; the usual 60 suits lists of a tho
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class LabelMatch:
     """A label with its similarity (0 to 1, comparable within one answer only) and the reason in words."""
 
     label: str

@@ -18,7 +18,7 @@ from wardround.tools.candidates.blocks import read_blocks, write_blocks
 from wardround.tools.candidates.expansions import phrase_table
 from wardround.tools.candidates.index import SpaceIndex
 from wardround.tools.candidates.laboratory import LABORATORY, lab_phrases, panel_members
-from wardround.tools.candidates.match import Match, Ranking, fuse
+from wardround.tools.candidates.match import LabelMatch, Ranking, fuse
 from wardround.tools.candidates.words import tokens
 
 SCHEMA = 3
@@ -39,7 +39,7 @@ ROOTS_WEIGHT = 0.5
 Query = str | Sequence[str]
 
 
-class Encoder(Protocol):
+class LabelEncoder(Protocol):
     """An optional sentence encoder: texts to rows of unit length."""
 
     @property
@@ -64,7 +64,7 @@ class CandidateSpace:
         labels: LabelSet,
         descriptions: Mapping[str, Iterable[str]] = MappingProxyType({}),
         index: SpaceIndex | None = None,
-        encoder: Encoder | None = None,
+        encoder: LabelEncoder | None = None,
         uses: Mapping[str, int] | NDArray[np.int32] | None = None,
         vocabulary: str = "",
         without: Mapping[int, CandidateSpace] = MappingProxyType({}),
@@ -83,7 +83,7 @@ class CandidateSpace:
     def __repr__(self) -> str:
         return f"CandidateSpace({self.name!r}, {len(self.labels)} labels)"
 
-    def with_encoder(self, encoder: Encoder) -> CandidateSpace:
+    def with_encoder(self, encoder: LabelEncoder) -> CandidateSpace:
         """The same space with dense vectors of its labels fused into ``by_meaning``."""
         return CandidateSpace(
             name=self.name,
@@ -112,15 +112,15 @@ class CandidateSpace:
             without=dict(sorted(without.items())),
         )
 
-    def by_keyword(self, keyword: Query, limit: int | None = None) -> list[Match]:
+    def by_keyword(self, keyword: Query, limit: int | None = None) -> list[LabelMatch]:
         """Labels that contain the literal text (case, quotes and spacing aside) in their name or an alias."""
         return _joined([self._containing(text, limit) for text in _each(keyword)])
 
-    def by_fuzzy(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[Match]:
+    def by_fuzzy(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[LabelMatch]:
         """Labels spelled most like the text: its trigram neighbours, re-scored by rapidfuzz."""
         return _joined([self._in_order(self._spelled_like(one), limit, in_use=in_use) for one in _each(text)])
 
-    def by_meaning(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[Match]:
+    def by_meaning(self, text: Query, limit: int = 5, *, in_use: bool = False) -> list[LabelMatch]:
         """Labels that mean the text: spelling, code descriptions, abbreviations and, if any, vectors, fused by rank.
 
         ``in_use``: what training subjects have comes before what none has.
@@ -128,14 +128,14 @@ class CandidateSpace:
         depth = DEPTH if in_use else limit
         return _joined([self._in_order(self._meaning(one, depth), limit, in_use=in_use) for one in _each(text)])
 
-    def panel(self, text: str) -> list[Match]:
+    def panel(self, text: str) -> list[LabelMatch]:
         """The labels that an order such as "CBC" stands for; empty where the text is none."""
         if self.vocabulary != LABORATORY:
             return []
         members = panel_members(text, self.labels, None if self.uses is None else self.uses.tolist())
-        return [Match(label=label, similarity=1.0, why=f"part of {text.strip()!r}") for label in members]
+        return [LabelMatch(label=label, similarity=1.0, why=f"part of {text.strip()!r}") for label in members]
 
-    def _in_order(self, found: list[Match], limit: int, *, in_use: bool) -> list[Match]:
+    def _in_order(self, found: list[LabelMatch], limit: int, *, in_use: bool) -> list[LabelMatch]:
         """The best ``limit``; with ``in_use``, weighed by how many training subjects have a label."""
         factors = self._use_factors
         if not in_use or factors is None:
@@ -146,12 +146,12 @@ class CandidateSpace:
         ]
         return sorted(weighed, key=lambda match: -match.similarity)[:limit]
 
-    def _containing(self, keyword: str, limit: int | None) -> list[Match]:
+    def _containing(self, keyword: str, limit: int | None) -> list[LabelMatch]:
         wanted = normalise_label(keyword)
         found = [(int(self.index.owners[row]), self.index.names[row]) for row in self.index.containing(wanted)[:limit]]
         return [self._match(label, len(wanted) / len(name), f"contains it: {name}") for label, name in found]
 
-    def _spelled_like(self, text: str) -> list[Match]:
+    def _spelled_like(self, text: str) -> list[LabelMatch]:
         return [self._match(label, score, f"spelled like: {name}") for label, score, name in self._near(text)]
 
     def _near(self, text: str) -> list[tuple[int, float, str]]:
@@ -165,7 +165,7 @@ class CandidateSpace:
             best.setdefault(label, (label, score / 100, name))
         return list(best.values())
 
-    def _meaning(self, text: str, limit: int) -> list[Match]:
+    def _meaning(self, text: str, limit: int) -> list[LabelMatch]:
         fused = fuse(self._rankings(text), limit)
         return [self._match(label, similarity, why) for label, similarity, why in fused]
 
@@ -207,8 +207,8 @@ class CandidateSpace:
         described = [label for label, _ in self.index.meanings.best_labels(text, DEPTH)]
         yield Ranking(labels=described, weight=weight, why=f"code descriptions{of}")
 
-    def _match(self, label: int, similarity: float, why: str) -> Match:
-        return Match(label=self.labels.labels[label], similarity=round(min(similarity, 1.0), 4), why=why)
+    def _match(self, label: int, similarity: float, why: str) -> LabelMatch:
+        return LabelMatch(label=self.labels.labels[label], similarity=round(min(similarity, 1.0), 4), why=why)
 
     def save(self, path: Path) -> None:
         """Write everything but the encoder to one file. A space without a group that has the same labels and index is
@@ -276,9 +276,9 @@ def _each(query: Query) -> Sequence[str]:
     return [query] if isinstance(query, str) else list(query)
 
 
-def _joined(answers: Sequence[list[Match]]) -> list[Match]:
+def _joined(answers: Sequence[list[LabelMatch]]) -> list[LabelMatch]:
     """The answers to several queries as one list: best first, one row per label."""
-    best: dict[str, Match] = {}
+    best: dict[str, LabelMatch] = {}
     for match in (match for answer in answers for match in answer):
         if match.label not in best or match.similarity > best[match.label].similarity:
             best[match.label] = match

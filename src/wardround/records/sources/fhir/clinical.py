@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from wardround.records.sources.fhir.context import Reading, Row, Rows, coded
+from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
 from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     codes_of,
@@ -24,7 +24,7 @@ from wardround.records.sources.fhir.values import (
 _CODED_AFTERWARDS = ("ICD9Proc", "ICD10PCS")
 
 
-def condition(reading: Reading) -> Rows:
+def condition(reading: ResourceReading) -> Rows:
     """One row. One that was found not to be so stays: until then nobody knew."""
     body, about = reading.resource, reading.about()
     found, onset, abatement = concept(part(body, "code")), part(body, "onsetPeriod"), part(body, "abatementPeriod")
@@ -60,7 +60,7 @@ def _age(quantity: Json) -> str | None:
     return f"age {from_words} {text(quantity, 'unit') or ''}".strip() if from_words else None
 
 
-def allergy(reading: Reading) -> Rows:
+def allergy(reading: ResourceReading) -> Rows:
     """One row, its reactions in words; one that was found not to be so stays: until then nobody knew."""
     body, about = reading.resource, reading.about()
     recorded, began = moment(body, "recordedDate"), moment(body, "onsetDateTime")
@@ -87,7 +87,7 @@ def allergy(reading: Reading) -> Rows:
     )
 
 
-def procedure(reading: Reading) -> Rows:
+def procedure(reading: ResourceReading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     found, period = concept(part(body, "code")), part(body, "performedPeriod")
@@ -121,7 +121,7 @@ def lasting(start: datetime | None, at: datetime | None) -> bool:
     return start is not None and at is None
 
 
-def reason(reading: Reading, body: Json) -> Row:
+def reason(reading: ResourceReading, body: Json) -> Row:
     """Return why something was ordered or done: as a code, and as the condition it names."""
     references = parts(body, "reasonReference")
     first = references[0] if references else {}
@@ -132,7 +132,7 @@ def reason(reading: Reading, body: Json) -> Row:
     }
 
 
-def immunization(reading: Reading) -> Rows:
+def immunization(reading: ResourceReading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     dose = next(iter(parts(body, "protocolApplied")), {})
@@ -156,7 +156,7 @@ def immunization(reading: Reading) -> Rows:
     )
 
 
-def specimen(reading: Reading) -> Rows:
+def specimen(reading: ResourceReading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     collection = part(body, "collection")
@@ -178,7 +178,7 @@ def specimen(reading: Reading) -> Rows:
     )
 
 
-def imaging_study(reading: Reading) -> Rows:
+def imaging_study(reading: ResourceReading) -> Rows:
     """One row, of the series that it began with: the list of its modalities is that of all series."""
     body, about = reading.resource, reading.about()
     started = moment(body, "started")

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from wardround.records.reading.flat_tables import FlatTables
-from wardround.records.sources.fhir.dated_parts import DATED_PARTS, Addition, split
+from wardround.records.sources.fhir.dated_parts import DATED_PARTS, SplitOffPart, split
 from wardround.records.sources.fhir.files import Found, Json
 from wardround.records.sources.fhir.references import Names, read_medication, target
 from wardround.records.sources.fhir.values import (
     NOTHING,
-    Concept,
+    CodedConcept,
     Malformed,
     concept,
     instant,
@@ -29,13 +29,13 @@ Rows = Iterator[tuple[str, Row]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ResourceReading:
     """What the row makers need besides the resource."""
 
     found: Found
     names: Names
     flat: FlatTables
-    additions: list[Addition] = field(default_factory=list)
+    additions: list[SplitOffPart] = field(default_factory=list)
     """Parts that the makers found to be later than the resource itself."""
 
     @property
@@ -76,7 +76,7 @@ class Reading:
         places = (part(self.resource, "encounter"), context, *parts(context, "encounter"))
         return next((key for place in places if (key := self.id_of(place))), None)
 
-    def medication(self) -> Concept:
+    def medication(self) -> CodedConcept:
         """Return the medication, inline, contained or referred to."""
         inline = concept(part(self.resource, "medicationCodeableConcept"))
         if inline:
@@ -90,12 +90,12 @@ class Reading:
         else:
             found = self.names.medications.get(self.id_of(reference) or "", NOTHING)
         if not found and said:
-            return Concept(label=said)
+            return CodedConcept(label=said)
         if not found and reference:
             self.flat.leave_out("name of a medication whose Medication is not in the export")
         return self._named(found)
 
-    def _named(self, found: Concept) -> Concept:
+    def _named(self, found: CodedConcept) -> CodedConcept:
         """Give a bare code the name that a Medication of the export has for it."""
         if found.code is None or found.label != found.code:
             return found
@@ -105,7 +105,7 @@ class Reading:
         )
         if name is None:
             return found
-        return Concept(system=found.system, code=found.code, label=name, others=found.others, codes=found.codes)
+        return CodedConcept(system=found.system, code=found.code, label=name, others=found.others, codes=found.codes)
 
     def place(self, reference: Json) -> tuple[str | None, str | None]:
         """Return the name and the physical type of a location."""
@@ -161,14 +161,14 @@ class Reading:
         return {"subject_id": subject, "encounter_id": self.encounter()}
 
 
-Maker = Callable[[Reading], Rows]
+Maker = Callable[[ResourceReading], Rows]
 
 
 class NobodysResource(Exception):
     """A resource of no subject makes no rows."""
 
 
-def coded(found: Concept, name: str, *, done: bool = True) -> Row:
+def coded(found: CodedConcept, name: str, *, done: bool = True) -> Row:
     """Return the cells of a coded thing, called ``name`` in its table.
 
     A code stands for something that is so: of what was not done only the name is left, marked as such.

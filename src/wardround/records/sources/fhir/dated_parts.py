@@ -64,7 +64,7 @@ DATED_PARTS: Mapping[str, DatedPart] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class SplitOffPart:
     """A part that is later than its whole."""
 
     element: str
@@ -73,7 +73,7 @@ class Addition:
     part: Json
 
 
-def split(body: Json, element: str, whole: datetime | None) -> tuple[list[Json], list[Addition]]:
+def split(body: Json, element: str, whole: datetime | None) -> tuple[list[Json], list[SplitOffPart]]:
     """Return the parts that are known with the whole, not known before ``whole``, and those that come later."""
     with_it, later = [], []
     for place, item in enumerate(parts(body, element)):
@@ -81,5 +81,5 @@ def split(body: Json, element: str, whole: datetime | None) -> tuple[list[Json],
         if time is None or (whole is not None and time <= whole):
             with_it.append(item)
         else:
-            later.append(Addition(element=element, place=place, time=time, part=item))
+            later.append(SplitOffPart(element=element, place=place, time=time, part=item))
     return with_it, later

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
-from wardround.records.sources.fhir.context import Maker, NobodysResource, Reading
+from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading
 from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
@@ -74,7 +74,7 @@ def _take(found: Found, names: Names, flat: FlatTables) -> None:
             flat.leave_out(kind)
         return
     try:
-        reading = Reading(found=found, names=names, flat=flat)
+        reading = ResourceReading(found=found, names=names, flat=flat)
         rows = [*maker(reading), *reading.added()]
     except NobodysResource:
         return

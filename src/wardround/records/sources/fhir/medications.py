@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from wardround.records.sources.fhir.clinical import lasting, reason
-from wardround.records.sources.fhir.context import Reading, Row, Rows, coded
+from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
 from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     joined,
@@ -23,7 +23,7 @@ from wardround.records.sources.fhir.values import (
 )
 
 
-def request(reading: Reading) -> Rows:
+def request(reading: ResourceReading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     dosage = next(iter(parts(body, "dosageInstruction")), {})
@@ -54,7 +54,7 @@ def request(reading: Reading) -> Rows:
     )
 
 
-def administration(reading: Reading) -> Rows:
+def administration(reading: ResourceReading) -> Rows:
     """One row. What lasts has a start and may have an end; a single time is that of a dose given, all known then."""
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
@@ -86,7 +86,7 @@ def administration(reading: Reading) -> Rows:
     )
 
 
-def dispense(reading: Reading) -> Rows:
+def dispense(reading: ResourceReading) -> Rows:
     """One row. Without a time of its own one that was completed has that of its order."""
     body, about = reading.resource, reading.about()
     dosage = next(iter(parts(body, "dosageInstruction")), {})
@@ -112,7 +112,7 @@ def dispense(reading: Reading) -> Rows:
     )
 
 
-def statement(reading: Reading) -> Rows:
+def statement(reading: ResourceReading) -> Rows:
     """One row."""
     body, about = reading.resource, reading.about()
     start, end = _effective(body)
@@ -142,7 +142,7 @@ def _effective(body: Json) -> tuple[datetime | None, datetime | None]:
     return at or moment(period, "start"), moment(period, "end")
 
 
-def _drug(reading: Reading, *, done: bool = True) -> Row:
+def _drug(reading: ResourceReading, *, done: bool = True) -> Row:
     found = reading.medication()
     cells = coded(found, "medication", done=done)
     return cells | {"ndc": found.code_in("NDC") if done else None}

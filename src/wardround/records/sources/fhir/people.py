@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from wardround.records.sources.fhir.context import Reading, Row, Rows
+from wardround.records.sources.fhir.context import ResourceReading, Row, Rows
 from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
-    Concept,
+    CodedConcept,
     coding,
     concept,
     day,
@@ -41,7 +41,7 @@ _DEATHS = frozenset({"exp", "expired", "died", "dead", "dead/expired", "death", 
 _HOURS = {"min": 1 / 60, "h": 1.0, "d": 24.0, "wk": 168.0, "s": 1 / 3600}
 
 
-def patient(reading: Reading) -> Rows:
+def patient(reading: ResourceReading) -> Rows:
     """One row. Names, addresses and telephone numbers are not taken over."""
     body = reading.resource
     if body.get("deceasedBoolean") and not body.get("deceasedDateTime"):
@@ -91,7 +91,7 @@ def _us_core(body: Json, name: str) -> str | None:
     return None
 
 
-def encounter(reading: Reading) -> Rows:
+def encounter(reading: ResourceReading) -> Rows:
     """One row, one per change of class, location and diagnosis; none for what was only planned. One that was cancelled
     stays: on the way there nobody knew."""
     body, about = reading.resource, reading.about()
@@ -161,8 +161,8 @@ def _rank(item: Json) -> int | None:
 class _Classes:
     """Of which class an encounter was when it began, None if nothing says it, and since when of which others."""
 
-    first: Concept | None
-    later: tuple[tuple[datetime, Concept], ...]
+    first: CodedConcept | None
+    later: tuple[tuple[datetime, CodedConcept], ...]
     last_code: str | None
 
 
@@ -180,7 +180,7 @@ def _classes(body: Json) -> _Classes:
     start = moment(period, "start")
     known = changes[0][0] is None or start is None or changes[0][0] <= start
     first = changes[0][1] if known else None
-    later: list[tuple[datetime, Concept]] = []
+    later: list[tuple[datetime, CodedConcept]] = []
     for since, kind in changes[1:] if known else changes:
         before = later[-1][1] if later else first
         if since is not None and (before is None or before.code != kind.code):
@@ -188,15 +188,15 @@ def _classes(body: Json) -> _Classes:
     return _Classes(first=first, later=tuple(later), last_code=changes[-1][1].code)
 
 
-def _class(kind: Concept) -> Row:
+def _class(kind: CodedConcept) -> Row:
     return {"code_system": kind.system, "class_code": kind.code, "class": _class_name(kind)}
 
 
-def _class_name(kind: Concept) -> str | None:
+def _class_name(kind: CodedConcept) -> str | None:
     return _CLASSES.get(kind.code or "", kind.label) if kind.label == kind.code else kind.label
 
 
-def _location(reading: Reading, item: Json) -> Row:
+def _location(reading: ResourceReading, item: Json) -> Row:
     name, kind = reading.place(part(item, "location"))
     period = part(item, "period")
     return {

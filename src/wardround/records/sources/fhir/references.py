@@ -10,7 +10,7 @@ from pathlib import Path
 from wardround.records.sources.fhir.files import Found, Json, read_resources
 from wardround.records.sources.fhir.values import (
     NOTHING,
-    Concept,
+    CodedConcept,
     Malformed,
     concept,
     joined,
@@ -30,7 +30,7 @@ _MARKS = re.compile(rb'"resourceType"\s*:\s*"(?:%s|Bundle)"' % "|".join(NAMING_T
 class Names:
     """What the naming resources of an export say, held in memory: as large as the dictionaries, whatever the rest."""
 
-    medications: dict[str, Concept] = field(default_factory=dict)
+    medications: dict[str, CodedConcept] = field(default_factory=dict)
     places: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     organizations: dict[str, str] = field(default_factory=dict)
     drug_names: dict[tuple[str | None, str], str] = field(default_factory=dict)
@@ -72,20 +72,24 @@ class Names:
         """Name a mixture by what is in it."""
         for key, ingredients in self._mixes.items():
             parts_of = [self.medications.get(each, NOTHING) for each in ingredients]
-            self.medications[key] = Concept(label=" + ".join(each.label for each in parts_of if each.label) or None)
+            self.medications[key] = CodedConcept(
+                label=" + ".join(each.label for each in parts_of if each.label) or None
+            )
         self._mixes.clear()
 
 
-def read_medication(resource: Json) -> Concept:
+def read_medication(resource: Json) -> CodedConcept:
     """Read a Medication: its code, else what it is made of; MIMIC keeps its name among the identifiers."""
     found = concept(part(resource, "code"))
     if not found:
         words = joined(label(item, "itemCodeableConcept") for item in parts(resource, "ingredient"))
-        return Concept(label=words) if words else NOTHING
+        return CodedConcept(label=words) if words else NOTHING
     if found.label == found.code:
         name = next((value for system, value in _identifiers(resource) if (system or "").endswith("-name")), None)
         if name:
-            return Concept(system=found.system, code=found.code, label=name, others=found.others, codes=found.codes)
+            return CodedConcept(
+                system=found.system, code=found.code, label=name, others=found.others, codes=found.codes
+            )
     return found
 
 

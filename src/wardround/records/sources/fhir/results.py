@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from wardround.records.sources.fhir.context import Reading, Row, Rows, coded
+from wardround.records.sources.fhir.context import ResourceReading, Row, Rows, coded
 from wardround.records.sources.fhir.files import Json
 from wardround.records.sources.fhir.values import (
     codes_of,
@@ -32,7 +32,7 @@ only of observations that are no laboratory's."""
 _DILUTION = "dilution-details"
 
 
-def observation(reading: Reading) -> Rows:
+def observation(reading: ResourceReading) -> Rows:
     """One row, one more for every component, and one for every member it names."""
     body, about = reading.resource, reading.about()
     categories = codes_of(body, "category")
@@ -135,7 +135,7 @@ def _reference_range(body: Json) -> tuple[float | None, float | None, str | None
     return low, high, text(ranges[0], "text")
 
 
-def report(reading: Reading) -> Rows:
+def report(reading: ResourceReading) -> Rows:
     """One row, and one for every observation it names."""
     body, about = reading.resource, reading.about()
     effective, issued = _times(body)
@@ -164,7 +164,7 @@ def report(reading: Reading) -> Rows:
         yield "report_results", about | link | {"result": text(item, "display")}
 
 
-def document(reading: Reading) -> Rows:
+def document(reading: ResourceReading) -> Rows:
     """One row with the text, where it is plain text; none is there while the time that it writes about goes on."""
     body, about = reading.resource, reading.about()
     period = part(part(body, "context"), "period")

@@ -178,7 +178,7 @@ def _last_day(value: str) -> date:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Concept:
+class CodedConcept:
     """A coded thing: its main code, what people call it, and its other codes as ``SYSTEM//code`` in one text."""
 
     system: str | None = None
@@ -200,7 +200,7 @@ class Concept:
         return ICD_VERSIONS.get(self.system or "")
 
 
-NOTHING = Concept()
+NOTHING = CodedConcept()
 
 
 @cache
@@ -212,7 +212,7 @@ def system_name(url: str | None) -> str | None:
     return known or re.split(r"[/:]", url.rstrip("/"))[-1] or url
 
 
-def concept(body: Json) -> Concept:
+def concept(body: Json) -> CodedConcept:
     """Read a CodeableConcept. The main code is the one the user chose, else the first."""
     if not body:
         return NOTHING
@@ -224,15 +224,15 @@ def concept(body: Json) -> Concept:
 
 
 @lru_cache(maxsize=16_384)
-def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str | None], ...]) -> Concept:
+def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str | None], ...]) -> CodedConcept:
     """Make a concept; the same few thousand come again and again."""
     if not codings:
-        return Concept(label=words) if words else NOTHING
+        return CodedConcept(label=words) if words else NOTHING
     codes = [(system_name(url), code) for url, code, _ in codings]
     label = words or next((said for _, _, said in codings if said), None)
     system, code = codes[0]
     more = [f"{name}//{other}" if name else other for name, other in codes[1:] if other]
-    return Concept(
+    return CodedConcept(
         system=system,
         code=code,
         label=label or code,
@@ -241,7 +241,7 @@ def _concept(words: str | None, codings: tuple[tuple[str | None, str | None, str
     )
 
 
-def coding(body: Json) -> Concept:
+def coding(body: Json) -> CodedConcept:
     """Read a bare Coding."""
     return concept({"coding": [body]}) if body else NOTHING
 
