@@ -223,5 +223,5 @@ def test_resuming_with_other_settings_is_refused(
 ) -> None:
     new = ("run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", tmp_path / "run")
     assert wardround(*new, "--task", "transfers", "--limit", "1").returncode == 0
-    assert "--turns" in refused("run", "--resume", tmp_path / "run", "--turns", "7")
+    assert "(budget.turns = 100)" in refused("run", "--resume", tmp_path / "run", "--turns", "7")
     assert wardround("run", "--resume", tmp_path / "run", "--limit", "1").returncode == 0

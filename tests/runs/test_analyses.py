@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scoring.test_tables import scored
 from wardround.core import Usage
-from wardround.runs import charts, summarise_run
+from wardround.runs import RunSettings, charts, summarise_run
 from wardround.runs.analyses import Point, Section, points_of, sections
 from wardround.scoring import EpisodeScore, ErrorClass
 
@@ -187,11 +186,11 @@ def test_best_at_k_begins_at_one() -> None:
 
 
 def run(*scores: EpisodeScore, **settings: Any) -> Any:
-    return SimpleNamespace(**settings), scores
+    return RunSettings.of(**settings), scores
 
 
 def test_points_are_of_settings_that_runs_differ_in() -> None:
-    small = run(played(1, 0.2), played(2, 0.4), played(1, 1.0, agent="resum"), turns=10, window=None, context_tokens=8)
+    small = run(played(1, 0.2), played(2, 0.4), played(1, 1.0, agent="resum"), turns=10, context_tokens=8)
     large = run(played(1, 0.5), turns=100, window=3, context_tokens=8)
     assert points_of([small, large]) == [
         Point(contender="react · offline", setting="turns", value=10.0, f1=pytest.approx(0.3)),
