@@ -181,7 +181,8 @@ def _audit_deletion(
         counts = write_deleted(raw, copy, store, moments)
         found.unmatched_rows += counts.unmatched
         flat = replace(plainly_written(store.spec), flatten=None)
-        ingest(flat, copy, Path(folder) / "store", settings=same_settings(store, user_codes))
+        settings = replace(same_settings(store, user_codes), time_zone=None)  # the flat copy is on the wall's clock
+        ingest(flat, copy, Path(folder) / "store", settings=settings)
         deleted = Store.open(Path(folder) / "store")
         for subject_id, as_of in moments.items():
             found.deletion_samples += 1
@@ -200,6 +201,7 @@ def same_settings(store: Store, user_codes: Path | None) -> IngestSettings:
         result_lag=timedelta(seconds=facts["result_lag_seconds"]),
         culture_lag=timedelta(seconds=facts["culture_lag_seconds"]),
         median_delays={name: (_delay(first), _delay(other)) for name, (first, other) in medians.items()},
+        time_zone=facts.get("time_zone"),
         user_codes=user_codes,
     )
 

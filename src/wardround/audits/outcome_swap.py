@@ -18,7 +18,7 @@ from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.leaks import Sample, rounds_of, same_settings
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.audits.swap.write import NOWHERE, Placement
-from wardround.core import Progress, Reporter, silent
+from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.ingest.ingest import ingest
 from wardround.records.store import Store
@@ -102,8 +102,14 @@ def audit_swap(
     """Audit charts at some (subject, as-of time) against another future of the same past.
 
     ``raw_folder`` is what the store was made from. ``others``: whether subjects without a sample are copied too, as
-    they are. ``charts`` and ``stores`` say what else must be equal. UserError: the source has no swap table.
+    they are. ``charts`` and ``stores`` say what else must be equal. UserError: the source has no swap table, or the
+    store was made in a time zone, while the table reads times as they are written.
     """
+    if "time_zone" in store.manifest["settings"]:
+        raise UserError(
+            "the outcome swap reads times as they are written, and this store was made with --time-zone: "
+            "ingest the same files without it into another store, and swap there"
+        )
     table = load_swap_table(store.spec.name)
     folders = [raw_folder] if isinstance(raw_folder, Path) else list(raw_folder)
     wanted = sorted(set(samples))

@@ -48,7 +48,8 @@ class RawSubjects:
         """Read what concerns ``subjects``, and of the dictionaries what their rows may name."""
         spec = store.spec
         raw = cls(spec=spec)
-        with flattened(spec, folder if isinstance(folder, Path) else tuple(folder)) as files:
+        folders = folder if isinstance(folder, Path) else tuple(folder)
+        with flattened(spec, folders, time_zone=store.manifest["settings"].get("time_zone")) as files:
             for name, paths in files.tables.items():
                 raw.tables[name] = _read_table(spec, spec.tables[name], paths, store, subjects)
             for name, paths in files.dictionaries.items():

@@ -19,6 +19,7 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
   wardround ingest fhir bulk-export --store store-fhir
+  wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
   wardround ingest eicu eicu-crd-2.0 --store store-eicu
   wardround ingest --spec hospital.toml hospital --store store-hospital
@@ -45,6 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
+    parser.add_argument(
+        "--time-zone", metavar="NAME", help="FHIR: read times with an offset on the wall clock of this zone"
+    )
     parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     add_json_option(parser)
@@ -57,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         coding_lag=timedelta(days=arguments.coding_lag_days),
         result_lag=timedelta(hours=arguments.result_lag_hours),
         culture_lag=timedelta(days=arguments.culture_lag_days),
+        time_zone=arguments.time_zone,
         user_codes=user_codes_home(),
         workers=arguments.workers,
     )

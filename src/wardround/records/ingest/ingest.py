@@ -42,7 +42,7 @@ from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECT_KEYS, SUBJECTS, dictionary_file, shard_folder
 from wardround.records.shards.manifest import read_manifest, write_manifest
 from wardround.records.shards.shard_file import read_dictionary
-from wardround.records.sources.flatten import flat_files, flatten, raw_files
+from wardround.records.sources.flatten import flat_files, flatten, must_read_offsets, raw_files
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
@@ -70,6 +70,8 @@ def ingest(
     """
     started = time.monotonic()
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
+    if settings.time_zone is not None:
+        must_read_offsets(spec)
     files = raw_files(spec, folder)
     plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
     with _disk_errors(store):
@@ -106,7 +108,8 @@ def _flat(plan: Plan, report: Reporter) -> Plan:
     folder = plan.flat_folder
     if plan.noted("flatten") is None:
         quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
-        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
+        zone = plan.settings.time_zone
+        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report, time_zone=zone))
     return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
 
 

@@ -19,14 +19,16 @@ class IngestSettings:
 
     ``median_delays`` fixes the medians of both halves of the subjects (key ``table.from.to``) instead of taking them
     from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
-    which a laboratory result or a culture is known, where the source records none. ``memory_bytes`` bounds the work,
-    not the result. ``shards``: into how many files each table is cut (None: by the size of the input).
+    which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
+    zone on whose wall clock times with an offset are read; None: as written, offsets dropped. ``memory_bytes`` bounds
+    the work, not the result. ``shards``: into how many files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
     result_lag: timedelta = timedelta(hours=24)
     culture_lag: timedelta = timedelta(days=7)
     median_delays: Mapping[str, tuple[timedelta | None, timedelta | None]] = field(default_factory=dict)
+    time_zone: str | None = None
     user_codes: Path | None = None
     memory_bytes: int = 1 << 30
     workers: int = 1
@@ -46,11 +48,15 @@ class IngestSettings:
             "culture_lag_seconds": self.culture_lag.total_seconds(),
             "median_delay_seconds": {name: _in_seconds(delays) for name, delays in self.median_delays.items()},
             "user_codes": None if self.user_codes is None else _hash_folder(self.user_codes),
+            **({} if self.time_zone is None else {"time_zone": self.time_zone}),
         }
 
     def assumptions(self, spec: SourceSpec) -> tuple[str, ...]:
         """Return, in words, the times that this source does not record and these settings stand for."""
-        return tuple(f"assumed: {text}: {getattr(self, name)} ({name})" for name, text in spec.assumed.items())
+        assumed = [f"assumed: {text}: {getattr(self, name)} ({name})" for name, text in spec.assumed.items()]
+        if self.time_zone is not None:
+            assumed.append(f"assumed: times with an offset are of one place: {self.time_zone} (time_zone)")
+        return tuple(assumed)
 
 
 def _in_seconds(delays: Iterable[timedelta | None]) -> list[float | None]:

@@ -29,8 +29,17 @@ _REPORT_EVERY = 500
 class FlatTables:
     """What a flattener writes to. Rows of a table or dictionary of the spec; a column not given is null."""
 
-    def __init__(self, spec: SourceSpec, folder: Path, quarantine: Path, report: Reporter = silent) -> None:
+    def __init__(
+        self,
+        spec: SourceSpec,
+        folder: Path,
+        quarantine: Path,
+        report: Reporter = silent,
+        *,
+        time_zone: str | None = None,
+    ) -> None:
         self.spec = spec
+        self.time_zone = time_zone
         self.subjects = SubjectKeys()
         self.left_out: Counter[str] = Counter()
         self.unused_files: list[Path] = []

@@ -31,11 +31,15 @@ class Flattener:
 
     function: Flatten
     suffixes: tuple[str, ...]
+    reads_offsets: bool = False
+    """Whether its times say how far they are from UTC, so that they can be read in a time zone."""
 
 
 FLATTENERS: Mapping[str, Flattener] = {
     "eicu": Flattener(function=flatten_eicu, suffixes=(".csv", ".csv.gz", ".parquet")),
-    "fhir": Flattener(function=flatten_fhir, suffixes=(".ndjson", ".ndjson.gz", ".json", ".json.gz")),
+    "fhir": Flattener(
+        function=flatten_fhir, suffixes=(".ndjson", ".ndjson.gz", ".json", ".json.gz"), reads_offsets=True
+    ),
 }
 _OTHER_DATA = (".csv", ".csv.gz", ".parquet", ".jsonl", ".jsonl.gz", ".xml", ".xml.gz", ".zip")
 """Files that a person may have expected to be read: named as not used."""
@@ -65,13 +69,19 @@ def raw_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:
 
 
 def flatten(
-    spec: SourceSpec, files: SourceFiles, folder: Path, quarantine: Path, report: Reporter = silent
+    spec: SourceSpec,
+    files: SourceFiles,
+    folder: Path,
+    quarantine: Path,
+    report: Reporter = silent,
+    *,
+    time_zone: str | None = None,
 ) -> dict[str, Any]:
     """Make raw files flat in ``folder``, from the start, and return what to note. UserError: nothing became a row."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     quarantine.unlink(missing_ok=True)
-    flat = FlatTables(spec, folder, quarantine, report)
+    flat = FlatTables(spec, folder, quarantine, report, time_zone=time_zone)
     _flattener(spec).function(files.raw, flat)
     flat.close()
     if not any(name in spec.tables for name in flat.rows):
@@ -97,7 +107,9 @@ def flat_files(spec: SourceSpec, files: SourceFiles, folder: Path, note: Mapping
 
 
 @contextmanager
-def flattened(spec: SourceSpec, folder: Path | Sequence[Path]) -> Iterator[SourceFiles]:
+def flattened(
+    spec: SourceSpec, folder: Path | Sequence[Path], *, time_zone: str | None = None
+) -> Iterator[SourceFiles]:
     """Give a source's tables as files for a while: its own, or flat ones that are removed afterwards."""
     files = raw_files(spec, folder)
     if spec.flatten is None:
@@ -105,8 +117,14 @@ def flattened(spec: SourceSpec, folder: Path | Sequence[Path]) -> Iterator[Sourc
         return
     with tempfile.TemporaryDirectory(prefix="wardround-flat-") as name:
         flat = Path(name) / "flat"
-        note = flatten(spec, files, flat, Path(name) / "quarantine.jsonl")
+        note = flatten(spec, files, flat, Path(name) / "quarantine.jsonl", time_zone=time_zone)
         yield flat_files(spec, files, flat, note)
+
+
+def must_read_offsets(spec: SourceSpec) -> None:
+    """UserError where no time of a source says how far it is from UTC, so that no time zone can be heeded."""
+    if spec.flatten is None or not _flattener(spec).reads_offsets:
+        raise UserError(f"source {spec.name!r}: its times have no offsets from UTC; leave out --time-zone (time_zone)")
 
 
 def _flattener(spec: SourceSpec) -> Flattener:

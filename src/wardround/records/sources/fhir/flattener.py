@@ -12,6 +12,7 @@ from wardround.records.sources.fhir.context import Maker, NobodysResource, Resou
 from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
+from wardround.records.sources.fhir.wall_clock import OffsetCounts, WallClock
 
 MAKERS: Mapping[str, Maker] = {
     "Patient": people.patient,
@@ -32,23 +33,29 @@ MAKERS: Mapping[str, Maker] = {
 }
 """The types that become rows. Those of ``NAMING_TYPES`` give names to others; the rest is counted as left out."""
 
+_SEVERAL_OFFSETS = "offsets of times that no clock of one place explains (say which with --time-zone)"
+
 
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
     """Write the rows of every resource. Reads the files twice: what medications and places are called comes first."""
     names = Names.read(files)
+    clock = None if flat.time_zone is None else WallClock.named(flat.time_zone)
     flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
     people_seen: set[str] = set()
     for file in files:
-        used = False
+        used, offsets = False, OffsetCounts()
         for found in read_resources(file):
             used = True
             flat.read(file)
             if found.reason:
                 flat.set_aside(file=file, line=found.line, reason=found.reason, raw=found.raw)
             elif not _is_repeated(found, people_seen, flat):
-                _take(found, names, flat)
+                offsets.add(found.resource)
+                _take(clock.of(found) if clock else found, names, flat)
         if not used:
             flat.unused_files.append(file)
+        if clock is None and offsets.unexplained:
+            flat.leave_out(_SEVERAL_OFFSETS, offsets.unexplained)
     unknown = len(flat.subjects) - len(people_seen)
     if unknown > 0:
         flat.leave_out("subjects without a Patient in the export", unknown)
