@@ -11,10 +11,21 @@ from wardround.benchmarks import AGENTEHR_TASKS, EHRSHOT_TASKS
 from wardround.benchmarks.hindsight import load_hindsight
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
+from wardround.benchmarks.own.other_futures import DifferingMoments
+from wardround.benchmarks.own.task_file import task_of_text
 from wardround.synth import DIALECTS
 
 _OTHERS = 3
 """So many are not asked about: of their records the candidates are made."""
+OWN = """
+name = "own"
+title = "A result by tomorrow"
+question = { description = "Will a laboratory result follow within a day?" }
+answer = { kind = "one-class", classes = [["0", "no"], ["1", "yes"]] }
+asked = { role = "admission", after = "12h" }
+label = { rule = { role = "lab", within = "24h" } }
+"""
+"""A task of a user's own that speaks of roles alone: the same file for every source."""
 
 
 def test_every_form_has_a_swap_table() -> None:
@@ -24,14 +35,16 @@ def test_every_form_has_a_swap_table() -> None:
 @pytest.mark.parametrize("source", DIALECTS)
 def test_another_future_changes_nothing_that_is_shown(invented: Invented, source: str) -> None:
     asked = invented.samples(source)[_OTHERS:]
+    own = task_of_text(OWN, invented.store(source).spec, "own", source="own").asked
     report = audit_swap(
         invented.store(source),
         asked,
         invented.raw(source),
         charts=[differing_answers],
-        stores=[differing_questions, differing_candidates],
+        stores=[differing_questions, differing_candidates, DifferingMoments(asked={"own": own})],
     )
     assert report.clean, report.as_text()
+    assert report.compared["questions of own"] > 3 or source == "fhir"  # its encounters are written down when they end
     assert report.compared["calls of candidate tools"] > 20
     told = {what.removeprefix("questions of ") for what in report.compared}
     assert told | report.left_out.keys() >= (set(EHRSHOT_TASKS) | (set(AGENTEHR_TASKS) if "mimic" in source else set()))

@@ -12,6 +12,7 @@ from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibi
 from wardround.benchmarks import Benchmark, get_task
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
+from wardround.benchmarks.own.other_futures import asked_of
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -122,6 +123,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
     store = Store.open(arguments.store)
     report: LeakReport | SwapReport
     if arguments.swap:
+        own = [] if arguments.benchmark is None else [asked_of(Benchmark.open(arguments.benchmark))]
         report = audit_swap(
             store,
             samples,
@@ -130,7 +132,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             user_codes=_codes_of(store),
             others=not arguments.alone,
             charts=[differing_answers],
-            stores=[differing_questions, differing_candidates],
+            stores=[differing_questions, differing_candidates, *own],
             report=progress,
         )
     else:
@@ -167,8 +169,9 @@ def _codes_of(store: Store) -> Path | None:
 
 def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
     if arguments.benchmark is not None:
+        benchmark = Benchmark.open(arguments.benchmark)
         tasks = {get_task(name).name for name in arguments.task}
-        for sample in Benchmark.open(arguments.benchmark).all_samples:
+        for sample in benchmark.all_samples:
             if not tasks or sample.task in tasks:
                 yield sample.subject_id, sample.prediction_time
     for text in arguments.sample:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.answers import answer_kind
+from wardround.benchmarks.columns import EVENT
 from wardround.benchmarks.own.asking import AfterRows
 from wardround.benchmarks.own.labelling import RuleLabel, SqlLabel
 from wardround.benchmarks.own.questions import Labelling, OwnTask
@@ -20,7 +21,7 @@ from wardround.benchmarks.task import QuestionText, Task
 from wardround.core import Registry, UserError, content_hash
 from wardround.core.suggestions import unknown
 from wardround.records import SourceSpec
-from wardround.records.specs.roles import ROLES
+from wardround.records.specs.roles import ROLES, Conditions
 
 FAMILY = "own"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(m|h|d)")
@@ -88,14 +89,12 @@ def _own_task(body: _Part, spec: SourceSpec) -> OwnTask:
 
 def _asked(part: _Part, spec: SourceSpec) -> AfterRows:
     table, role = _table(part, spec)
-    time = part.text("time", getattr(role, "start", None) or "")
-    if not time:
-        raise UserError(f'asked: say in which column of {table!r} the time stands: time = "..."')
+    time = part.text("time", getattr(role, "start", None) or EVENT)
     asked = AfterRows(
         table=table,
         time=time,
         after=part.duration("after") or timedelta(0),
-        where=part.where(),
+        where=replace(part.where(), role=_conditions(role)),
         empty=part.text("empty", "") or None,
     )
     part.must_be_empty()
@@ -114,7 +113,7 @@ def _labelling(part: _Part, spec: SourceSpec) -> Labelling:
     table, role = _table(rule, spec)
     made = RuleLabel(
         table=table,
-        where=rule.where(),
+        where=replace(rule.where(), role=_conditions(role)),
         within=rule.duration("within"),
         column=rule.text("column", getattr(role, "value", None) or "") or None,
         above=rule.number("above"),
@@ -127,6 +126,13 @@ def _labelling(part: _Part, spec: SourceSpec) -> Labelling:
     if bounded and made.column is None:
         raise UserError("label.rule: above, below and cuts need column, where the number stands")
     return made if bounded else RuleLabel(table=table, where=made.where, within=made.within, names=made.names)
+
+
+def _conditions(role: Any) -> Conditions:
+    """What a role asks of its rows; of a stream of events the codes with which a stay begins."""
+    starts = getattr(role, "starts", ())
+    own: Conditions = ({role.code: starts},) if starts and role.code else ()
+    return own or getattr(role, "where", ())
 
 
 def _table(part: _Part, spec: SourceSpec) -> tuple[str, Any]:
