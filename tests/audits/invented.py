@@ -11,7 +11,7 @@ from wardround.records import SourceSpec, Store, ingest, load_source_spec
 from wardround.synth import DIALECTS, plant_traps, synthesize, write_dialect
 from wardround.synth.dialects.source import HospitalTables, minutes_between, moment
 
-PATIENTS = 24
+PATIENTS = 15
 
 
 @dataclass(frozen=True, slots=True)

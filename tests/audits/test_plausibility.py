@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from invented import Invented
+from invented import PATIENTS, Invented
 
 from wardround.audits import audit_plausibility
 from wardround.cli import main
@@ -15,8 +15,8 @@ from wardround.synth import DIALECTS
 LISTED = {
     "mimiciii": {"lab known earlier": 4},
     "omop": {"lab known earlier": 4},
-    "fhir": {"drug stop known earlier": 31},
-    "meds": {"lab known earlier": 4, "drug stop known earlier": 21, "infusion known earlier": 6},
+    "fhir": {"drug stop known earlier": 26},
+    "meds": {"lab known earlier": 4, "drug stop known earlier": 17, "infusion known earlier": 6},
 }
 """How often a source shows what before CSV does. Each has its reason on docs/design/audits.md."""
 
@@ -25,7 +25,7 @@ LISTED = {
 def test_the_invented_hospital_contradicts_nothing(invented: Invented, source: str) -> None:
     report = audit_plausibility(invented.store(source))
     assert report.clean, report.as_text()
-    assert report.subjects >= 24
+    assert report.subjects >= PATIENTS
     assert sum(report.looked.values()) > 1_000
 
 
@@ -34,7 +34,7 @@ def test_nothing_is_known_earlier_than_in_csv_but_what_is_listed(invented: Inven
     report = audit_plausibility(invented.store(source), invented.store("mimiciv"))
     assert {what: count for what, count in report.found.items() if count} == LISTED[source], report.as_text()
     for kind in ("death", "discharge", "admission", "lab"):
-        assert report.looked[f"{kind} known earlier"] > 5, report.as_text()
+        assert report.looked[f"{kind} known earlier"] > 3, report.as_text()
     assert not report.skipped
 
 
@@ -54,7 +54,7 @@ def test_eicu_tells_an_end_no_earlier_than_csv_seen_from_the_admission(invented:
             least = ends[row["patienthealthsystemstayid"] % 150_000_000]
             assert (least - shown).total_seconds() <= 60, row
             compared += 1
-    assert compared > 40
+    assert compared > 30
 
 
 def test_the_command_says_what_it_found(invented: Invented, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +73,9 @@ def test_the_swap_from_the_command_line(invented: Invented, capsys: pytest.Captu
     raw, store = str(invented.raw("omop")), str(invented.folder / "omop-store")
     words = ["audit", "leaks", "--store", store, "--raw", raw, "--swap", "--alone"]
     assert main([*words, "--sample", f"{subject},{as_of.isoformat()}"]) == 0
-    assert "outcome swap" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "outcome swap" in said
+    assert "not compared: candidates: they are made by everybody" in said
 
 
 def test_an_unknown_source_is_refused(tmp_path: Path) -> None:

@@ -38,13 +38,16 @@ def differing_candidates(store: Store, other: Store, moments: Mapping[int, datet
     """Call the candidate tools alike on the spaces that a question about one of these subjects is asked with, were all
     of them training subjects: made by everybody else, whatever future these have."""
     found = Compared()
+    if not set(store.subjects.tolist()) - moments.keys() <= set(other.subjects.tolist()):
+        found.left_out["candidates"] = "they are made by everybody, and the other future holds the asked subjects alone"
+        return found
     try:
         here, there = (_spaces_beside(each, moments) for each in (store, other))
     except UserError as error:
         found.left_out["candidates"] = str(error)
         return found
     if not here:
-        found.left_out["candidates"] = "the source has none of the tables that candidates are made of"
+        found.left_out["candidates"] = "nobody else is there who has a row of the tables that candidates are made of"
         return found
     for name in sorted(here.keys() ^ there.keys()):
         found.differences.append(f"candidate table {name} is there in one future only")

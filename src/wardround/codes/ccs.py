@@ -7,7 +7,9 @@ Source: HCUP CCS, Agency for Healthcare Research and Quality; ICD-9-CM to 2015, 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -51,7 +53,7 @@ class CodeGrouper:
     explicit: Mapping[str, int]
     sources: tuple[str, ...]
     guessed_versions: frozenset[int] = frozenset()
-    _prefixes: dict[int, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ordered: dict[int, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def category(self, code: str, version: int | str) -> Category | None:
         """The category of an ICD code (dots, spaces and case do not matter), None if unknown.
@@ -84,10 +86,14 @@ class CodeGrouper:
         therapeutic one (Z) share prefixes but no category. (Left out one by one, 96 % of FY2019 codes come right
         instead of 83 %.)
         """
-        if version not in self._prefixes:
-            self._prefixes[version] = _agreed_prefixes(self.codes[version], self.kind)
-        prefixes = self._prefixes[version]
-        return next((prefixes[key] for key in _keys(plain, self.kind) if key in prefixes), 0)
+        known = self.codes[version]
+        if version not in self._ordered:
+            self._ordered[version] = sorted(known)
+        for codes in _nearest(plain, self._ordered[version], self.kind):
+            if codes:
+                found = {known[code] for code in codes}
+                return found.pop() if len(found) == 1 else 0
+        return 0
 
 
 def plain_code(code: str) -> str:
@@ -202,18 +208,16 @@ def _decode_front(lines: Iterator[str], count: int) -> dict[str, int]:
     return codes
 
 
-def _agreed_prefixes(codes: Mapping[str, int], kind: Kind) -> dict[str, int]:
-    """Every key of every code to the category all its codes share, or 0 where they do not."""
-    agreed: dict[str, int] = {}
-    for code, category in codes.items():
-        for key in _keys(code, kind):
-            agreed[key] = category if agreed.get(key, category) == category else 0
-    return agreed
+def _nearest(plain: str, ordered: Sequence[str], kind: Kind) -> Iterator[Sequence[str]]:
+    """Yield the known codes that share ever shorter prefixes with a code; for ICD-10-PCS those with its last character
+    first, then all."""
+    lengths = range(len(plain), SHORTEST_PREFIX - 1, -1)
+    if kind == "procedures" and len(plain) == PCS_LENGTH:
+        for length in lengths[1:]:
+            shared = _beginning(plain[:length], ordered)
+            yield [code for code in shared if len(code) == PCS_LENGTH and code[-1] == plain[-1]]
+    yield from (_beginning(plain[:length], ordered) for length in lengths)
 
 
-def _keys(code: str, kind: Kind) -> Iterator[str]:
-    """What codes are compared by, longest prefix first; for ICD-10-PCS with the last character, then without."""
-    lengths = range(len(code), SHORTEST_PREFIX - 1, -1)
-    if kind == "procedures" and len(code) == PCS_LENGTH:
-        yield from (f"{code[:length]}..{code[-1]}" for length in lengths if length < PCS_LENGTH)
-    yield from (code[:length] for length in lengths)
+def _beginning(prefix: str, ordered: Sequence[str]) -> Sequence[str]:
+    return ordered[bisect_left(ordered, prefix) : bisect_left(ordered, prefix + chr(sys.maxunicode))]

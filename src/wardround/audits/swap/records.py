@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 Change = Callable[[str], str]
@@ -15,6 +15,10 @@ class RawRecord(Protocol):
     """One row of a table or one resource. ``time_form`` is how it writes a time where no other shows it."""
 
     time_form: str
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """Everything that the record holds: what two equal ones share."""
 
     def texts(self, path: str) -> Sequence[str]:
         """Return the texts at a path, empty ones left out."""
@@ -46,6 +50,11 @@ class TableRow:
 
     def __init__(self, cells: dict[str, str]) -> None:
         self.cells = cells
+
+    @property
+    def content(self) -> Mapping[str, str]:
+        """The cells."""
+        return self.cells
 
     def texts(self, path: str) -> Sequence[str]:
         """Return the cell, if it is filled."""
@@ -86,6 +95,11 @@ class Resource:
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The body."""
+        return self.body
 
     def texts(self, path: str) -> Sequence[str]:
         """Return every leaf below a path as text."""

@@ -231,7 +231,7 @@ class _Swap:
             numbered = list(zip(_first_of_equals(left), left, strict=True))
         for number, record in numbered:
             made = future.rows(record, rule, start + number)
-            self.counts.changed += len(made) != 1 or not _same(made[0], record)
+            self.counts.changed += len(made) != 1 or made[0].content != record.content
             yield from ((number, each) for each in made)
 
 
@@ -239,13 +239,4 @@ def _first_of_equals(records: Sequence[RawRecord]) -> Iterator[int]:
     """Yield of every record the number of the first that is equal to it."""
     numbers: dict[str, int] = {}
     for number, record in enumerate(records):
-        content = (
-            record.body if isinstance(record, Resource) else [(path, record.texts(path)) for path in record.paths()]
-        )
-        yield numbers.setdefault(repr(content), number)
-
-
-def _same(first: RawRecord, second: RawRecord) -> bool:
-    if isinstance(first, Resource) and isinstance(second, Resource):
-        return first.body == second.body
-    return first.paths() == second.paths() and all(first.texts(path) == second.texts(path) for path in first.paths())
+        yield numbers.setdefault(repr(record.content), number)
