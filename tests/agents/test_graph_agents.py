@@ -52,7 +52,7 @@ class Filled:
             self.seed = experience(bank, "lactate shock", near)
             self.good = experience(bank, "early source control", near, exclusions=("moribund",))
             self.opposite = experience(
-                bank, "late source control", far, kind="contraindication", condition="early source control suspected"
+                bank, "late source control", far, kind="contraindication", condition="source control is thought of"
             )
             self.boundary = experience(bank, "pressors", far, condition="shock of the heart")
             self.own = experience(bank, "own lesson", own)

@@ -275,6 +275,9 @@ def test_a_pinned_bank_reads_its_own_revision_whatever_is_written_since(tmp_path
             fetch = pinned.served_to(patient(9))
             assert (fetch(first), fetch(second)) == (made[0], made[1])
             assert pinned.served_to(patient(1))(first) is None, "its own subject"
+            assert pinned.evaluate_on([patient(2)]) == 1
+            assert pinned.served_to(patient(9))(second) is None, "a subject that is evaluated on"
+            assert pinned.content_hash() == before
         with PinnedBank.open(path, revision=pinned.revision) as again:
             assert again.content_hash() == before
         with PinnedBank.open(path) as now:

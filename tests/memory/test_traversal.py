@@ -37,6 +37,11 @@ def test_candidates_are_ranked_by_equation_6_and_only_the_best_are_offered() -> 
     assert forward(here(begun(graph, "s", barred="b"))) == [("c", 0.55), ("a", 0.5)]
 
 
+def test_what_conflicts_is_no_way_on() -> None:
+    graph = Drawn({"s": {"a": 0.9, "b": 0.5}}, relations={"sa": "conflict", "sb": "boundary"})
+    assert forward(here(begun(graph, "s"))) == [("b", 0.5)]
+
+
 def test_paths_take_turns_and_share_what_was_visited() -> None:
     graph = Drawn({"s": {"x": 0.9, "y": 0.5}, "t": {"x": 0.8}, "x": {"z": 0.7}})
     walking = begun(graph, "s", "t")
