@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from wardround.cli.table import print_rows
@@ -10,6 +11,7 @@ from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
 from wardround.records.drafts.draft import draft_spec
 from wardround.records.specs.roles import ROLES
+from wardround.records.specs.spec_body import spec_schema
 from wardround.records.specs.spec_file import spec_problems
 
 EXAMPLES = """
@@ -17,6 +19,7 @@ EXAMPLES = """
   wardround spec check hospital.toml
   wardround spec show hospital.toml
   wardround spec show mimiciv
+  wardround spec schema > source-spec.schema.json
 """
 
 
@@ -28,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     init.add_argument("--out", type=Path, help="file to write (default: print)")
     check = commands.add_parser("check", help="say what is wrong with a spec, or which questions of a draft are open")
     check.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+    commands.add_parser("schema", help="print the JSON Schema of spec files, for editors")
     show = commands.add_parser("show", help="print a spec's tables, clocks and roles")
     show.add_argument("spec", help="a spec file, a folder of them, or a source's name")
 
@@ -38,6 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _init(arguments.folder, arguments.out)
     if arguments.action == "check":
         return _check(arguments.spec)
+    if arguments.action == "schema":
+        print(json.dumps(spec_schema(), indent=2))
+        return 0
     _show(load_source_spec(arguments.spec))
     return 0
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -67,9 +67,13 @@ def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
             if choices and isinstance(value, str) and value not in choices:
                 raise UserError(f"{where} {name} must be one of {', '.join(map(str, choices))}, not {value!r}")
         return
+    if get_origin(kind) is Literal and isinstance(body, str):
+        refuse_unknown([body], get_args(kind), where)
+        return
     inner = [part for part in get_args(kind) if part is not types.NoneType]
     if isinstance(body, Mapping) and inner and isinstance(get_origin(kind), type) and len(inner) == 2:
         for name, value in body.items():
+            _refuse_unknown(inner[0], name, where)
             _refuse_unknown(inner[1], value, f"{where} {name}")
         return
     for value in body if isinstance(body, (list, tuple)) else ():

@@ -97,7 +97,7 @@ def test_codes_names_and_clocks_of_coded_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('early = ["7", "8"]', "early = 7", "expected a list of texts"),
+        ('early = ["7", "8"]', "early = 7", "lists.*: expected array"),
         ('early = ["7", "8"]', 'early = ["seven"]', "is int, so when\\(\\) needs whole numbers"),
         ("when(kind,", "when(moment,", "needs a text or int column"),
         ('event_time = "dated(moment, day)"', 'event_time = "dated(moment)"', "dated takes two rules"),

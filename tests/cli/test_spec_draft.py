@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from wardround.records.drafts.draft import draft_spec
 from wardround.records.specs.spec_file import spec_problems
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_hospital"
+SPECS = Path(__file__).parents[2] / "src" / "wardround" / "records" / "sources"
 ANSWERS = {
     "aufenthalte": {
         "description": "Aufenthalte, von der Aufnahme bis zur Entlassung.",
@@ -121,6 +124,21 @@ def test_check_says_of_every_table_what_is_wrong_and_the_nearest_name(tmp_path: 
         "tables.laborwerte.available_at: no column 'befund'; did you mean 'befund_am'?",
         "tables.verordnungen.available_at: no column 'angeordnett'; did you mean 'angeordnet'?",
     ]
+
+
+def test_the_schema_knows_every_key_that_our_own_specs_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spec", "schema"]) == 0
+    shapes = json.loads(capsys.readouterr().out)["$defs"]
+    tables = [
+        table
+        for file in SPECS.glob("*/*.toml")
+        for table in tomllib.loads(file.read_text(encoding="utf-8"))["tables"].values()
+    ]
+    assert len(tables) > 50
+    assert {key for table in tables for key in table} <= set(shapes["TableBody"]["properties"])
+    assert {key for table in tables for key in table.get("derive", {})} <= set(shapes["DeriveBody"]["properties"])
+    assert shapes["DeriveBody"]["required"] == ["from", "function"]
+    assert shapes["FileFormat"]["properties"]["decimal"]["enum"] == [",", "."]
 
 
 def drafted(folder: Path, **files: str) -> str:
