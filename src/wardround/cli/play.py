@@ -86,5 +86,6 @@ def _new_run(arguments: argparse.Namespace) -> RunFolder:
         models=("outside",),
         samples=tuple(arguments.sample),
         aids=Aids.named(arguments.aids),
+        plugins=tuple(arguments.plugin),
     )
     return start(arguments.out, settings, outside=True)

@@ -7,8 +7,9 @@ a TOML file, in Python, and after ``--set`` on the command line.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from math import isfinite
 from typing import Any, Literal, get_args, get_origin
 
@@ -53,7 +54,7 @@ def setting(default: Any, help: str, **said: Any) -> Any:
 
 def check_settings(section: Any) -> None:
     """Raise UserError where a setting of a section is out of range or none of its choices; for ``__post_init__``."""
-    kinds = _kinds(type(section))
+    kinds = kinds_of(type(section))
     for one in fields(section):
         said, value = one.metadata.get(_KEY), getattr(section, one.name)
         if said is None or value is None:
@@ -78,7 +79,7 @@ def _check_range(name: str, value: Any, said: Setting) -> None:
 
 def leaves(section: Any, prefix: str = "") -> Iterator[Leaf]:
     """List the settings of a section and of the sections in it; ``section`` is one of them, or a class of them."""
-    kinds = _kinds(section if isinstance(section, type) else type(section))
+    kinds = kinds_of(section if isinstance(section, type) else type(section))
     values = section() if isinstance(section, type) else section
     for one in fields(section):
         name, value = f"{prefix}{one.name}", getattr(values, one.name)
@@ -95,5 +96,7 @@ def choices_of(kind: Any) -> tuple[Any, ...]:
     return next((choices for part in get_args(kind) if (choices := choices_of(part))), ())
 
 
-def _kinds(section: type) -> dict[str, Any]:
+@cache
+def kinds_of(section: type) -> Mapping[str, Any]:
+    """Return the types of a dataclass's fields by name, resolved once."""
     return typing.get_type_hints(section)

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 
 from wardround.core.errors import UserError
-from wardround.core.settings import choices_of
+from wardround.core.settings import choices_of, kinds_of
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str) -> No
 def _refuse_unknown(kind: Any, body: Any, where: str) -> None:
     """Go down into sections, lists and tables of sections: msgspec passes over what a dataclass does not know."""
     if is_dataclass(kind) and isinstance(kind, type) and isinstance(body, Mapping):
-        kinds = typing.get_type_hints(kind)
+        kinds = kinds_of(kind)
         refuse_unknown(body, (one.name for one in fields(kind) if one.init), where)
         for name, value in body.items():
             _refuse_unknown(kinds[name], value, f"{where} {name}")
