@@ -7,7 +7,7 @@ a TOML file, in Python, and after ``--set`` on the command line.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 from wardround.core.errors import UserError
 
 _KEY = "setting"
+kinds_of: Callable[[type], Mapping[str, Any]] = cache(typing.get_type_hints)
+"""The types of a dataclass's fields by name, resolved once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +96,3 @@ def choices_of(kind: Any) -> tuple[Any, ...]:
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next((choices for part in get_args(kind) if (choices := choices_of(part))), ())
-
-
-@cache
-def kinds_of(section: type) -> Mapping[str, Any]:
-    """Return the types of a dataclass's fields by name, resolved once."""
-    return typing.get_type_hints(section)

@@ -12,7 +12,7 @@ from typing import Any
 from wardround.retrieval import RetrievalSettings
 from wardround.runs.names import nested
 from wardround.runs.settings import RunSettings
-from wardround.tools import AID_NAMES, Aids
+from wardround.tools import AID_NAMES
 
 _SUMMARISING = ("agent.retrosum", "agent.resum")
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -71,8 +71,8 @@ def tree_of_schema1(body: Mapping[str, Any]) -> RunSettings:
         if name not in ("retrieval", "aids")
     }
     dotted |= {f"retrieval.{name}": value for name, value in body.get("retrieval", {}).items()}
-    aids = Aids(**body["aids"]) if "aids" in body else Aids.none()  # a run from before there were any
-    dotted |= {f"aids.{name}": name in aids.names for name in AID_NAMES}
+    said = body.get("aids", {})  # an aid that came later, or all of them, such a run went without
+    dotted |= {f"aids.{name}": said.get(name, False) for name in (*AID_NAMES, *said)}
     return RunSettings.read(nested(dotted), "settings of schema 1")
 
 
