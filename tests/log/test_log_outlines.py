@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from log_doubles import play
 
 from wardround.core import UserError
-from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Trajectory
+from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Played, PlayedTurn
 
 
-def without_texts(whole: Trajectory) -> Trajectory:
-    turns = [
-        replace(
-            turn,
-            prompt=(),
-            reasoning=None,
-            token_logprobs=None,
-            results=tuple(replace(one, result_text="", row_ids=()) for one in turn.results),
-        )
-        for turn in whole.turns
+def what_scoring_reads(one: Played) -> dict[str, Any]:
+    """All that the protocol of a played episode names."""
+    return {name: getattr(one, name) for name in ("episode", "facts", "outcome", "usage")} | {
+        "notes": list(one.notes),
+        "turns": [_turn(turn) for turn in one.turns],
+    }
+
+
+def _turn(turn: PlayedTurn) -> dict[str, Any]:
+    names = ("purpose", "reply", "unreported", "cost", "seconds", "prompt_bytes", "prefix_bytes")
+    results = [
+        (each.call.id, each.call.name, each.call.arguments, each.is_error, each.seconds, each.table)
+        for each in turn.results
     ]
-    return replace(whole, turns=tuple(turns))
+    return {name: getattr(turn, name) for name in names} | {"tools": list(turn.tools), "results": results}
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_outlines_are_the_trajectories_without_texts(folder: Path) -> None:
     with LogReader(folder) as reader:
-        whole = [without_texts(one) for one in reader.trajectories() if one.entry.state == "finished"]
-        assert sorted(reader.outlines(), key=lambda one: one.episode) == whole
+        whole = [one for one in reader.trajectories() if one.entry.state == "finished"]
+        outlines = sorted(reader.outlines(), key=lambda one: one.episode)
+        assert list(map(what_scoring_reads, outlines)) == list(map(what_scoring_reads, whole))
+        assert any(one.usage.input_tokens for one in outlines)
         keys = [one.episode for one in whole]
         assert len(keys) == 20
         shares = [(keys[start], keys[min(start + 6, 19)]) for start in range(0, 20, 7)]

@@ -13,6 +13,7 @@ from wardround.log.export import (
 )
 from wardround.log.kept import KeptReply
 from wardround.log.path import PromptPath
+from wardround.log.played import Outline, Played, PlayedCall, PlayedTurn
 from wardround.log.reader import LogReader
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
 from wardround.log.writer import EpisodeLog, EpisodeRecorder
@@ -31,6 +32,10 @@ __all__ = [
     "KeptReply",
     "LogReader",
     "Note",
+    "Outline",
+    "Played",
+    "PlayedCall",
+    "PlayedTurn",
     "PromptPath",
     "ToolRecord",
     "Trajectory",

@@ -9,21 +9,25 @@ from operator import itemgetter
 from typing import Any
 
 from wardround.core import Message, UserError
-from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, record_of, turn_of
-from wardround.log.rows import EpisodeEntry, Note, ToolRecord, Trajectory, Turn
+from wardround.log.columns import Bodies
+from wardround.log.played import CallOutline, Outline, ResultOutline, TurnOutline
+from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note
 
 _TURNS = f"""
-SELECT episode, body.text, {TURN_COLUMNS}
+SELECT episode, body.text, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, tools, {", ".join(USAGE_FIELDS)}
 FROM turn LEFT JOIN message ON message.hash = turn.reply_hash LEFT JOIN body ON body.hash = message.body
 WHERE episode BETWEEN ? AND ? ORDER BY episode, ordinal
 """
-_TOOLS = f"SELECT episode, {TOOL_COLUMNS} FROM tool WHERE episode BETWEEN ? AND ? ORDER BY episode, turn, n"
+_TOOLS = """
+SELECT episode, turn, call_id, name, arguments, is_error, seconds, table_name
+FROM tool WHERE episode BETWEEN ? AND ? ORDER BY episode, turn, n
+"""
 _NOTES = "SELECT episode, n, kind, detail FROM note WHERE episode BETWEEN ? AND ? ORDER BY episode, n"
 
 _Row = Sequence[Any]
 
 
-def read_outlines(bodies: Bodies, entries: Sequence[EpisodeEntry]) -> Iterator[Trajectory]:
+def read_outlines(bodies: Bodies, entries: Sequence[EpisodeEntry]) -> Iterator[Outline]:
     """Read episodes of one log file, given by key, in one view of the file.
 
     What lies between the first and the last of them is passed over: they should be neighbours.
@@ -34,7 +38,7 @@ def read_outlines(bodies: Bodies, entries: Sequence[EpisodeEntry]) -> Iterator[T
     try:
         turns, tools, notes = (_Merged(connection.execute(query, edges)) for query in (_TURNS, _TOOLS, _NOTES))
         for entry in entries:
-            yield Trajectory(
+            yield Outline(
                 entry=entry,
                 turns=_turns(turns.of(entry.key), tools.of(entry.key), bodies),
                 notes=_notes(notes.of(entry.key)),
@@ -60,20 +64,32 @@ class _Merged:
         return rows
 
 
-def _turns(rows: Sequence[_Row], tools: Iterable[_Row], bodies: Bodies) -> tuple[Turn, ...]:
-    results: dict[int, list[ToolRecord]] = {}
-    for _, turn, *columns in tools:
-        results.setdefault(turn, []).append(record_of(columns))
-    replies = _decoded([text for _, text, *_ in rows])
+def _turns(rows: Sequence[_Row], tools: Iterable[_Row], bodies: Bodies) -> tuple[TurnOutline, ...]:
+    results: dict[int, list[ResultOutline]] = {}
+    for _, turn, call_id, name, arguments, is_error, seconds, table in tools:
+        call = CallOutline(call_id, name, arguments)
+        results.setdefault(turn, []).append(ResultOutline(call, bool(is_error), seconds, table))
     return tuple(
-        turn_of(columns, bodies, reply=_reply(body, columns), results=tuple(results.get(columns[0], ())))
-        for (_, _, *columns), body in zip(rows, replies, strict=True)
+        TurnOutline(
+            purpose,
+            tuple(tokens),
+            cost,
+            seconds,
+            prompt_bytes,
+            prefix_bytes,
+            () if schemas is None else bodies.decoded(schemas) or (),
+            _reply(body, ordinal),
+            results.get(ordinal, ()),
+        )
+        for (_, _, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens), body in zip(
+            rows, _decoded([text for _, text, *_ in rows]), strict=True
+        )
     )
 
 
-def _reply(body: Any, columns: _Row) -> Message:
+def _reply(body: Any, ordinal: int) -> Message:
     if body is None:
-        raise UserError(f"a log is damaged: turn {columns[0]} of an episode has no reply in it")
+        raise UserError(f"a log is damaged: turn {ordinal} of an episode has no reply in it")
     return Message.from_wire(body)
 
 

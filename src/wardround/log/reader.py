@@ -15,6 +15,7 @@ from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_re
 from wardround.log.kept import KeptReply, has_kept, read_kept
 from wardround.log.outlines import read_outlines
 from wardround.log.path import ROOT
+from wardround.log.played import Outline
 from wardround.log.rows import EpisodeEntry, Note, ToolRecord, Trajectory
 
 _WALK = """
@@ -89,7 +90,7 @@ class LogReader:
             raise UserError(f"no episode {episode!r} in {self.path}")
         return _read_whole(found)
 
-    def outlines(self, first: str | None = None, last: str | None = None) -> Iterator[Trajectory]:
+    def outlines(self, first: str | None = None, last: str | None = None) -> Iterator[Outline]:
         """Read every finished episode without what was read to the models: no prompts, no texts of tool results, no
         reasoning, no log-probabilities. All that scoring needs, at a fifth of the cost.
 

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from typing import Any, Self
 
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
-from wardround.log import EpisodeEntry, LogReader, Trajectory
+from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
@@ -99,12 +99,12 @@ class _Scorer:
     def score(self, share: _Share) -> list[_Scored]:
         """Return the rows from one key to another, with their lines in the file."""
         with _uncollected():
-            return [self._score(trajectory) for trajectory in self._reader.outlines(*share)]
+            return [self._score(outline) for outline in self._reader.outlines(*share)]
 
-    def _score(self, trajectory: Trajectory) -> _Scored:
-        key = EpisodeKey.parse(trajectory.episode)
+    def _score(self, outline: Outline) -> _Scored:
+        key = EpisodeKey.parse(outline.episode)
         score = score_episode(
-            trajectory, self._samples[key.sample], self._labels[key.task], self._candidate_tools, self._spaces
+            outline, self._samples[key.sample], self._labels[key.task], self._candidate_tools, self._spaces
         )
         return score, json.dumps(score.to_json(), ensure_ascii=False) + "\n"
 

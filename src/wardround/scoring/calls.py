@@ -11,8 +11,8 @@ from typing import Any
 
 from rapidfuzz.distance import Indel, Postfix, Prefix
 
-from wardround.core import ToolCall, canonical_json
-from wardround.log import Turn
+from wardround.core import canonical_json
+from wardround.log import PlayedCall, PlayedTurn
 
 SIMILARITY = 0.95
 _SHORT = 500
@@ -28,7 +28,7 @@ class Call:
     values: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @classmethod
-    def read(cls, call: ToolCall) -> Call:
+    def read(cls, call: PlayedCall) -> Call:
         """Read a call as the model wrote it."""
         read = _read_short if len(call.arguments) <= _SHORT else _read_arguments
         parameters, values = read(call.arguments)
@@ -49,7 +49,7 @@ _read_short = lru_cache(maxsize=16_384)(_read_arguments)
 """Most calls of a run are made in other episodes too: the latest rows of one table, say."""
 
 
-def tool_calls(turn: Turn) -> tuple[Call, ...]:
+def tool_calls(turn: PlayedTurn) -> tuple[Call, ...]:
     """The calls of one turn, in order."""
     return tuple(Call.read(call) for call in turn.reply.tool_calls)
 

@@ -11,7 +11,7 @@ from wardround.answers import AnswerKind
 from wardround.benchmarks import Sample, get_task
 from wardround.codes import LabelSet
 from wardround.core import Usage
-from wardround.log import Trajectory, Turn
+from wardround.log import Played, PlayedTurn
 from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.evidence_cuts import NOTE as EVIDENCE_NOTE
 from wardround.scoring.evidence_cuts import events_left_out
@@ -147,7 +147,7 @@ def _shallow(one: Any) -> dict[str, Any]:
 
 
 def score_episode(
-    trajectory: Trajectory,
+    trajectory: Played,
     sample: Sample,
     label_set: LabelSet | None,
     candidate_tools: Iterable[str],
@@ -202,7 +202,7 @@ def main_figure(score: SetScore, figures: Mapping[str, float]) -> float:
     return next(iter(figures.values()), score.f1)
 
 
-def _probabilities(trajectory: Trajectory) -> Mapping[str, float]:
+def _probabilities(trajectory: Played) -> Mapping[str, float]:
     """The probabilities of the labels that were noted last; none where there are none."""
     noted = [note.detail.get("labels") for note in trajectory.notes if note.kind == "probabilities"]
     return (noted[-1] if noted else None) or {}
@@ -213,7 +213,7 @@ def _not_expected(kind: AnswerKind) -> frozenset[ErrorClass]:
     return frozenset() if kind.spaces else frozenset({ErrorClass.NO_CANDIDATE_TOOL})
 
 
-def episode_use(trajectory: Trajectory) -> EpisodeUse:
+def episode_use(trajectory: Played) -> EpisodeUse:
     """Add up tokens, money, time and tool calls of an episode."""
     turns = trajectory.turns
     acts = [turn for turn in turns if turn.purpose == "act"]
@@ -243,6 +243,6 @@ def episode_use(trajectory: Trajectory) -> EpisodeUse:
     )
 
 
-def _prefix_share(turns: Iterable[Turn]) -> float | None:
+def _prefix_share(turns: Iterable[PlayedTurn]) -> float | None:
     total = sum(turn.prompt_bytes for turn in turns)
     return sum(turn.prefix_bytes for turn in turns) / total if total else None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from wardround.log import Trajectory, Turn
+from wardround.log import Played, PlayedTurn
 from wardround.scoring.calls import Call, are_identical, are_similar, tool_calls
 from wardround.scoring.no_prediction import no_prediction_mode
 from wardround.scoring.trials import trials_of
@@ -35,7 +35,7 @@ class ErrorClass(StrEnum):
 
 
 def classify_errors(
-    trajectory: Trajectory, candidate_tools: Iterable[str], candidate_tables: Iterable[str] = ()
+    trajectory: Played, candidate_tools: Iterable[str], candidate_tables: Iterable[str] = ()
 ) -> frozenset[ErrorClass]:
     """Return every error class that holds for an episode.
 
@@ -55,7 +55,7 @@ def classify_errors(
     return frozenset(name for name, found in holds.items() if found)
 
 
-def _may_repeat(trial: Sequence[Turn]) -> bool:
+def _may_repeat(trial: Sequence[PlayedTurn]) -> bool:
     """Whether the tools' names leave room for any of the three; most trials need no arguments read."""
     names = [{call.name for call in turn.reply.tool_calls} for turn in trial]
     calls = sum(len(turn.reply.tool_calls) for turn in trial)
@@ -80,7 +80,7 @@ def _repetition(trials: Sequence[Sequence[tuple[Call, ...]]]) -> dict[ErrorClass
     }
 
 
-def _saw_candidates(turns: Iterable[Turn], tools: Collection[str], tables: Collection[str]) -> bool:
+def _saw_candidates(turns: Iterable[PlayedTurn], tools: Collection[str], tables: Collection[str]) -> bool:
     """Whether a candidate tool was called, or SQL that was not refused reads a candidate table."""
     if any(call.name in tools for turn in turns for call in turn.reply.tool_calls):
         return True
@@ -128,7 +128,7 @@ def _has_single_tool_loop(turns: Sequence[tuple[Call, ...]]) -> bool:
     return any(run >= LOOP_TURNS and same < LOOP_TURNS for run, same in zip(similar, identical, strict=True))
 
 
-def _was_refused(turn: Turn) -> bool:
+def _was_refused(turn: PlayedTurn) -> bool:
     """A call whose result is an error, or that got no result and names no offered tool or misses its parameters."""
     results = {record.call.id: record for record in turn.results}
     for raw in turn.reply.tool_calls:
@@ -138,7 +138,7 @@ def _was_refused(turn: Turn) -> bool:
     return False
 
 
-def _offered(turn: Turn) -> dict[str, Mapping[str, Any]]:
+def _offered(turn: PlayedTurn) -> dict[str, Mapping[str, Any]]:
     return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in turn.tools}
 
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from wardround.core import ToolCall
-from wardround.log import Trajectory
+from wardround.log import Played, PlayedCall
 
 FINISH = "finish"
 _CALL_IN_TEXT = re.compile(
@@ -26,7 +25,7 @@ class NoPrediction(StrEnum):
     INCOMPLETE = "incomplete_termination"
 
 
-def no_prediction_mode(trajectory: Trajectory) -> NoPrediction | None:
+def no_prediction_mode(trajectory: Played) -> NoPrediction | None:
     """Return why an episode has no answer, or None when it has one.
 
     *Tool parsing*: a call written as text, or ``finish`` with arguments that cannot be read. *Format submersion*:
@@ -46,7 +45,7 @@ def no_prediction_mode(trajectory: Trajectory) -> NoPrediction | None:
     return NoPrediction.TOOL_PARSING if text and _CALL_IN_TEXT.search(text) else NoPrediction.INCOMPLETE
 
 
-def _of_finish(call: ToolCall) -> NoPrediction:
+def _of_finish(call: PlayedCall) -> NoPrediction:
     try:
         arguments = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from wardround.log import Trajectory, Turn
+from wardround.log import Played, PlayedTurn
 
 
-def trials_of(trajectory: Trajectory) -> tuple[tuple[Turn, ...], ...]:
+def trials_of(trajectory: Played) -> tuple[tuple[PlayedTurn, ...], ...]:
     """Return the actor's turns trial by trial; methods without trials have one.
 
     A note says how many actions went before each further trial (older logs: how many turns, which leaves a forced
