@@ -17,6 +17,7 @@ from wardround.benchmarks.meds_labels import write_meds_labels
 from wardround.benchmarks.own import build_own, read_label_table, read_task_file
 from wardround.benchmarks.own.questions import OwnTask
 from wardround.benchmarks.pipeline import BuildSettings
+from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store
 
@@ -122,7 +123,9 @@ def test_no_outcome_has_a_part_in_which_questions_are_drawn(synthetic_store: Sto
     assert {one.target for one in second.all_samples} == {("0",)} != {one.target for one in first.all_samples}
 
 
-def test_the_audit_finds_a_label_that_the_chart_shows_already(synthetic_store: Store, tmp_path: Path) -> None:
+def test_the_audit_finds_a_label_that_the_chart_shows_already(
+    synthetic_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sql = "SELECT 1, a.row_id FROM admissions AS a JOIN question AS q WHERE a.admittime < q.prediction_time LIMIT 1"
     known = f']\nsql = "{sql}"\n'
     task = read_task_file(write_task(tmp_path, "known_before", known), synthetic_store.spec)
@@ -130,6 +133,11 @@ def test_the_audit_finds_a_label_that_the_chart_shows_already(synthetic_store: S
     found = leak_check(built, synthetic_store)
     assert len(found) == len(built.all_samples)
     assert all("of its label is on the chart" in leak.what for leak in found)
+    words = ["audit", "leaks", "--store", str(synthetic_store.path), "--benchmark", str(built.folder), "--limit", "3"]
+    assert main(words) == 1
+    said = capsys.readouterr().out
+    assert "answers: 3 samples looked at, 3 leaks" in said
+    assert "of its label is on the chart" in said
 
 
 def test_a_benchmark_tells_its_own_tasks_to_a_process_that_has_not_seen_their_files(both: Benchmark) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
-from wardround.benchmarks import Benchmark, get_task
+from wardround.benchmarks import Benchmark, get_task, leak_check
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.benchmarks.own.other_futures import asked_of
@@ -30,7 +32,8 @@ EXAMPLES = """
 """
 LEAKS = """
 Time audit: rows and cells on a chart that lie after its moment. With --raw, deletion: the chart again from files
-without what was not known yet. Both follow the source's own clocks: they find a clock that is not kept, never one that
+without what was not known yet. With --benchmark, answers: the rows and cells that hold a sample's answer are not on its
+chart. They follow the source's own clocks: they find a clock that is not kept, never one that
 is wrong. With --raw and --swap, outcome swap: the files again with another future (death and survival exchanged, rows
 changed, left out or doubled) by tables written by hand that never read the clocks; charts, tool answers and questions
 must be equal. It sees what those tables say is unknown at a moment, not what they do not know either: a result whose
@@ -40,6 +43,9 @@ Looks at whole records, without the raw files: care that happens after a shown d
 before what they name; with --against, what this store shows earlier than another store of the same people. It sees
 contradictions, not causes: a finding may lie in the data (the page of the source lists those), and a fact that is early
 everywhere alike contradicts nothing."""
+
+
+_SHOWN = 20
 
 
 class AuditReport(Protocol):
@@ -146,7 +152,23 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
         )
     progress.close()
     _print(report, arguments)
-    return 0 if report.clean else 1
+    shown = _answers_shown(arguments, store, samples)
+    return 0 if report.clean and not shown else 1
+
+
+def _answers_shown(arguments: argparse.Namespace, store: Store, samples: Sequence[tuple[int, datetime]]) -> int:
+    """Look on each sample's chart for the rows and cells that its benchmark says hold the answer; return how many are
+    there, and say which."""
+    if arguments.benchmark is None:
+        return 0
+    benchmark, audited = Benchmark.open(arguments.benchmark), set(samples)
+    some = tuple(one for one in benchmark.all_samples if (one.subject_id, one.prediction_time) in audited)
+    leaks = leak_check(replace(benchmark, all_samples=some), store)
+    lines = [f"answers: {len(some):,} samples looked at, {len(leaks):,} leaks"]
+    lines += [f"    {leak.sample}: {leak.what}" for leak in leaks[:_SHOWN]]
+    lines += [f"    and {len(leaks) - _SHOWN:,} more"] if len(leaks) > _SHOWN else []
+    print("\n".join(lines), file=sys.stderr if arguments.json else sys.stdout)
+    return len(leaks)
 
 
 def _print(found: AuditReport, arguments: argparse.Namespace) -> None:
