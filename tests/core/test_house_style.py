@@ -62,6 +62,16 @@ def crowded(tree: ast.AST) -> Iterator[str]:
             yield f"lambda:{node.lineno}"
 
 
+def twice(files: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Public classes of one name, with the files they are in."""
+    found: dict[str, list[str]] = {}
+    for file, tree in files.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(file)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
 def test_no_file_lies_on_an_import_circle() -> None:
     assert circle(imports(FILES)) == []
 
@@ -74,6 +84,10 @@ def test_no_function_takes_more_positional_arguments_than_a_call_can_show() -> N
     assert [f"{file}:{place}" for file, tree in FILES.items() for place in crowded(tree)] == []
 
 
+def test_no_public_class_shares_its_name_with_another() -> None:
+    assert twice(FILES) == {}
+
+
 def test_the_checks_see_what_they_are_for() -> None:
     first = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.second import Thing\n"
     files = {"a/__init__.py": "", "a/first.py": first, "a/second.py": "def f():\n    from a import first\n"}
@@ -81,3 +95,5 @@ def test_the_checks_see_what_they_are_for() -> None:
     assert list(statement_conditionals(ast.parse("x = 1\nprint(x) if x else None\n"))) == [2]
     seven = "class A:\n    def f(self, a, b, c, d, e, f): ...\n    def g(self, a, b, c, d, e, f, g): ...\n"
     assert list(crowded(ast.parse(seven + "lambda a, b, c, d: 0\n"))) == ["g:3", "lambda:4"]
+    same = {file: ast.parse("class Plan: ...\nclass _Own: ...\n") for file in ("a.py", "b.py")}
+    assert twice(same) == {"Plan": ["a.py", "b.py"]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wardround.records.rules.language import Column as ColumnRule
 from wardround.records.rules.language import Combined, MedianDelay, Rule
-from wardround.tools.table_view import Column, IntArray, TableView, plain_number
+from wardround.tools.table_view import IntArray, TableView, ViewColumn, plain_number
 
 if TYPE_CHECKING:
     from wardround.records.specs.spec import TableSpec
@@ -33,7 +33,7 @@ def _own_columns(rule: Rule) -> list[str]:
     return [name for part in parts for name in _own_columns(part)]
 
 
-def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> list[Column]:
+def main_columns(view: TableView, rows: IntArray, keep: Sequence[str] = ()) -> list[ViewColumn]:
     """Return the columns to show of some rows. ``keep`` are columns that were asked for and stay whatever they say."""
     spec = view.table.spec
     columns = view.columns_of(view.shown_columns)
@@ -54,7 +54,7 @@ def number_and_text(view: TableView) -> tuple[str, str] | None:
     return spec.value, spec.text
 
 
-def repeated(number: Column, text: Column, rows: IntArray) -> list[bool]:
+def repeated(number: ViewColumn, text: ViewColumn, rows: IntArray) -> list[bool]:
     """For each row whether its number says nothing that the text beside it does not: it has none, or the same."""
     pairs = list(zip(number.codes[rows].tolist(), text.codes[rows].tolist(), strict=True))
     same = {

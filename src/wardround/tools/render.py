@@ -17,7 +17,7 @@ from wardround.tools.main_columns import main_columns, number_and_text, repeated
 from wardround.tools.page import Page
 from wardround.tools.result import ToolResult
 from wardround.tools.session import Session
-from wardround.tools.table_view import Column, IntArray, TableView, as_cell
+from wardround.tools.table_view import IntArray, TableView, ViewColumn, as_cell
 
 SEPARATOR = " | "
 DITTO = '"'
@@ -34,7 +34,7 @@ _CONTEXT_BEFORE_MATCH = 120
 class Layout:
     """Which columns of a result vary (and are shown as columns), and the line that stands for the others."""
 
-    shown: list[Column]
+    shown: list[ViewColumn]
     folded: str
     header: tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Layout:
 def lay_out(view: TableView, rows: IntArray, *, short: bool = False, keep: Sequence[str] = ()) -> Layout:
     """Split the columns of some rows into varying ones and folded ones. ``short``: the main columns only, and ``keep``;
     the others are named if these rows have anything in them."""
-    shown: list[Column] = []
+    shown: list[ViewColumn] = []
     constant: list[str] = []
     empty: list[str] = []
     columns = main_columns(view, rows, keep) if short else view.columns_of(view.shown_columns)
@@ -71,7 +71,7 @@ def lay_out(view: TableView, rows: IntArray, *, short: bool = False, keep: Seque
     return Layout(shown=shown, folded="; ".join(parts), header=tuple(header))
 
 
-def _left_out(view: TableView, rows: IntArray, shown: Sequence[Column]) -> list[str]:
+def _left_out(view: TableView, rows: IntArray, shown: Sequence[ViewColumn]) -> list[str]:
     names = {column.name for column in shown}
     rest = (column for column in view.columns_of(view.shown_columns) if column.name not in names)
     return [column.name for column in rest if int(column.codes[rows].max()) >= 0]
@@ -138,7 +138,7 @@ class _RowWriter:
     session: Session
     page: Page
     view: TableView
-    columns: Sequence[Column]
+    columns: Sequence[ViewColumn]
     focus: str
 
     def fitting(self, rows: IntArray, budget: int) -> list[str]:
@@ -186,12 +186,12 @@ class _RowWriter:
             parts.append(texts)
         return map(SEPARATOR.join, zip(*parts, strict=True))
 
-    def _twin(self) -> tuple[Column, Column] | None:
+    def _twin(self) -> tuple[ViewColumn, ViewColumn] | None:
         """A number column and the text column it mostly repeats; on a short page it is blank where it does."""
         names = number_and_text(self.view) if self.page.short else None
         return None if names is None else (self.view.column(names[0]), self.view.column(names[1]))
 
-    def _cut(self, column: Column, row: int, cell: int) -> str:
+    def _cut(self, column: ViewColumn, row: int, cell: int) -> str:
         """Return the part of a long text that fits, with what is missing and the cursor that reads it."""
         text = column.texts[column.codes[row]]
         found = text.casefold().find(self.focus) if self.focus else 0

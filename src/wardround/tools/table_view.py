@@ -40,7 +40,7 @@ def plain_number(text: str) -> float | None:
     return float(text) if _PLAIN_NUMBER.fullmatch(text) else None
 
 
-class Column:
+class ViewColumn:
     """One column: its kind, a code per row (-1 = null) and the text of each distinct value, in order of appearance."""
 
     __slots__ = ("_cells", "_folded", "codes", "kind", "name", "texts")
@@ -175,7 +175,7 @@ class TableView:
         names = [name for name in table.batch.schema.names if name != "row_id"]
         self.columns: tuple[str, ...] = tuple(names)
         self._position = {name: table.batch.schema.get_field_index(name) for name in names}
-        self._prepared: dict[str, Column] = {}
+        self._prepared: dict[str, ViewColumn] = {}
 
     @property
     def shown_columns(self) -> tuple[str, ...]:
@@ -183,11 +183,11 @@ class TableView:
         first = [name for name in self.table.spec.default_columns or () if name in self._position]
         return (*first, *(name for name in self.columns if name not in first))
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> ViewColumn:
         """Return a prepared column."""
         found = self._prepared.get(name)
         if found is None:
-            found = self._prepared.setdefault(name, Column(name, self.table.batch.column(self._position[name])))
+            found = self._prepared.setdefault(name, ViewColumn(name, self.table.batch.column(self._position[name])))
         return found
 
     def resolve(self, name: str) -> str | None:
@@ -196,7 +196,7 @@ class TableView:
         wanted = wanted.removeprefix(self.name.casefold() + ".")
         return next((column for column in self.columns if column.casefold() == wanted), None)
 
-    def columns_of(self, names: Iterable[str]) -> list[Column]:
+    def columns_of(self, names: Iterable[str]) -> list[ViewColumn]:
         """Return several prepared columns."""
         return [self.column(name) for name in names]
 
