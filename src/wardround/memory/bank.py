@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError
-from wardround.memory import past
 from wardround.memory.bank_file import BankFile
-from wardround.memory.database import damage, open_for_reading, open_for_writing
+from wardround.memory.database import open_for_reading, open_for_writing
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Provenance
-from wardround.memory.following import follow, state_at
-from wardround.memory.graph import Edge, quality_history, write_alias, write_edges, write_own_name, write_qualities
+from wardround.memory.following import follow
+from wardround.memory.graph import Edge, write_alias, write_edges, write_own_name, write_qualities
 from wardround.memory.key import Key
-from wardround.memory.past import Feedback, RevisionEntry
-from wardround.memory.reading import BankReader
+from wardround.memory.past import RevisionEntry
+from wardround.memory.past_reading import PastReader
 from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
 from wardround.memory.writing import (
@@ -37,7 +36,7 @@ from wardround.memory.writing import (
 )
 
 
-class Bank(BankReader):
+class Bank(PastReader):
     """A bank that follows its file. ``Bank.open`` makes or opens one; safe for threads of one process."""
 
     def __init__(self, file: BankFile) -> None:
@@ -216,58 +215,6 @@ class Bank(BankReader):
         """Every name of an entity that an experience, live or not, has."""
         with self._lock:
             return tuple(name for (name,) in self._file.rows("SELECT DISTINCT name FROM mention ORDER BY name"))
-
-    # The past
-
-    def at(self, *, revision: int | None = None, moment: str | None = None) -> BankState:
-        """Rebuild the state as of a revision, or of a UTC moment in ISO 8601 (the last revision written by then)."""
-        if (revision is None) == (moment is None):
-            raise UserError("name either a revision or a moment")
-        with self._lock:
-            number = revision if moment is None else past.revision_at(self._file, moment)
-            assert number is not None
-            return state_at(self._file, number, self._subject_key)
-
-    def history(self, experience: str) -> tuple[RevisionEntry, ...]:
-        """Every revision of one experience, oldest first."""
-        with self._lock:
-            return past.history_of(self._file, experience)
-
-    def quality_history(self, experience: str) -> tuple[tuple[int, float | None], ...]:
-        """Every quality an experience had, with the revision from which it had it."""
-        with self._lock:
-            return quality_history(self._file.connection, experience)
-
-    def feedback(self, experience: str) -> tuple[Feedback, ...]:
-        """Every feedback event of one experience, oldest first."""
-        with self._lock:
-            return past.feedback_of(self._file, experience)
-
-    def origins(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Every hand in every experience, from the file itself: (experience, sample, subject, split)."""
-        with self._lock:
-            return past.origins_of(self._file)
-
-    def changed_since(self, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-        """The experiences, the qualities and the edges that were written after a revision."""
-        with self._lock:
-            return past.changed_since(self._file, revision)
-
-    def names(self, beginning: str) -> tuple[str, ...]:
-        """The ids of all experiences, live or not, that begin so."""
-        with self._lock:
-            return past.names_beginning(self._file, beginning)
-
-    def holds(self, experience: str) -> bool:
-        """Whether an experience was ever added, live or not."""
-        with self._lock:
-            return past.is_held(self._file, experience)
-
-    def damage(self) -> dict[str, int]:
-        """What is wrong with the file, counted: SQLite's own check, texts missing in the index, edges and revisions
-        that lead nowhere."""
-        with self._lock:
-            return damage(self._file.connection)
 
     def adopt_subject_key(self, key: bytes) -> None:
         """Write subjects down as another bank does. UserError where this one holds experiences under a key of its own:

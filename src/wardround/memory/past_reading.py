@@ -1,0 +1,66 @@
+"""A bank's past through the open bank: states as of a revision, histories, origins; nothing here is served."""
+
+from __future__ import annotations
+
+from wardround.core import UserError
+from wardround.memory import past
+from wardround.memory.database import damage
+from wardround.memory.following import state_at
+from wardround.memory.graph import quality_history
+from wardround.memory.past import Feedback, RevisionEntry
+from wardround.memory.reading import BankReader
+from wardround.memory.state import BankState
+
+
+class PastReader(BankReader):
+    """A reader that also tells what was, for people, checks and upkeep."""
+
+    def at(self, *, revision: int | None = None, moment: str | None = None) -> BankState:
+        """Rebuild the state as of a revision, or of a UTC moment in ISO 8601 (the last revision written by then)."""
+        if (revision is None) == (moment is None):
+            raise UserError("name either a revision or a moment")
+        with self._lock:
+            number = revision if moment is None else past.revision_at(self._file, moment)
+            assert number is not None
+            return state_at(self._file, number, self._subject_key)
+
+    def history(self, experience: str) -> tuple[RevisionEntry, ...]:
+        """Every revision of one experience, oldest first."""
+        with self._lock:
+            return past.history_of(self._file, experience)
+
+    def quality_history(self, experience: str) -> tuple[tuple[int, float | None], ...]:
+        """Every quality an experience had, with the revision from which it had it."""
+        with self._lock:
+            return quality_history(self._file.connection, experience)
+
+    def feedback(self, experience: str) -> tuple[Feedback, ...]:
+        """Every feedback event of one experience, oldest first."""
+        with self._lock:
+            return past.feedback_of(self._file, experience)
+
+    def origins(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Every hand in every experience, from the file itself: (experience, sample, subject, split)."""
+        with self._lock:
+            return past.origins_of(self._file)
+
+    def changed_since(self, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+        """The experiences, the qualities and the edges that were written after a revision."""
+        with self._lock:
+            return past.changed_since(self._file, revision)
+
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """The ids of all experiences, live or not, that begin so."""
+        with self._lock:
+            return past.names_beginning(self._file, beginning)
+
+    def holds(self, experience: str) -> bool:
+        """Whether an experience was ever added, live or not."""
+        with self._lock:
+            return past.is_held(self._file, experience)
+
+    def damage(self) -> dict[str, int]:
+        """What is wrong with the file, counted: SQLite's own check, texts missing in the index, edges and revisions
+        that lead nowhere."""
+        with self._lock:
+            return damage(self._file.connection)
