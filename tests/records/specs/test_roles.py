@@ -76,14 +76,17 @@ time = ["_event", "aufnahme"]
     [
         ('[roles.admision]\ntable = "faelle"', r"roles.admision: no role 'admision'; did you mean 'admission'"),
         ('[roles.lab]\ntable = "fälle"', r"roles.lab: no table 'fälle'; did you mean 'faelle'"),
-        ('[roles.lab]\ntable = "faelle"\nlbel = "art"', r"no key 'lbel'; did you mean 'label'"),
+        ('[roles.lab]\ntable = "faelle"\nlbel = "art"', r"roles.lab: there is no 'lbel'. Did you mean label"),
         (
             '[roles.lab]\ntable = "faelle"\nlabel = "arten"',
             r"roles.lab \(faelle\): no column 'arten'; did you mean 'art'",
         ),
-        ('[roles.lab]\ntable = "faelle"\nprecision = "hour"', r"roles.lab.precision: write one of moment, day, stay"),
-        ('[roles.admission]\ntable = "faelle"\nends = "entlassung"', r"roles.admission.ends: 'entlassung' is not what"),
-        ('[roles.lab]\nlabel = "art"', r"roles.lab: 'table' is missing"),
+        (
+            '[roles.lab]\ntable = "faelle"\nprecision = "hour"',
+            r"roles.lab precision: there is no 'hour'. There are: moment, day, stay",
+        ),
+        ('[roles.admission]\ntable = "faelle"\nends = "entlassung"', r"roles.admission ends: expected array, got str"),
+        ('[roles.lab]\nlabel = "art"', r"roles.lab: object missing required field table"),
     ],
 )
 def test_what_a_spec_misspells_is_named_with_the_nearest(tmp_path: Path, roles: str, message: str) -> None:

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from wardround.core import UserError
-from wardround.records.specs.roles import (
-    GROUPS,
-    PRECISIONS,
-    ROLES,
-    CodeForm,
-    MomentRole,
-    Roles,
-    RowRole,
-    SpanRole,
-    Twin,
-)
+from wardround.core import UserError, strict
+from wardround.records.specs.roles import ROLES, MomentRole, Roles, RowRole, SpanRole
 from wardround.records.specs.spec import TableSpec
 
-_Shape = TypeVar("_Shape", bound="SpanRole | MomentRole | RowRole | CodeForm | Twin")
+_Shape = TypeVar("_Shape", bound="SpanRole | MomentRole | RowRole")
 _SPANS = ("admission", "stay")
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
 _BESIDES = ("not_the_record", "hierarchy", "unavailable")
-_LISTS = ("tuple[str, ...]", "Conditions")
 _CLOCKS = ("_event", "_available")
 """The row's own clocks, which stand beside its columns in a store."""
 _NAMES = ("label", "time")
@@ -58,42 +46,10 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
 
 
 def _read(shape: type[_Shape], body: object, place: str) -> _Shape:
-    if not isinstance(body, Mapping):
-        raise UserError(f"{place}: expected a table, found {body!r}")
-    declared = {one.name: one for one in fields(shape)}
-    values: dict[str, Any] = {}
-    for key, value in body.items():
-        _known(place, "key", key, declared)
-        values[key] = _value(key, value, f"{place}.{key}", several=str(declared[key].type) in _LISTS)
-    for name, one in declared.items():
-        if name not in values and one.default is MISSING and one.default_factory is MISSING:
-            raise UserError(f"{place}: {name!r} is missing")
-    return shape(**values)
-
-
-def _value(key: str, value: object, place: str, *, several: bool) -> Any:
-    if key == "forms":
-        return (
-            tuple(_read(CodeForm, form, place) for form in value) if isinstance(value, list) else _wrong(value, place)
-        )
-    if key == "twin":
-        return _read(Twin, value, place)
-    allowed = {"precision": PRECISIONS, "group": GROUPS}.get(key)
-    if allowed is not None and value not in allowed:
-        raise UserError(f"{place}: write one of {', '.join(allowed)}, not {value!r}")
-    if key in ("systems", "dictionary"):
-        return dict(value) if isinstance(value, Mapping) else _wrong(value, place)
-    if key == "unit_follows":
-        return value if isinstance(value, bool) else _wrong(value, place)
-    if several and isinstance(value, str) and key in _NAMES:
-        return (value,)
-    if several != isinstance(value, list) or not isinstance(value, list | str):
-        return _wrong(value, place)
-    return _plain(value)
-
-
-def _wrong(value: object, place: str) -> Any:
-    raise UserError(f"{place}: {value!r} is not what this key takes; see docs/roles.md")
+    """Read one table's role; a name where a list of names is expected is a list of one."""
+    several = {key: [body[key]] for key in _NAMES if isinstance(body.get(key), str)} if isinstance(body, dict) else {}
+    lists = several if shape is not MomentRole else {}
+    return strict(shape, {**body, **lists} if isinstance(body, dict) else body, place)
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,7 @@ Conditions: TypeAlias = tuple[Mapping[str, tuple[str, ...]], ...]
 """A row counts if it meets one of these, or if there are none: each names columns and the patterns (``*`` any text,
 ``?*`` any but an empty one) of which one must fit, and none of those that begin with ``!``; case does not matter."""
 Precision = Literal["moment", "day", "stay"]
-GROUPS = ("ccs",)
-PRECISIONS: tuple[Precision, ...] = ("moment", "day", "stay")
+Group = Literal["ccs"]
 ROLES: Mapping[str, str] = {
     "admission": "a stay in hospital, from admission to discharge",
     "stay": "a stay in intensive care",
@@ -121,7 +120,7 @@ class RowRole:
     id: str | None = None
     where: Conditions = ()
     precision: Precision = "moment"
-    group: str | None = None
+    group: Group | None = None
     group_label: str = "ccs_label"
     """Where its codes are grouped: the column in which a chart shows the category."""
     clock: str | None = None
