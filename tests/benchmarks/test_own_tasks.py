@@ -246,3 +246,26 @@ def test_who_is_not_in_the_store_and_who_has_no_label_is_counted(synthetic_store
         "row_without_value": 1,
         "subject_not_in_the_store": 1,
     }
+
+
+def test_a_question_that_is_left_out_for_want_of_a_label_is_declared_as_hindsight(
+    synthetic_store: Store, tmp_path: Path
+) -> None:
+    names = """.rule]
+role = "culture"
+names = "test_name"
+within = "24h"
+"""
+    answer = {
+        'kind = "one-class"': 'kind = "candidates"',
+        'classes = [["0", "no"], ["1", "yes"]]': 'tables = ["microbiologyevents_candidates"]',
+    }
+    task = read_task_file(write_task(tmp_path, "next_cultures", names, **answer), synthetic_store.spec)
+    built = build_own([task], synthetic_store, tmp_path / "bench", BuildSettings(seed=3, per_task=0))
+    said = built.manifest["tasks"]["next_cultures"]
+    assert built.manifest["drops"]["next_cultures"]["no_label"] > 0
+    assert "what comes later decides" in said["hindsight"]
+    labels = built.labels(task.task)
+    assert labels is not None
+    for sample in built.all_samples:
+        assert [name for name in sample.target if labels.resolve(name) is None] in ([], list(sample.unwinnable))

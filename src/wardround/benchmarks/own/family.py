@@ -20,6 +20,8 @@ from wardround.core import Reporter, UserError, derive_seed, format_time, silent
 from wardround.records import Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
+_HINDSIGHT = "questions without a label are left out, and what comes later decides which have none"
+
 
 def build_own(
     tasks: Sequence[OwnTask],
@@ -142,6 +144,7 @@ class _OpenOwnTasks:
                 "asked": own.asked.facts(),
                 "label": own.labelling.facts(),
                 "files": dict(own.sources),
+                **({"hindsight": _HINDSIGHT} if questions.dropped["no_label"] else {}),
                 **by_class,
             },
         )
