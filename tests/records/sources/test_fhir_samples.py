@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import random
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from effort import LONG
+from effort import LONG, often
 from wardround.audits import audit_leaks
 from wardround.records import IngestReport, Store, ingest
 from wardround.records.reading.subject_keys import subject_number
@@ -32,7 +34,12 @@ def _made(shared_data: Path, name: str, folder: Path) -> Made:
 
 @pytest.fixture(scope="module")
 def mimic(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return _made(shared_data, MIMIC, tmp_path_factory.mktemp("mimic-fhir"))
+    """The export of MIMIC's demo: of every sixth person, at length of all."""
+    folder = tmp_path_factory.mktemp("mimic-fhir")
+    if LONG or not (shared_data / MIMIC).is_dir():
+        return _made(shared_data, MIMIC, folder)
+    _write_part(shared_data / MIMIC, folder / "part", every=6)
+    return _made(folder, "part", folder)
 
 
 @pytest.fixture(scope="module")
@@ -57,28 +64,25 @@ def _samples(store: Store, subjects: int, seed: int = 1) -> list[tuple[int, date
     return samples
 
 
-def _export_of(raw: Path, folder: Path, store: Store, subjects: set[int]) -> Path:
-    """Write the part of an export that is about these people or about nobody: reading all of it is dear."""
-    people = [store.rows(subject, "patients").column("patient_id")[0].as_py() for subject in subjects]
-    theirs = [f"Patient/{one}".encode() for one in people] + [f'"id":"{one}"'.encode() for one in people]
+def _write_part(raw: Path, folder: Path, every: int) -> None:
+    """Write the part of an export that is about some people or about nobody: reading all of it is dear."""
+    people = [json.loads(line)["id"].encode() for line in _lines(next(raw.rglob("MimicPatient.ndjson.gz")))]
+    others = set(people) - set(people[::every])
+    folder.mkdir()
     for path in raw.rglob("*.ndjson.gz"):
-        lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
-        nobody = [line for line in lines if b"Patient" not in line]
-        kept = nobody + [line for line in lines if any(one in line.replace(b'": "', b'":"') for one in theirs)]
-        (folder / path.relative_to(raw).parent).mkdir(parents=True, exist_ok=True)
-        (folder / path.relative_to(raw).with_suffix("")).write_bytes(b"".join(kept))
-    return folder
+        pattern = re.compile(rb'"id": ?"([^"]+)"' if path.name.startswith("MimicPatient") else rb'Patient/([^"]+)"')
+        kept = [line for line in _lines(path) if not ((found := pattern.search(line)) and found[1] in others)]
+        (folder / path.name.removesuffix(".gz")).write_bytes(b"".join(kept))
+
+
+def _lines(path: Path) -> list[bytes]:
+    return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("sample", ["mimic", "bulk", "bundles"])
-def test_no_leak(sample: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_no_leak(sample: str, request: pytest.FixtureRequest) -> None:
     raw, store, _ = request.getfixturevalue(sample)
     samples = _samples(store, 6)
-    if sample == "mimic" and not LONG:
-        raw = _export_of(raw, tmp_path / "raw", store, {subject for subject, _ in samples})
-        ingest("fhir", raw, tmp_path / "store")
-        store = Store.open(tmp_path / "store")
-        samples = [(subject, moment) for subject, moment in samples if subject in store.subjects]
     report = audit_leaks(store, samples, raw_folder=raw)
     assert (report.rows, report.cells, report.differences) == (0, 0, 0), report.as_text()
     assert report.deletion_samples == len(set(samples)) >= 20
@@ -113,6 +117,7 @@ def test_every_resource_of_the_bundles_is_somewhere(bundles: Made) -> None:
     assert len(observations) > 2118
     assert report.left_out == {
         "Claim": 513, "ExplanationOfBenefit": 404, "Practitioner": 129, "CarePlan": 60, "Goal": 33,
+        "offsets of times that no clock of one place explains (say which with --time-zone)": 333,
     }  # fmt: skip
     assert (report.quarantined, report.never_visible) == ({}, {})
 
@@ -128,9 +133,18 @@ def test_results_of_a_report_are_rows_of_the_store(bundles: Made) -> None:
 # ------------------------------------------------------------------------------------------------ MIMIC against itself
 
 
-def _csv(mimic_demo: Path, name: str) -> list[dict[str, str]]:
-    with gzip.open(mimic_demo / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+Table = Callable[[str], list[dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def csv_rows(mimic_demo: Path, numbers: dict[str, int]) -> Table:
+    """Reads a CSV file's rows of the people in the store."""
+
+    def rows(name: str) -> list[dict[str, str]]:
+        with gzip.open(mimic_demo / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as lines:
+            return [row for row in csv.DictReader(lines) if row["subject_id"] in numbers]
+
+    return rows
 
 
 def _rows(store: Store, table: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -154,27 +168,28 @@ def numbers(mimic: Made) -> dict[str, int]:
     return {row["identifier"]: subject for subject, row in _rows(mimic[1], "patients")}
 
 
-def test_people_are_the_same(mimic: Made, mimic_demo: Path, numbers: dict[str, int]) -> None:
-    deaths = {row["subject_id"]: row["dod"] for row in _csv(mimic_demo, "hosp/patients")}
+def test_people_are_the_same(mimic: Made, csv_rows: Table, numbers: dict[str, int]) -> None:
+    deaths = {row["subject_id"]: row["dod"] for row in csv_rows("hosp/patients")}
     assert numbers.keys() == deaths.keys()
+    assert len(numbers) == often(17, 100)
     for subject, row in _rows(mimic[1], "patients"):
         assert subject == subject_number(row["patient_id"])
         assert (str(row["deceased_time"].date()) if row["deceased_time"] else "") == deaths[row["identifier"]]
 
 
-def test_stays_begin_and_end_at_the_same_times(mimic: Made, mimic_demo: Path, numbers: dict[str, int]) -> None:
+def test_stays_begin_and_end_at_the_same_times(mimic: Made, csv_rows: Table, numbers: dict[str, int]) -> None:
     ours = {(s, row["identifier"], row["start_time"], row["end_time"]) for s, row in _rows(mimic[1], "encounters")}
     for name, key, start, end in (
         ("hosp/admissions", "hadm_id", "admittime", "dischtime"),
         ("icu/icustays", "stay_id", "intime", "outtime"),
     ):
-        theirs = {(numbers[r["subject_id"]], r[key], _time(r[start]), _time(r[end])) for r in _csv(mimic_demo, name)}
+        theirs = {(numbers[r["subject_id"]], r[key], _time(r[start]), _time(r[end])) for r in csv_rows(name)}
         assert theirs <= ours
 
 
-def test_places_are_the_same(mimic: Made, mimic_demo: Path) -> None:
+def test_places_are_the_same(mimic: Made, csv_rows: Table) -> None:
     stays = {row["encounter_id"]: row["identifier"] for _, row in _rows(mimic[1], "encounters")}
-    admissions = {row["hadm_id"] for row in _csv(mimic_demo, "hosp/admissions")}
+    admissions = {row["hadm_id"] for row in csv_rows("hosp/admissions")}
     ours = Counter(
         (stays[row["encounter_id"]], row["start_time"], row["end_time"], row["location"])
         for _, row in _rows(mimic[1], "encounter_locations")
@@ -182,18 +197,18 @@ def test_places_are_the_same(mimic: Made, mimic_demo: Path) -> None:
     )
     theirs = Counter(
         (row["hadm_id"], _time(row["intime"]), _time(row["outtime"]), row["careunit"])
-        for row in _csv(mimic_demo, "hosp/transfers")
+        for row in csv_rows("hosp/transfers")
         if row["hadm_id"] and row["outtime"]
     )
     assert ours == theirs
 
 
 def test_diagnoses_and_coded_procedures_are_the_same_and_known_at_discharge(
-    mimic: Made, mimic_demo: Path, numbers: dict[str, int]
+    mimic: Made, csv_rows: Table, numbers: dict[str, int]
 ) -> None:
     _, store, _ = mimic
     stays = {row["encounter_id"]: row["identifier"] for _, row in _rows(store, "encounters")}
-    admissions = _csv(mimic_demo, "hosp/admissions")
+    admissions = csv_rows("hosp/admissions")
     ends = {row["hadm_id"]: _time(row["dischtime"]) for row in admissions}
     deaths = {row["hadm_id"]: _time(row["deathtime"]) for row in admissions if row["deathtime"]}
     for table, name in (("conditions", "hosp/diagnoses_icd"), ("procedures", "hosp/procedures_icd")):
@@ -204,7 +219,7 @@ def test_diagnoses_and_coded_procedures_are_the_same_and_known_at_discharge(
         ]
         theirs = Counter(
             (numbers[r["subject_id"]], r["hadm_id"], r["icd_code"].strip(), int(r["icd_version"]))
-            for r in _csv(mimic_demo, name)
+            for r in csv_rows(name)
         )
         assert Counter((s, stay, row["code"], row["icd_version"]) for s, stay, row in coded) == theirs
         assert all(row["_available"] >= ends[stay] for _, stay, row in coded)
@@ -213,7 +228,7 @@ def test_diagnoses_and_coded_procedures_are_the_same_and_known_at_discharge(
         assert table == "procedures" or all(row["_available"] == ends[stay] for stay, row in alive)
 
 
-def test_infusions_and_bedside_procedures_are_the_same(mimic: Made, mimic_demo: Path, numbers: dict[str, int]) -> None:
+def test_infusions_and_bedside_procedures_are_the_same(mimic: Made, csv_rows: Table, numbers: dict[str, int]) -> None:
     _, store, _ = mimic
     given = [
         (subject, row)
@@ -222,7 +237,7 @@ def test_infusions_and_bedside_procedures_are_the_same(mimic: Made, mimic_demo: 
     ]
     theirs = [
         (numbers[r["subject_id"]], r["itemid"], _time(r["starttime"]), _time(r["endtime"]))
-        for r in _csv(mimic_demo, "icu/inputevents")
+        for r in csv_rows("icu/inputevents")
     ]
     assert Counter(subject for subject, _ in given) == Counter(subject for subject, *_ in theirs)
     # A push has one time in FHIR, the end of its minute in the CSV file.
@@ -230,34 +245,34 @@ def test_infusions_and_bedside_procedures_are_the_same(mimic: Made, mimic_demo: 
     assert ours == Counter((s, item, end) for s, item, _, end in theirs if _no_gap(end))
     began = {(s, item, start, end) for s, item, start, end in theirs}
     lasting = [(s, row) for s, row in given if row["end_time"] != row["start_time"] and _no_gap(row["end_time"])]
-    assert len(lasting) > 10_000
+    assert len(lasting) > often(1_000, 10_000)
     assert all((s, r["code"], r["start_time"], r["end_time"]) in began for s, r in lasting if _no_gap(r["start_time"]))
     done = Counter(
         (subject, row["code"], row["start_time"], row["end_time"])
         for subject, row in _rows(store, "procedures")
         if row["code_system"] == "mimic-d-items"
     )
-    procedures = _csv(mimic_demo, "icu/procedureevents")
+    procedures = csv_rows("icu/procedureevents")
     assert done == Counter(
         (numbers[r["subject_id"]], r["itemid"], _time(r["starttime"]), _time(r["endtime"])) for r in procedures
     )
 
 
 def test_doses_of_the_wards_are_given_at_times_of_the_ward_record(
-    mimic: Made, mimic_demo: Path, numbers: dict[str, int]
+    mimic: Made, csv_rows: Table, numbers: dict[str, int]
 ) -> None:
-    charted = {(numbers[r["subject_id"]], _time(r["charttime"])) for r in _csv(mimic_demo, "hosp/emar")}
+    charted = {(numbers[r["subject_id"]], _time(r["charttime"])) for r in csv_rows("hosp/emar")}
     ours = [
         (subject, row["start_time"])
         for subject, row in _rows(mimic[1], "medication_administrations")
         if row["code_system"] != "mimic-medication-icu"
     ]
-    assert len(ours) == 36_131
+    assert len(ours) == 36_131 if LONG else len(ours) > 3_000
     assert all(each in charted for each in ours if _no_gap(each[1]))
 
 
 def test_measurements_have_the_times_of_charting_and_of_storing(
-    mimic: Made, mimic_demo: Path, numbers: dict[str, int]
+    mimic: Made, csv_rows: Table, numbers: dict[str, int]
 ) -> None:
     charted = [(s, row) for s, row in _rows(mimic[1], "observations") if row["code_system"] == "mimic-d-items"]
     outputs = [(s, row) for s, row in charted if row["value"] is not None]
@@ -266,7 +281,7 @@ def test_measurements_have_the_times_of_charting_and_of_storing(
         read = float if value == "value" else _time
         theirs = Counter(
             (numbers[r["subject_id"]], r["itemid"], _time(r["charttime"]), _time(r["storetime"]), read(r["value"]))
-            for r in _csv(mimic_demo, name)
+            for r in csv_rows(name)
         )
         found = Counter((s, r["code"], r["effective_time"], r["issued_time"], r[value]) for s, r in ours)
         moved = [each for each in (found - theirs) if all(map(_no_gap, (t for t in each if isinstance(t, datetime))))]
@@ -276,11 +291,11 @@ def test_measurements_have_the_times_of_charting_and_of_storing(
 
 
 def test_susceptibilities_are_known_when_the_laboratory_stored_them(
-    mimic: Made, mimic_demo: Path, numbers: dict[str, int]
+    mimic: Made, csv_rows: Table, numbers: dict[str, int]
 ) -> None:
     theirs = Counter(
         (numbers[r["subject_id"]], r["ab_itemid"], _time(r["storetime"]))
-        for r in _csv(mimic_demo, "hosp/microbiologyevents")
+        for r in csv_rows("hosp/microbiologyevents")
         if r["ab_itemid"]
     )
     ours = Counter((s, row["code"], row["_available"]) for s, row in _rows(mimic[1], "susceptibilities"))
@@ -296,7 +311,22 @@ def test_susceptibilities_are_known_when_the_laboratory_stored_them(
 
 
 def test_nothing_of_mimic_is_lost(mimic: Made) -> None:
-    _, _, report = mimic
+    raw, _, report = mimic
+    assert (report.quarantined, report.left_out) == ({}, {})
+    assert report.rows["medication_dispenses"] == len(_resources(raw, "MimicMedicationDispense*"))
+    assert report.rows["specimens"] == len(_resources(raw, "MimicSpecimen*"))
+    if LONG:
+        _count_all(report)
+
+
+def _resources(raw: Path, name: str) -> list[bytes]:
+    packed, plain = raw.rglob(f"{name}.ndjson.gz"), raw.rglob(f"{name}.ndjson")
+    return [
+        line for lines in (*map(_lines, packed), *(path.read_bytes().splitlines() for path in plain)) for line in lines
+    ]
+
+
+def _count_all(report: IngestReport) -> None:
     expected = {
         "patients": 100,
         "encounters": 637,
@@ -308,5 +338,4 @@ def test_nothing_of_mimic_is_lost(mimic: Made) -> None:
     expected |= {"specimens": 12458, "microbiology": 2231, "susceptibilities": 1036, "observations": 27384}
     assert {name: report.rows[name] for name in expected} == expected
     assert report.rows["vital_signs"] == 6300 + 2 * 1260
-    assert (report.quarantined, report.left_out) == ({}, {})
     assert report.never_visible == {"specimens": 45}
