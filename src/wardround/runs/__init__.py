@@ -11,7 +11,7 @@ from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run
-from wardround.runs.settings import EpisodeKey, Played, RunSettings
+from wardround.runs.settings import EpisodeKey, PlayedSection, RunSettings
 from wardround.runs.sources import (
     clocks_note,
     must_have_settings,
@@ -31,7 +31,7 @@ __all__ = [
     "EpisodeKey",
     "Evolution",
     "Pair",
-    "Played",
+    "PlayedSection",
     "Point",
     "RunFolder",
     "RunSettings",

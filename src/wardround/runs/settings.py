@@ -26,7 +26,7 @@ Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedSection:
     """What is played: agents x models x tasks x samples x epochs."""
 
     benchmark: str = setting("", "folder of a built benchmark", unit="folder", flag="--benchmark")
@@ -67,7 +67,7 @@ class Played:
 
 
 SECTIONS: Mapping[str, type] = {
-    "run": Played,
+    "run": PlayedSection,
     "model": ModelOptions,
     "budget": Budget,
     "retrieval": RetrievalSettings,
@@ -87,7 +87,7 @@ class RunSettings:
     methods by name, those of all agents of the run and what else was said.
     """
 
-    run: Played = field(default_factory=Played)
+    run: PlayedSection = field(default_factory=PlayedSection)
     model: ModelOptions = field(default_factory=ModelOptions)
     models: Mapping[str, NamedModel] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
@@ -111,7 +111,7 @@ class RunSettings:
             name: strict(NamedModel, {**common, **own}, f"{where} [models.{name}]")
             for name, own in body.get("models", {}).items()
         }
-        run = plain.get("run", Played())
+        run = plain.get("run", PlayedSection())
         return cls(**plain, models=models, agent=_agent_sections(run, body.get("agent", {}), where))
 
     @classmethod
@@ -161,7 +161,7 @@ def agent_classes() -> dict[str, type]:
     return {method.section_name: method.settings for method in AGENTS.registered}
 
 
-def _agent_sections(run: Played, body: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _agent_sections(run: PlayedSection, body: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Read what is said of methods, and add the sections of the run's agents that nothing is said of."""
     played = [AGENTS.get(name) for agent in run.agents if (name := AgentName.parse(agent).method) in AGENTS]
     known = agent_classes() | {method.section_name: method.settings for method in played}
