@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.core import UserError
-from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Among, Around, Rule, Times, evaluate
+from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Rule, Times, evaluate
 from wardround.records.rules.parser import parse_rule
 
 
@@ -46,7 +46,7 @@ class Rows:
     def there(self, key: str, table: str, rule: Rule) -> Times:
         raise NotImplementedError
 
-    def among(self, part: Among) -> Times:
+    def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
         raise NotImplementedError
 
     def holds(self, column: str, values: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -55,7 +55,7 @@ class Rows:
     def subjects(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(self.owners, dtype=np.int64)
 
-    def spans(self, part: Around) -> tuple[np.ndarray[Any, Any], Times, Times]:
+    def spans(self, table: str, start: Rule, end: Rule) -> tuple[np.ndarray[Any, Any], Times, Times]:
         owners, starts, ends = self.stays
         return np.array(owners, np.int64), _times(starts), _times(ends)
 
@@ -145,7 +145,7 @@ def test_a_rule_prints_as_it_was_written() -> None:
         ("", "is empty"),
         ("newest(a, b)", "unknown function 'newest'; known are .*first"),
         ("latest(a, b)", "latest takes a table, its key and a rule"),
-        ("earliest(max(a), b, c)", "earliest takes 2 plain names"),
+        ("earliest(max(a), b, c)", "earliest takes a table, its key and a rule"),
         ("at(a, b)", "at takes a key, a table and a rule"),
         ("given(a, b)", "given takes three rules"),
         ("until(a)", "until takes two rules"),

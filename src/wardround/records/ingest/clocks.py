@@ -17,14 +17,7 @@ import pyarrow.compute as pc
 from wardround.records.rules.language import (
     NO_TIME,
     Among,
-    Around,
-    Choice,
-    Closed,
-    Column,
-    Following,
-    Known,
     LateCell,
-    MedianDelay,
     Reference,
     Rule,
     There,
@@ -70,7 +63,7 @@ class ShardClocks:
     load: Load
     _parents: dict[str, _Parent | None] = field(default_factory=dict)
     _children: dict[Among, tuple[Any, Times]] = field(default_factory=dict)
-    _spans: dict[Around, tuple[npt.NDArray[np.int64], Times, Times]] = field(default_factory=dict)
+    _spans: dict[tuple[str, Rule, Rule], tuple[npt.NDArray[np.int64], Times, Times]] = field(default_factory=dict)
 
     def evaluate(self, rule: Rule, table: TableSpec, batch: pa.RecordBatch) -> Times:
         """Return the rule's times for the rows of ``batch``."""
@@ -88,20 +81,20 @@ class ShardClocks:
             self._children[part] = self._extremes(part)
         return self._children[part]
 
-    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+    def spans(self, name: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
         """Return subject, start and end of the rows of another table."""
-        if part not in self._spans:
-            self._spans[part] = self._load_spans(part)
-        return self._spans[part]
+        if (name, start, end) not in self._spans:
+            self._spans[name, start, end] = self._load_spans(name, start, end)
+        return self._spans[name, start, end]
 
-    def _load_spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
-        table = self.spec.tables[part.table]
-        needed = {*rule_columns(part.start), *rule_columns(part.end), *_subject_column(table), *table.key}
-        batch = self.load(part.table, tuple(needed))
+    def _load_spans(self, name: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        table = self.spec.tables[name]
+        needed = {*rule_columns(start), *rule_columns(end), *_subject_column(table), *table.key}
+        batch = self.load(name, tuple(needed))
         if batch is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
         frame = TableFrame(clocks=self, table=table, batch=batch)
-        return frame.subjects(), evaluate(part.start, frame), evaluate(part.end, frame)
+        return frame.subjects(), evaluate(start, frame), evaluate(end, frame)
 
     def _extremes(self, part: Among) -> tuple[Any, Times]:
         table = self.spec.tables[part.table]
@@ -131,7 +124,7 @@ class ShardClocks:
 
 def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
     needed = {table.key[0], *rule_columns(table.available_at)}
-    if any(isinstance(part, Following | Closed | Around | MedianDelay) for part in walk(table.available_at)):
+    if any(part.needs_subject for part in walk(table.available_at)):
         needed.update(_subject_column(table))
     for other in spec.tables.values():
         for _, rule in other.rules():
@@ -152,20 +145,7 @@ def _subject_column(table: TableSpec) -> tuple[str, ...]:
 
 def rule_columns(rule: Rule) -> set[str]:
     """Return the columns of the row itself that a rule reads."""
-    names: set[str] = set()
-    for part in walk(rule):
-        match part:
-            case Column(name):
-                names.add(name)
-            case Known(key) | Reference(key) | LateCell(key) | There(key) | Choice(key):
-                names.add(key)
-            case Following(_, column, _) | Closed(_, column, _, _):
-                names.add(column)
-            case MedianDelay(start, end):
-                names.update((start, end))
-            case _:
-                pass
-    return names
+    return {name for part in walk(rule) for name in part.columns}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -221,9 +201,9 @@ class TableFrame:
         known = (times != NO_TIME) & (parent.available != NO_TIME)
         return self._look_up(key, table, np.where(known, np.maximum(times, parent.available), NO_TIME))
 
-    def among(self, part: Among) -> Times:
-        """The least or largest time of the rows of another table that name these."""
-        keys, times = self.clocks.children(part)
+    def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
+        """The ``earliest`` or ``latest`` time of the rows of another table that name these."""
+        keys, times = self.clocks.children(Among(which, table, key, rule))
         if len(keys) == 0:
             return np.full(self.num_rows, NO_TIME, dtype=np.int64)
         places = integers(pc.index_in(self.batch.column(self.table.key[0]), keys, skip_nulls=True), null=-1)
@@ -251,9 +231,9 @@ class TableFrame:
         subjects: npt.NDArray[np.int64] = integers(self.batch.column(self.table.subject_column), null=0)
         return subjects
 
-    def spans(self, part: Around) -> tuple[npt.NDArray[np.int64], Times, Times]:
+    def spans(self, table: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
         """Subject, start and end of the rows of another table."""
-        return self.clocks.spans(part)
+        return self.clocks.spans(table, start, end)
 
     def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""

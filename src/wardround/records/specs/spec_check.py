@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from wardround.core import UserError
-from wardround.records.rules.language import (
-    Among,
-    Around,
-    Choice,
-    Closed,
-    Column,
-    Following,
-    Known,
-    Lag,
-    LateCell,
-    MedianDelay,
-    Reference,
-    Rule,
-    There,
-    walk,
-    walk_everywhere,
-)
+from wardround.records.rules.language import Rule, walk, walk_everywhere
 from wardround.records.specs.spec import LAG_SETTINGS, DictionarySpec, TableSpec
 
 
@@ -43,19 +28,13 @@ def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries:
     _check_joins(table, dictionaries)
     _check_identity(table, tables)
     for place, rule in table.rules():
-        _check_rule(f"tables.{table.name}.{place}", rule, table, tables)
+        _Place(place=f"tables.{table.name}.{place}", spec=table, tables=tables).rule(rule)
 
 
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
     """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
     needs = {
-        name: sorted(
-            {
-                rule.table
-                for rule in walk_everywhere(table.available_at)
-                if isinstance(rule, Known | LateCell | There | Around)
-            }
-        )
+        name: sorted({other for rule in walk_everywhere(table.available_at) for other in rule.waits_for})
         for name, table in tables.items()
     }
     order: list[str] = []
@@ -183,60 +162,61 @@ def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> N
         raise UserError(f"{place}: {parent} must have a primary key of one column to be referred to")
 
 
-def _check_rule(place: str, rule: Rule, table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
-    for part in walk(rule):
-        match part:
-            case Column(name):
-                _check_time(place, name, table)
-            case MedianDelay(start, end):
-                _check_time(place, start, table)
-                _check_time(place, end, table)
-            case Closed(_, column, _, _):
-                _known_names(place, (column,), table.columns)
-                if table.columns[column] != "text":
-                    raise UserError(f"{place}: closed() needs a text column, {table.name}.{column} is not")
-            case Choice(column, values, _, _) | Following(_, column, values):
-                _known_names(place, (column,), table.columns)
-                kind = table.columns[column]
-                if kind not in ("text", "int") and not (kind == "float" and set(values) == {""}):
-                    raise UserError(f"{place}: when() needs a text or int column, {table.name}.{column} is not")
-                if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
-                    raise UserError(f"{place}: {table.name}.{column} is int, so when() needs whole numbers in quotes")
-            case Among():
-                _check_among(place, part, table, tables)
-            case Around(other, _, start, end):
-                if other not in tables:
-                    raise UserError(f"{place}: no table {other!r}")
-                _check_rule(place, start, tables[other], tables)
-                _check_rule(place, end, tables[other], tables)
-            case Known(key, parent) | Reference(key, parent) | LateCell(key, parent) | There(key, parent):
-                _known_names(place, (key,), table.columns)
-                _check_parent(place, parent, tables)
-                _check_key_types(place, table, key, tables[parent])
-                if isinstance(part, Reference):
-                    _check_time(place, part.column, tables[parent])
-                if isinstance(part, LateCell):
-                    _known_names(place, (part.column,), tables[parent].late)
-                if isinstance(part, There):
-                    _check_rule(place, part.rule, tables[parent], tables)
-            case Lag(_, setting):
-                if setting not in LAG_SETTINGS:
-                    raise UserError(f"{place}: no setting {setting!r}; known are {', '.join(LAG_SETTINGS)}")
-            case _:
-                pass
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A table as a rule sees it, and where in a spec the rule stands."""
 
+    place: str
+    spec: TableSpec
+    tables: Mapping[str, TableSpec]
 
-def _check_among(place: str, part: Among, table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
-    """Rows that name this one are read by their own cells only, so that no clock can come to need itself."""
-    if part.table not in tables:
-        raise UserError(f"{place}: no table {part.table!r}")
-    _known_names(place, (part.key,), tables[part.table].columns)
-    _check_parent(place, table.name, tables)
-    _check_key_types(place, tables[part.table], part.key, table)
-    _check_rule(place, part.rule, tables[part.table], tables)
-    other = Known | Reference | LateCell | There | Among | Around | Following | Closed | MedianDelay
-    if any(isinstance(inner, other) for inner in walk(part.rule)):
-        raise UserError(f"{place}: {part.name}() takes a rule over cells of {part.table} alone, not {str(part.rule)!r}")
+    def time(self, column: str) -> None:
+        _check_time(self.place, column, self.spec)
+
+    def text(self, column: str) -> None:
+        _known_names(self.place, (column,), self.spec.columns)
+        if self.spec.columns[column] != "text":
+            raise self.wrong(f"closed() needs a text column, {self.spec.name}.{column} is not")
+
+    def value(self, column: str, values: Sequence[str]) -> None:
+        _known_names(self.place, (column,), self.spec.columns)
+        kind, shown = self.spec.columns[column], f"{self.spec.name}.{column}"
+        if kind not in ("text", "int") and not (kind == "float" and set(values) == {""}):
+            raise self.wrong(f"when() needs a text or int column, {shown} is not")
+        if kind == "int" and not all(value.lstrip("-").isdecimal() for value in values if value):
+            raise self.wrong(f"{shown} is int, so when() needs whole numbers in quotes")
+
+    def setting(self, name: str) -> None:
+        if name not in LAG_SETTINGS:
+            raise self.wrong(f"no setting {name!r}; known are {', '.join(LAG_SETTINGS)}")
+
+    def parent(self, key: str, table: str) -> _Place:
+        _known_names(self.place, (key,), self.spec.columns)
+        _check_parent(self.place, table, self.tables)
+        _check_key_types(self.place, self.spec, key, self.tables[table])
+        return replace(self, spec=self.tables[table])
+
+    def child(self, table: str, key: str) -> _Place:
+        found = self.table(table)
+        _known_names(self.place, (key,), found.spec.columns)
+        _check_parent(self.place, self.spec.name, self.tables)
+        _check_key_types(self.place, found.spec, key, self.spec)
+        return found
+
+    def table(self, name: str) -> _Place:
+        if name not in self.tables:
+            raise self.wrong(f"no table {name!r}")
+        return replace(self, spec=self.tables[name])
+
+    def late(self, column: str) -> None:
+        _known_names(self.place, (column,), self.spec.late)
+
+    def rule(self, rule: Rule) -> None:
+        for part in walk(rule):
+            part.check(self)
+
+    def wrong(self, what: str) -> UserError:
+        return UserError(f"{self.place}: {what}")
 
 
 def _check_time(place: str, column: str, table: TableSpec) -> None:

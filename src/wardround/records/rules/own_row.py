@@ -1,0 +1,329 @@
+"""Time rules over the cells of the row itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.records.rules.rule import ALWAYS_TIME, NO_TIME, RULES, Arguments, Checks, Frame, Rule, Times
+
+_MINUTE = 60_000_000
+_DAY = 24 * 60 * _MINUTE
+_LAST_SECOND = _DAY - 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Rule):
+    """A time cell of the row itself."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        """A column stands alone."""
+        raise arguments.wrong(f"{name} is a column and takes nothing")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def check(self, place: Checks) -> None:
+        place.time(self.name)
+
+    def evaluate(self, frame: Frame) -> Times:
+        return frame.times(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Rule):
+    """``always`` or ``never``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        """A constant stands alone."""
+        raise arguments.wrong(f"{name} takes nothing")
+
+    def evaluate(self, frame: Frame) -> Times:
+        return np.full(frame.num_rows, ALWAYS_TIME if self.name == "always" else NO_TIME, dtype=np.int64)
+
+
+ALWAYS = Constant("always")
+NEVER = Constant("never")
+
+
+@RULES.named("max")
+@RULES.named("min")
+@RULES.named("first")
+@RULES.named("last")
+@dataclass(frozen=True, slots=True)
+class Combined(Rule):
+    """``max``, ``min``, ``first`` or ``last`` of other rules."""
+
+    name: str
+    parts: tuple[Rule, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.parts))})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(name, arguments.rules)
+
+    def evaluate(self, frame: Frame) -> Times:
+        return _COMBINATIONS[self.name]([part.evaluate(frame) for part in self.parts])
+
+
+@RULES.named("given")
+@dataclass(frozen=True, slots=True)
+class Given(Rule):
+    """One rule where another has a time, else a third."""
+
+    condition: Rule
+    chosen: Rule
+    other: Rule
+
+    def __str__(self) -> str:
+        return f"given({self.condition}, {self.chosen}, {self.other})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(*arguments.take(3, "given takes three rules"))
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.condition, self.chosen, self.other
+
+    def evaluate(self, frame: Frame) -> Times:
+        known = self.condition.evaluate(frame) != NO_TIME
+        return np.where(known, self.chosen.evaluate(frame), self.other.evaluate(frame))
+
+
+@RULES.named("until")
+@dataclass(frozen=True, slots=True)
+class Until(Rule):
+    """A rule's time where it is not after that of another."""
+
+    part: Rule
+    limit: Rule
+
+    def __str__(self) -> str:
+        return f"until({self.part}, {self.limit})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(*arguments.take(2, "until takes two rules"))
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.part, self.limit
+
+    def evaluate(self, frame: Frame) -> Times:
+        times = self.part.evaluate(frame)
+        return np.where(times <= self.limit.evaluate(frame), times, NO_TIME)
+
+
+@RULES.named("when")
+@dataclass(frozen=True, slots=True)
+class Choice(Rule):
+    """One rule for rows whose text or int column holds one of some values, another for the others."""
+
+    column: str
+    values: tuple[str, ...]
+    chosen: Rule
+    other: Rule
+
+    def __str__(self) -> str:
+        values = ", ".join(f"'{value}'" for value in self.values)
+        return f"when({self.column}, {values}, {self.chosen}, {self.other})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        words = arguments.words()
+        quoted = [word[1:-1] for word in words[1:-2] if word is not None and word.startswith("'")]
+        if len(words) < 4 or words[0] is None or len(quoted) != len(words) - 3:
+            raise arguments.wrong("when takes a column, quoted values and two rules")
+        return cls(words[0], tuple(quoted), *arguments.rules[-2:])
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.chosen, self.other
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def check(self, place: Checks) -> None:
+        place.value(self.column, self.values)
+
+    def evaluate(self, frame: Frame) -> Times:
+        held = frame.holds(self.column, self.values)
+        return np.where(held, self.chosen.evaluate(frame), self.other.evaluate(frame))
+
+
+@RULES.named("lag")
+@dataclass(frozen=True, slots=True)
+class Lag(Rule):
+    """A rule delayed by a named setting."""
+
+    part: Rule
+    setting: str
+
+    def __str__(self) -> str:
+        return f"lag({self.part}, {self.setting})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        words = arguments.words()
+        if len(words) != 2 or words[1] is None:
+            raise arguments.wrong("lag takes a rule and the name of a setting")
+        return cls(arguments.rules[0], words[1])
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.part,)
+
+    def check(self, place: Checks) -> None:
+        place.setting(self.setting)
+
+    def evaluate(self, frame: Frame) -> Times:
+        return _add(self.part.evaluate(frame), frame.lag(self.setting))
+
+
+@RULES.named("shift")
+@dataclass(frozen=True, slots=True)
+class Shift(Rule):
+    """A rule moved by a fixed number of minutes."""
+
+    part: Rule
+    minutes: int
+
+    def __str__(self) -> str:
+        return f"shift({self.part}, {self.minutes})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        words = arguments.words()
+        minutes = words[1] if len(words) == 2 else None
+        if minutes is None or not minutes.lstrip("-").isdecimal():
+            raise arguments.wrong("shift takes a rule and a whole number of minutes")
+        return cls(arguments.rules[0], int(minutes))
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.part,)
+
+    def evaluate(self, frame: Frame) -> Times:
+        return _add(self.part.evaluate(frame), self.minutes * _MINUTE)
+
+
+@RULES.named("end_of_day")
+@dataclass(frozen=True, slots=True)
+class EndOfDay(Rule):
+    """The last second of the day of a rule's time."""
+
+    part: Rule
+
+    def __str__(self) -> str:
+        return f"end_of_day({self.part})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(*arguments.take(1, "end_of_day takes one rule"))
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return (self.part,)
+
+    def evaluate(self, frame: Frame) -> Times:
+        return _last_second(self.part.evaluate(frame))
+
+
+@RULES.named("dated")
+@dataclass(frozen=True, slots=True)
+class Dated(Rule):
+    """A rule's time, the last second of its day where it is midnight; ``day`` stands in for it and bounds it below."""
+
+    part: Rule
+    day: Rule
+
+    def __str__(self) -> str:
+        return f"dated({self.part}, {self.day})"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(*arguments.take(2, "dated takes two rules, a time and its day"))
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.part, self.day
+
+    def evaluate(self, frame: Frame) -> Times:
+        return _dated(self.part.evaluate(frame), self.day.evaluate(frame))
+
+
+def _first(parts: list[Times]) -> Times:
+    result = parts[0]
+    for part in parts[1:]:
+        missing = result == NO_TIME
+        if not missing.any():
+            break
+        result = np.where(missing, part, result)
+    return result
+
+
+def _latest(parts: list[Times]) -> Times:
+    result = parts[0]
+    for part in parts[1:]:
+        result = np.maximum(result, part)  # null is the smallest of all
+    return result
+
+
+def _least(parts: list[Times]) -> Times:
+    result = parts[0]
+    for part in parts[1:]:
+        result = np.minimum(result, part)  # null is the smallest of all
+    return result
+
+
+def _greatest(parts: list[Times]) -> Times:
+    result = parts[0]
+    for part in parts[1:]:
+        missing = (result == NO_TIME) | (part == NO_TIME)
+        result = np.where(missing, NO_TIME, np.maximum(result, part))
+    return result
+
+
+_COMBINATIONS: Mapping[str, Callable[[list[Times]], Times]] = {
+    "max": _greatest,
+    "min": _least,
+    "first": _first,
+    "last": _latest,
+}
+
+
+def _last_second(times: Times) -> Times:
+    fixed = (times == NO_TIME) | (times == ALWAYS_TIME)
+    return np.where(fixed, times, times // _DAY * _DAY + _LAST_SECOND)
+
+
+def _dated(times: Times, days: Times) -> Times:
+    whole = np.where(times % _DAY == 0, _last_second(times), times)
+    bounded = np.where(days == NO_TIME, whole, np.maximum(whole, days // _DAY * _DAY))
+    return np.where(times == NO_TIME, days, bounded)
+
+
+def _add(times: Times, microseconds: int) -> Times:
+    if microseconds == 0:
+        return times
+    fixed = (times == NO_TIME) | (times == ALWAYS_TIME)
+    return np.where(fixed, times, times + microseconds)

@@ -1,0 +1,220 @@
+"""What a time rule is: one class under its name, with how its arguments are read, what it reads and what it gives.
+
+A rule of a plug-in is registered like ours: ``RULES.named("weekday")`` before a frozen dataclass that extends
+:class:`Rule`. It may be made of our own rules: its ``parts`` are read wherever rules are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import Registry, UserError, to_microseconds
+from wardround.records.rules.other_rows import NO_TIME as NO_TIME
+from wardround.records.rules.other_rows import Times as Times
+
+ALWAYS_TIME = to_microseconds(datetime.min)
+"""The time of ``always``: the first moment a Python datetime can hold."""
+
+
+class Rule(ABC):
+    """A time for every row of a table. Rules are frozen dataclasses; their text is what they were read from."""
+
+    __slots__ = ()
+    title: ClassVar[str] = ""
+    reads_own_cells: ClassVar[bool] = True
+    """Whether it and no part of it looks at other rows."""
+    needs_subject: ClassVar[bool] = False
+    """Whether it asks whose row each is."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        """Make the rule ``name`` of what stands in its brackets. UserError: something else stands there."""
+
+    @abstractmethod
+    def evaluate(self, frame: Frame) -> Times:
+        """Return the time of every row of the frame, ``NO_TIME`` where it is null."""
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        """The rules inside it that read the same row."""
+        return ()
+
+    @property
+    def parts_elsewhere(self) -> tuple[Rule, ...]:
+        """The rules inside it that read rows of another table."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the row that it reads itself, without those of its parts."""
+        return ()
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The tables whose rows' available times it needs."""
+        return ()
+
+    def check(self, place: Checks) -> None:
+        """Check its names and, if they stand elsewhere, those of its parts. Parts of the same row are checked beside
+        it. UserError says what is wrong."""
+        return
+
+
+RULES: Registry[type[Rule]] = Registry("rules", one="time rule", of=type, title=lambda rule: rule.title)
+"""Every function of the language, by name."""
+
+
+class Arguments:
+    """What stands in a rule's brackets: rules, of which plain names and quoted values are columns so far."""
+
+    def __init__(self, rules: Sequence[Rule], text: str) -> None:
+        self.rules = tuple(rules)
+        self._text = text
+
+    def wrong(self, expected: str) -> UserError:
+        """Return the error that says what the rule takes."""
+        return UserError(f"time rule {self._text!r}: {expected}")
+
+    def take(self, count: int, expected: str) -> tuple[Rule, ...]:
+        """Return exactly so many rules."""
+        if len(self.rules) != count:
+            raise self.wrong(expected)
+        return self.rules
+
+    def words(self) -> tuple[str | None, ...]:
+        """Return each argument's text where it is a plain name, a number or a quoted value, else None."""
+        return tuple(str(rule) if rule.columns == (str(rule),) else None for rule in self.rules)
+
+    def names(self, count: int, expected: str) -> tuple[str, ...]:
+        """Return exactly so many plain names."""
+        words = self.words()
+        found = tuple(word for word in words if word is not None)
+        if len(words) != count or len(found) != count:
+            raise self.wrong(expected)
+        return found
+
+    def after_first(self) -> tuple[str | None, list[str]]:
+        """Read a column and quoted values after the first argument; no column if they are something else."""
+        words = self.words()[1:]
+        names = [word for word in words if word is not None]
+        quoted = [name[1:-1] for name in names[1:] if name.startswith("'")]
+        fine = len(self.rules) > 2 and len(names) == len(words) and len(quoted) == len(names) - 1
+        return (names[0] if fine and not names[0].startswith("'") else None), quoted
+
+
+def walk(rule: Rule) -> Iterator[Rule]:
+    """Yield a rule and every rule inside it that reads the same row."""
+    yield rule
+    for part in rule.parts:
+        yield from walk(part)
+
+
+def walk_everywhere(rule: Rule) -> Iterator[Rule]:
+    """Yield a rule and every rule inside it, those that read rows of other tables too."""
+    for part in walk(rule):
+        yield part
+        for other in part.parts_elsewhere:
+            yield from walk_everywhere(other)
+
+
+def evaluate(rule: Rule, frame: Frame) -> Times:
+    """Return the rule's time for every row of the frame, ``NO_TIME`` where it is null."""
+    return rule.evaluate(frame)
+
+
+class Checks(Protocol):
+    """The table that a rule stands in, as the check of a spec hands it over. Every method may raise UserError."""
+
+    def time(self, column: str) -> None:
+        """There is such a column, of times or dates."""
+
+    def value(self, column: str, values: Sequence[str]) -> None:
+        """There is such a column, and it can hold such values."""
+
+    def text(self, column: str) -> None:
+        """There is such a column, of text."""
+
+    def setting(self, name: str) -> None:
+        """There is such a setting of a lag."""
+
+    def parent(self, key: str, table: str) -> Checks:
+        """There is such a table, and the column names its rows. Return it."""
+
+    def child(self, table: str, key: str) -> Checks:
+        """There is such a table, whose column names rows of this one. Return it."""
+
+    def table(self, name: str) -> Checks:
+        """There is such a table. Return it."""
+
+    def late(self, column: str) -> None:
+        """The column is late."""
+
+    def rule(self, rule: Rule) -> None:
+        """A rule and its parts fit this table."""
+
+    def wrong(self, what: str) -> UserError:
+        """Return an error of this place."""
+
+
+class Frame(Protocol):
+    """The rows a rule is evaluated over, and the tables it may look into."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def times(self, column: str) -> Times:
+        """A time or date column of the rows."""
+        ...
+
+    def known(self, key: str, table: str) -> Times:
+        """Available times of the rows that ``key`` names in ``table``."""
+        ...
+
+    def reference(self, key: str, table: str, column: str) -> Times:
+        """Time cells of the rows that ``key`` names in ``table``."""
+        ...
+
+    def late_cell(self, key: str, table: str, column: str) -> Times:
+        """When the late cells of the rows that ``key`` names in ``table`` became known; null for empty cells."""
+        ...
+
+    def there(self, key: str, table: str, rule: Rule) -> Times:
+        """A rule of the rows that ``key`` names in ``table``, not before those rows are there themselves."""
+        ...
+
+    def among(self, which: str, table: str, key: str, rule: Rule) -> Times:
+        """The ``earliest`` or ``latest`` time of the rows of another table that name these."""
+        ...
+
+    def holds(self, column: str, values: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which rows hold one of ``values`` in a text or int column; ``''`` is an empty cell, ``A*`` begins with A."""
+        ...
+
+    def subjects(self) -> npt.NDArray[np.int64]:
+        """Whose row each is."""
+        ...
+
+    def spans(self, table: str, start: Rule, end: Rule) -> tuple[npt.NDArray[np.int64], Times, Times]:
+        """Subject, start and end of the rows of another table."""
+        ...
+
+    def names_after(self, column: str, starts: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Which of ``starts`` a text begins with (-1: none), and a number for what follows it."""
+        ...
+
+    def lag(self, setting: str) -> int:
+        """A setting in microseconds."""
+        ...
+
+    def median_delay(self, start: str, end: str) -> Times:
+        """Per row the table's median of ``end - start``, in microseconds, over other subjects; null without any."""
+        ...
