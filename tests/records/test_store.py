@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_the_public_names_are_exact() -> None:
     names = wardround.records.__all__
-    assert names == sorted(names)
+    assert len(names) == len(set(names))
     assert all(hasattr(wardround.records, name) for name in names)
 
 
