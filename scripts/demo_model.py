@@ -10,8 +10,7 @@ from pathlib import Path
 
 from wardround.models.local import LOCAL_MODELS, serving
 
-BUDGET = {"context-tokens": 8192, "reply-tokens": 256, "result-tokens": 400, "turns": 4, "episode-seconds": 120}
-"""What fits a window of 8,192 tokens at a few dozen tokens a second."""
+SETTINGS = Path(__file__).with_name("small_model.toml")
 
 
 def main() -> int:
@@ -36,40 +35,10 @@ def main() -> int:
             return status
     model = LOCAL_MODELS["smollm2"]
     with serving(model, threads=given.threads) as url:
-        who = [
-            "--agent",
-            *given.agent,
-            "--model",
-            f"openai/{model.name}",
-            "--base-url",
-            url,
-            "--set",
-            "model.tool_calls=auto",
-        ]
-        what = [
-            "--benchmark",
-            bench,
-            "--store",
-            store,
-            "--out",
-            run,
-            "--task",
-            *given.task,
-            "--limit",
-            str(given.limit),
-        ]
-        status = wardround(
-            [
-                "run",
-                *what,
-                *who,
-                *(f"--{name}={value}" for name, value in BUDGET.items()),
-                "--workers",
-                "1",
-                "--concurrency",
-                "1",
-            ]
-        )
+        what = ["--benchmark", bench, "--store", store, "--out", run, "--task", *given.task]
+        who = ["--agent", *given.agent, "--model", f"openai/{model.name}", "--base-url", url]
+        how = ["--limit", str(given.limit), "--workers", "1", "--concurrency", "1"]
+        status = wardround(["run", str(SETTINGS), *what, *who, *how])
     return status or wardround(["report", run])
 
 
