@@ -18,6 +18,7 @@ from wardround.predictors import PREDICTORS
 from wardround.records import SOURCES, load_source_spec
 from wardround.retrieval import ENCODERS, list_encoders
 from wardround.runs.experiment import every_setting
+from wardround.runs.presets import PRESETS
 from wardround.scoring import SCORERS
 from wardround.tools import TOOLS
 
@@ -154,5 +155,6 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "answer-kinds": _names_of(ANSWER_KINDS, "answer kind"),
     "scorers": _names_of(SCORERS, "scorer of"),
     "own-tasks": _names_of(OWN_TASKS, "own task"),
+    "presets": _names_of(PRESETS, "preset"),
     "settings": _settings,
 }

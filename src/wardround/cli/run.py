@@ -21,6 +21,9 @@ EXAMPLES = """
       an agent with evidence before its first turn (+ether, +rag) or with retrieve_evidence as a tool (+tool)
   wardround run experiment.toml --set agent.retrosum.window=5 --out run
       settings from a file, one of them changed; --help-settings shows them all
+  wardround run --preset retrosum --benchmark bench --store store --agent react retrosum --model openai/qwen3-30b \
+      --base-url http://127.0.0.1:8000/v1 --out run
+      the paper's published settings; what is set besides stands over them, and the manifest says what differs
   wardround run --resume run
   wardround run --resume run --retry-errors
 """

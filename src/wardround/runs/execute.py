@@ -28,6 +28,7 @@ from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
+from wardround.runs.presets import PRESETS
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries, finished_keys
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -75,6 +76,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
         **_facts(settings, store, benchmark, agents, len(keys)),
         "bank": bank,
         "plugins": [one.to_json() for one in plugins],
+        "preset": _preset_facts(settings),
     }
     if not outside:
         must_fit_cassettes(settings, facts["prompts"])
@@ -83,6 +85,14 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     queue.add(keys)
     queue.close()
     return folder
+
+
+def _preset_facts(settings: RunSettings) -> dict[str, Any] | None:
+    """Name the preset a run began with, its hash, and what differs from it."""
+    name = settings.run.preset
+    if name is None:
+        return None
+    return {"name": name, "sha256": PRESETS.get(name).sha256, "changed": settings.changes_of_preset()}
 
 
 def execute(

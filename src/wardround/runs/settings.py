@@ -17,7 +17,8 @@ from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
 from wardround.predictors import PredictorSettings
 from wardround.retrieval import RetrievalSettings
-from wardround.runs.names import by_short_names, merged
+from wardround.runs.names import by_short_names, flat, merged
+from wardround.runs.presets import PRESETS
 from wardround.scoring import ScoringSettings
 from wardround.tools import Aids
 
@@ -29,6 +30,9 @@ Split = Literal["train", "dev", "test"]
 class PlayedSection:
     """What is played: agents x models x tasks x samples x epochs."""
 
+    preset: str | None = setting(
+        None, "begin with a paper's published settings (wardround list presets)", flag="--preset"
+    )
     benchmark: str = setting("", "folder of a built benchmark", unit="folder", flag="--benchmark")
     store: str = setting("", "folder of the store it was built from", unit="folder", flag="--store")
     tasks: tuple[str, ...] = setting((), "only these tasks", flag="--task")
@@ -101,7 +105,9 @@ class RunSettings:
     @classmethod
     def read(cls, body: Mapping[str, Any], where: str = "settings") -> RunSettings:
         """Make the tree of nested tables, strictly: an unknown name is an error with the nearest. ``where`` names the
-        place in errors."""
+        place in errors. What is not said is as in the preset that ``run.preset`` names, else as declared."""
+        preset = body.get("run", {}).get("preset")
+        body = body if preset is None else merged(PRESETS.get(preset).body, body)
         refuse_unknown(body, (one.name for one in fields(cls)), where)
         plain: dict[str, Any] = {
             name: strict(kind, body[name], f"{where} [{name}]") for name, kind in SECTIONS.items() if name in body
@@ -137,6 +143,13 @@ class RunSettings:
         where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
         return replace(self, run=run, memory=replace(self.memory, bank=None if bank is None else _absolute(bank)))
+
+    def changes_of_preset(self) -> dict[str, Any] | None:
+        """Return what differs from the preset these settings began with, by name; None where they began with none."""
+        if self.run.preset is None:
+            return None
+        published, held = flat(PRESETS.get(self.run.preset).body), flat(self.to_json())
+        return {name: held[name] for name, value in published.items() if name in held and held[name] != value}
 
     @property
     def budget_tokens(self) -> int:
