@@ -106,7 +106,7 @@ def test_a_value_is_read_as_its_setting_asks(written: str, section: str, name: s
         (["--set", "budget.turns=three"], "--set budget.turns: 'three' is no value for it"),
         (["--set", "budget.turns=0.5"], "[budget] turns: expected int, got float"),
         (["--set", "budget.turns=0"], "turns must be at least 1, not 0"),
-        (["--set", "model.tool_calls=grammar"], "must be one of native, schema, auto, not 'grammar'"),
+        (["--set", "model.tool_calls=grammar"], "there is no 'grammar'. There are: native, schema, auto"),
         (["--set", "budget.turns"], "sets nothing; write --set NAME=VALUE"),
         (["--set", "models.fast.base_url=http://127.0.0.1:1/v1"], "a named model needs the name of a model"),
     ],
