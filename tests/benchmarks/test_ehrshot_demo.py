@@ -8,6 +8,7 @@ import gzip
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,22 @@ class RawDemo:
                     yield subject, asked, str(int(asked + DAY <= found <= asked + 365 * DAY))
 
     def results(self, task: str) -> Iterator[Label]:
-        begins = self.begins()
-        for row in self.rows("hosp/labevents"):
-            if row["itemid"] in ITEMS[task] and row["valuenum"]:
+        for row in self.results_of_a_task[task]:
+            if row["valuenum"]:
                 taken = when(row["charttime"])
-                if taken > begins[int(row["subject_id"])]:
+                if taken > self.begins[int(row["subject_id"])]:
                     yield int(row["subject_id"]), taken - MINUTE, severity(task, float(row["valuenum"]))
 
+    @cached_property
+    def results_of_a_task(self) -> dict[str, list[dict[str, str]]]:
+        task_of = {item: task for task, items in ITEMS.items() for item in items}
+        found: dict[str, list[dict[str, str]]] = {task: [] for task in ITEMS}
+        for row in self.rows("hosp/labevents"):
+            if row["itemid"] in task_of:
+                found[task_of[row["itemid"]]].append(row)
+        return found
+
+    @cached_property
     def begins(self) -> dict[int, datetime]:
         """The first time in any file of a subject's record; a date is the end of its day."""
         found: dict[int, datetime] = {}
