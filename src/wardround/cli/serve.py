@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("protocol", choices=["mcp"], help="how to serve")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
-    parser.add_argument("--subject", type=int, help="whose chart")
+    parser.add_argument("--subject", help="whose chart, as the source calls the subject")
     parser.add_argument("--as-of", help="as of when, YYYY-MM-DD HH:MM (a date means the end of that day)")
     parser.add_argument("--benchmark", type=Path, help="offer this benchmark's candidate tables too")
     parser.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks")
@@ -82,16 +82,17 @@ def run(arguments: argparse.Namespace) -> int:
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
     benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
 
-    def session(subject: int, moment: str, who: str) -> ServedSession:
+    def session(subject: str, moment: str, who: str) -> ServedSession:
         try:
             as_of = parse_time(moment)
         except ValueError as error:
             raise UserError(f"{moment!r} is not a time such as '2150-01-31 08:00': {error}") from error
-        chart = store.chart(subject, as_of, policy=arguments.policy)
+        subject_id = store.subject_of(subject)
+        chart = store.chart(subject_id, as_of, policy=arguments.policy)
         environment = Environment(
             chart,
             toolset,
-            {} if benchmark is None else benchmark.spaces_of(store.person_of(subject)),
+            {} if benchmark is None else benchmark.spaces_of(store.person_of(subject_id)),
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
         )
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.charts:
         for line in _charts(arguments.charts):
             token = str(line["token"])
-            tokens.issue(session(line["subject_id"], str(line["as_of"]), _holder(token, line.get("name"))), token)
+            tokens.issue(session(str(line["subject_id"]), str(line["as_of"]), _holder(token, line.get("name"))), token)
     elif arguments.subject is not None and arguments.as_of is not None:
         given = os.environ.get(_TOKEN_VARIABLE)
         token = given or secrets.token_urlsafe(32)

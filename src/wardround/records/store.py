@@ -112,7 +112,10 @@ class Store:
 
     def subject_of(self, key: str) -> int:
         """Return the number of the subject that the source calls so. UserError: there is none."""
-        number = subject_number(key.strip())
+        try:
+            number = subject_number(key.strip()) if self._subject_keys else int(key)
+        except ValueError:
+            raise UserError(f"no subject {key!r} in {self.path}: its subjects are whole numbers") from None
         place = int(self.subjects.searchsorted(number))
         if place == len(self.subjects) or self.subjects[place] != number:
             raise UserError(f"no subject {key!r} in {self.path}")

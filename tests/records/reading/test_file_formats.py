@@ -99,6 +99,7 @@ def test_subjects_named_by_text_have_numbers_that_stay_and_are_shown_as_given(tm
     assert store.subjects.tolist() == sorted([number, subject_number("P-2")])
     assert store.subject_key(number) == "P-1/a"
     assert [row["patient"] for row in store.rows(number, "werte").to_pylist()] == ["P-1/a", "P-1/a"]
+    assert store.subject_of(str(number)) == number
     with pytest.raises(UserError, match="no subject 'P-3'"):
         store.subject_of("P-3")
 
