@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 from wardround.core import RecordError, UserError
 from wardround.records import IngestReport, Store, ingest, load_source_spec
+from wardround.records.reading import csv_cells
+from wardround.records.reading.csv_blocks import CsvFile
 from wardround.records.reading.subject_keys import subject_number
+from wardround.records.specs.file_format import FileFormat
 
 SPEC = """
 [source]
@@ -115,6 +119,36 @@ def test_a_day_that_does_not_exist_or_is_written_otherwise_is_set_aside(tmp_path
     store, report = made(tmp_path, {"Faelle.csv": STAYS, "Werte.csv": text})
     assert report.quarantined == {"werte": 1}
     assert len(rows(store, "werte")) == 3
+
+
+def test_every_day_and_what_is_none_is_read_as_python_reads_it(tmp_path: Path) -> None:
+    days = [
+        f"{day:02}.{month:02}.{year} 23:59" for year in (2099, 2100, 2096) for month in range(14) for day in range(33)
+    ]
+    odd = ["1.2.2100 7:05", "01.02.2100 24:00", "01.02.2100 10:60", "04.02.2100 10:00x", "04.02.0100 10:00"]
+    text = VALUES + "".join(f"P-2;;{cell};1\n" for cell in (*days, *odd))
+    store, _ = made(tmp_path, {"Faelle.csv": STAYS, "Werte.csv": text})
+    expected = []
+    for cell in (*days, *odd):
+        with contextlib.suppress(ValueError):
+            expected.append(datetime.strptime(cell, "%d.%m.%Y %H:%M"))
+    assert len(expected) == 365 * 2 + 366 + 2
+    assert sorted(row["am"] for row in rows(store, "werte") if row["wert"] == 1) == sorted(expected)
+    good = [cell for cell in days if _is_time(cell)]
+    block = "Patient;Fall;Am;Wert\n" + "".join(f"P-2;;{cell};1\n" for cell in good)
+    quick, report = made(tmp_path / "quick", {"Faelle.csv": STAYS, "Werte.csv": block})
+    assert not report.quarantined
+    assert sorted(row["am"] for row in rows(quick, "werte")) == [
+        datetime.strptime(cell, "%d.%m.%Y %H:%M") for cell in sorted(good, key=lambda c: (c[6:10], c[3:5], c[:2]))
+    ]
+
+
+def _is_time(cell: str) -> bool:
+    try:
+        datetime.strptime(cell, "%d.%m.%Y %H:%M")
+    except ValueError:
+        return False
+    return True
 
 
 def test_a_number_of_another_notation_is_set_aside_and_not_a_thousand_times_as_large(tmp_path: Path) -> None:
@@ -264,3 +298,14 @@ def test_a_format_that_is_none_is_an_error_of_its_place(tmp_path: Path, line: st
     (tmp_path / "haus.toml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=f"source.files.*{why}"):
         load_source_spec(tmp_path / "haus.toml")
+
+
+def test_days_that_exist_are_not_read_row_by_row(tmp_path: Path) -> None:
+    lines = "".join(f"P-2;;{day:02}.01.2100 10:00;1\n" for day in range(1, 32))
+    (tmp_path / "werte.csv").write_text(f"Patient;Fall;Am;Wert\n{lines}", encoding="utf-8")
+    files = FileFormat(delimiter=";", decimal=",", times=("%d.%m.%Y %H:%M",))
+    file = CsvFile(tmp_path / "werte.csv", files)
+    block = next(file.blocks())
+    table = csv_cells._read_quickly(block, file.columns, {"patient": "text", "am": "time", "wert": "float"}, files)
+    assert table is not None
+    assert table.column("am").to_pylist() == [datetime(2100, 1, day, 10) for day in range(1, 32)]

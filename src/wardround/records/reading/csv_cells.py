@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from wardround.core import end_of_day, parse_time
 from wardround.records.reading.csv_blocks import RecordsBlock
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
-from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.file_format import FileFormat, plain_pattern
 from wardround.records.specs.spec import ColumnType
 
 _NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
@@ -34,6 +35,8 @@ _RAW_LIMIT = 2_000
 _BLANK = 64
 _PLAIN = FileFormat()
 _LONGEST_DAY = 10
+_LAST_OVERFLOW = 3
+"""A day that does not exist becomes at most the third of the next month: only later days are sure to be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +92,28 @@ def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileF
     for place, (name, kind) in enumerate(columns.items()):
         if kind in ("time", "date"):
             encoded = table.column(name).combine_chunks().dictionary_encode()
-            read = reader_of(kind, files)
             try:
-                values = [read(text) for text in encoded.dictionary.to_pylist()]
+                cells = _times(encoded.dictionary, kind, files)
             except ValueError:
                 return None
-            cells = pa.array(values, ARROW_TYPES[kind]).take(encoded.indices)
-            table = table.set_column(place, name, cells)
+            table = table.set_column(place, name, cells.take(encoded.indices))
     return table
+
+
+def _times(texts: Any, kind: ColumnType, files: FileFormat) -> Any:
+    """Read texts as times or days: those that Arrow is sure to read right at once, the others one by one."""
+    read = reader_of(kind, files)
+    pattern = plain_pattern(files.times[0])
+    if kind != "time" or pattern is None:
+        return pa.array([read(text) for text in texts.to_pylist()], ARROW_TYPES[kind])
+    fits = pc.match_substring_regex(texts, pattern)
+    times = pc.strptime(pc.if_else(fits, texts, None), format=files.times[0], unit="us", error_is_null=True)
+    sure = pc.fill_null(pc.greater(pc.day(times), _LAST_OVERFLOW), False)
+    values = times.to_numpy(zero_copy_only=False).copy()
+    for place in np.flatnonzero(~sure.to_numpy(zero_copy_only=False)):
+        moment = read(texts[int(place)].as_py())
+        values[place] = np.datetime64("NaT") if moment is None else np.datetime64(moment, "us")
+    return pa.array(values, ARROW_TYPES[kind])
 
 
 def _unread(block: RecordsBlock, columns: Mapping[str, ColumnType], file: str) -> TypedCells:

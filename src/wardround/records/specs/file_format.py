@@ -4,6 +4,7 @@ for one table or dictionary under ``[tables.NAME.files]``."""
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,14 @@ from typing import Literal
 from wardround.core import UserError
 
 _EXAMPLE = datetime(2133, 11, 28, 17, 46, 39)
+_NUMBERS = {
+    "%d": "(0[1-9]|[12][0-9]|3[01])",
+    "%m": "(0[1-9]|1[0-2])",
+    "%Y": "[12][0-9]{3}",
+    "%H": "([01][0-9]|2[0-3])",
+    "%M": "[0-5][0-9]",
+    "%S": "[0-5][0-9]",
+}
 _OF_THE_DAY = ("%H", "%I", "%c", "%X", "%T", "%R")
 
 
@@ -61,6 +70,15 @@ class FileFormat:
 def has_time_of_day(written: str) -> bool:
     """Whether a format has more than a day."""
     return any(part in written for part in _OF_THE_DAY)
+
+
+def plain_pattern(written: str) -> str | None:
+    """Return what every text of a format of numbers with a time of day looks like, each in its range and of full width;
+    None for other formats."""
+    parts = re.split(r"(%.)", written)
+    if not {"%d", "%m", "%Y", "%H", "%M"} <= set(parts) or set(parts[1::2]) - set(_NUMBERS):
+        return None
+    return f"^{''.join(_NUMBERS.get(part, re.escape(part)) for part in parts)}$"
 
 
 def _check_time_format(text: str) -> None:

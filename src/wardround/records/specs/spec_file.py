@@ -193,7 +193,10 @@ def _sensitivity(modules: Sequence[_Module]) -> Sensitivity:
 
 
 def _source_body(body: Mapping[str, Any], file: str) -> SourceBody:
-    return strict(SourceBody, body.get("source", {}), f"{file}: source")
+    source = body.get("source", {})
+    if isinstance(source, Mapping):
+        strict(FileFormat, source.get("files", {}), f"{file}: source.files")  # its own errors name its own place
+    return strict(SourceBody, source, f"{file}: source")
 
 
 def _person(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> tuple[str, str] | None:
