@@ -36,10 +36,14 @@ Moments = Mapping[int, datetime]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestions:
-    """The questions asked of a store by each subject's moment, with whether each was settled by then."""
+    """The questions asked of a store by each subject's moment, with whether each was settled by then.
+
+    ``tasks`` are those the source can tell, whether or not a subject is asked one; ``left_out`` says why others cannot.
+    """
 
     settled: Mapping[Question, bool] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    tasks: Sequence[str] = ()
 
 
 def differing_questions(store: Store, other: Store, moments: Moments) -> Compared:
@@ -73,6 +77,9 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
             continue
         where = "only here" if question in here.settled else "only in the other future"
         found.differences.append(f"{subject}: {task} at {asked} is asked {where}")
+    for task in here.tasks:
+        if task not in found.left_out and not found.compared[f"questions of {task}"]:
+            found.left_out[task] = "nobody is asked it by then in either future"
 
 
 def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
@@ -91,6 +98,7 @@ def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
             for one in asked
         },
         left_out={name: said["unavailable"] for name, said in built.manifest["tasks"].items() if "unavailable" in said},
+        tasks=tuple(built.manifest["tasks"]),
     )
 
 
