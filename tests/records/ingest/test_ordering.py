@@ -70,3 +70,12 @@ def test_columns_sort_as_integers_with_nulls_first(column: object, places: list[
 def test_a_moment_that_is_missing_sorts_first() -> None:
     column = pa.array([datetime(2150, 1, 1), None, datetime(1700, 1, 1)], pa.timestamp("us"))
     assert np.argsort(sortable(column)).tolist() == [1, 2, 0]
+
+
+def test_keys_of_rows_too_far_apart_are_looked_at_in_their_order() -> None:
+    subjects, event = [0, 0, FAR], [FAR, FAR, -FAR]
+    assert order(subjects, event, np.array([2, 1, 0]), np.array([1, 2, 0])) == [1, 0, 2]
+
+
+def test_64_bits_are_one_too_many() -> None:
+    assert order([1 << 31, 0], [0, (1 << 32) - 1], np.arange(2)) == [1, 0]
