@@ -79,3 +79,7 @@ def test_keys_of_rows_too_far_apart_are_looked_at_in_their_order() -> None:
 
 def test_64_bits_are_one_too_many() -> None:
     assert order([1 << 31, 0], [0, (1 << 32) - 1], np.arange(2)) == [1, 0]
+
+
+def test_large_subjects_that_lie_close_are_packed_from_the_least() -> None:
+    assert order([1 << 43, (1 << 43) - 1], [0, (1 << 20) - 1], np.arange(2)) == [1, 0]
