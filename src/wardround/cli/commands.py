@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
     "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
     "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
+    "reproduce": ("wardround.cli.reproduce", "play a table or figure of a paper and print it beside the paper's"),
     "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
     "report": ("wardround.cli.report", "score a run and write its HTML report"),
     "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),

@@ -1,0 +1,21 @@
+"""Exhibits: the tables and figures of the papers, each as the sweep of runs that shows it here. One file per paper.
+
+A plug-in adds its own with ``EXHIBITS.add(name, Exhibit(...))``.
+"""
+
+from wardround.runs.exhibits.exhibit import EXHIBITS, Exhibit, read_exhibits
+from wardround.runs.exhibits.merging import MergedRow, best_rows, drawn, merged_rows, picture_file
+from wardround.runs.exhibits.published import published_figures, published_models
+
+__all__ = [
+    "EXHIBITS",
+    "Exhibit",
+    "MergedRow",
+    "best_rows",
+    "drawn",
+    "merged_rows",
+    "picture_file",
+    "published_figures",
+    "published_models",
+    "read_exhibits",
+]

@@ -1,0 +1,85 @@
+"""What a table or figure of a paper is: who plays, what is varied, what is shown, and what cannot be had here."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Literal
+
+from wardround.core import Registry, UserError, strict
+from wardround.runs.names import nested
+
+Kind = Literal["table", "curve", "best", "analysis", "command", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """One table or figure. ``paper`` is also the preset that its runs begin with.
+
+    ``kind``: a ``table`` of one run or a ``curve`` over runs that differ in ``sweep``; ``best`` is Best@K and
+    ``analysis`` the section of the report called ``section``; of ``command`` another command shows it; ``none`` cannot
+    be had. ``settings`` stand over the preset, by name; ``missing`` says what is not filled and why.
+    ``reference``: the paper's model whose figures stand beside ours by default.
+    """
+
+    name: str
+    title: str
+    paper: str
+    kind: Kind
+    agents: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    sweep: tuple[str, ...] = ()
+    values: tuple[int, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ("f1",)
+    section: str = ""
+    command: str = ""
+    missing: str = ""
+    reference: str = ""
+
+    @property
+    def is_played(self) -> bool:
+        """Whether ``wardround reproduce`` plays it."""
+        return self.kind in ("table", "curve", "best", "analysis")
+
+    @property
+    def points(self) -> tuple[int | None, ...]:
+        """The values of what is varied, a run each; one run where nothing is."""
+        return self.values or (None,)
+
+    @property
+    def how(self) -> str:
+        """The command that shows it, or why there is none."""
+        said = f"wardround reproduce {self.name}" if self.is_played else self.command
+        return "; ".join(part for part in (said, self.missing) if part)
+
+    def body(self) -> dict[str, Any]:
+        """Return the settings of every run of it, as nested tables; what a person sets stands over them."""
+        own = {"run.preset": self.paper, "run.tasks": list(self.tasks), **self.settings}
+        return nested(own)
+
+    def varied(self, point: int | None) -> dict[str, Any]:
+        """Return what is set at one point of the sweep, over everything else."""
+        return {} if point is None else nested(dict.fromkeys(self.sweep, point))
+
+
+EXHIBITS: Registry[Exhibit] = Registry("exhibits", one="table or figure", of=Exhibit)
+"""By paper, kind and number: ``retrosum-table-2``."""
+
+
+def read_exhibits(text: str, where: str) -> list[Exhibit]:
+    """Read a paper's file: its ``paper`` and an ``[[exhibit]]`` each; UserError names what is wrong, and ``where``."""
+    try:
+        found = tomllib.loads(text)
+        paper, entries = found["paper"], found["exhibit"]
+    except (tomllib.TOMLDecodeError, KeyError) as error:
+        raise UserError(f"{where} is no TOML with a paper and [[exhibit]] entries: {error}") from error
+    return [strict(Exhibit, {"paper": paper, **entry}, f"{where} [[exhibit]]") for entry in entries]
+
+
+for _file in sorted(files("wardround.runs.exhibits").iterdir(), key=lambda file: file.name, reverse=True):
+    if _file.name.endswith(".toml"):
+        for _exhibit in read_exhibits(_file.read_text(encoding="utf-8"), _file.name):
+            EXHIBITS.add(_exhibit.name, _exhibit)

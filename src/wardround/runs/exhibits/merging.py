@@ -1,0 +1,139 @@
+"""The runs of one exhibit as one table or one picture, the paper's own figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+
+from markupsafe import Markup, escape
+
+from wardround.runs import charts
+from wardround.runs.analyses import sections
+from wardround.runs.exhibits.exhibit import Exhibit
+from wardround.runs.summary import RunSummary, contender
+from wardround.scoring import ClassificationRow, EpisodeScore, Interval
+
+Played = tuple[int | None, Sequence[EpisodeScore], RunSummary]
+"""One run of a sweep: its point, its scored episodes, its figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedRow:
+    """One figure of one contender. ``point`` is the value of what is varied, or K; figures of classes are in per cent.
+    ``interval`` is as tables have it; ``published`` the paper's figure as printed, empty where it prints none."""
+
+    point: int | None
+    agent: str
+    model: str
+    task: str
+    metric: str
+    n: int
+    value: float
+    interval: str
+    published: str = ""
+
+
+def merged_rows(
+    exhibit: Exhibit, played: Sequence[Played], published: Mapping[tuple[str, str, str], str]
+) -> list[MergedRow]:
+    """Return every figure of the exhibit's metrics, point by point."""
+    return [
+        row
+        for point, _, summary in played
+        for row in chain(_set_rows(point, summary, published), _class_rows(point, summary, published))
+        if row.metric.partition(" of ")[0] in exhibit.metrics
+    ]
+
+
+def _set_rows(
+    point: int | None, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
+) -> Iterable[MergedRow]:
+    if summary.classes:  # the figures of classes are the paper's for these tasks
+        return
+    whole = {(contender(row), row.task): row for row in summary.rows}  # the row over all strata comes last
+    for row in whole.values():
+        yield MergedRow(
+            point=point,
+            agent=row.agent,
+            model=row.model,
+            task=row.task,
+            metric="f1",
+            n=row.n,
+            value=row.f1.estimate,
+            interval=row.f1.as_text(),
+            published=published.get((row.agent, row.task, "f1"), ""),
+        )
+
+
+def _class_rows(
+    point: int | None, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
+) -> Iterable[MergedRow]:
+    for row in summary.classes:
+        for metric, interval in _class_figures(row):
+            yield MergedRow(
+                point=point,
+                agent=row.agent,
+                model=row.model,
+                task=row.task,
+                metric=metric,
+                n=row.metrics.n,
+                value=100 * interval.estimate,
+                interval=_in_per_cent(interval),
+                published=published.get((row.agent, row.task, metric), ""),
+            )
+
+
+def _class_figures(row: ClassificationRow) -> list[tuple[str, Interval]]:
+    by_class = [(f"f1 of {name}", interval) for name, interval in row.metrics.class_f1.items()]
+    return [("accuracy", row.metrics.accuracy), ("macro_f1", row.metrics.macro_f1), *by_class]
+
+
+def _in_per_cent(interval: Interval) -> str:
+    if interval.missing or interval.low is None or interval.high is None:
+        return interval.as_text()
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
+
+
+def best_rows(summary: RunSummary) -> list[MergedRow]:
+    """Return Best@K of every contender and task (eq. 15), a row per K; the report computes no interval of these."""
+    whole = {(contender(row), row.task): row for row in summary.rows}
+    return [
+        MergedRow(
+            point=k,
+            agent=whole[best.contender, best.task].agent,
+            model=whole[best.contender, best.task].model,
+            task=best.task,
+            metric="best",
+            n=whole[best.contender, best.task].n,
+            value=value,
+            interval="–",
+        )
+        for best in summary.best
+        for k, value in enumerate(best.values, start=1)
+    ]
+
+
+def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played]) -> Markup | None:
+    """Return the figure; None of a table, and where the report has no such section of these runs."""
+    if exhibit.kind == "analysis":
+        _, scores, summary = played[0]
+        return next((one.chart for one in sections(scores, summary) if one.title.startswith(exhibit.section)), None)
+    if exhibit.kind not in ("curve", "best"):
+        return None
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row.point is not None and row.task != "all":
+            lines.setdefault(f"{row.agent} · {row.task}", []).append((row.point, row.value))
+    axis = "K" if exhibit.kind == "best" else ", ".join(exhibit.sweep)
+    return charts.lines(lines, title=exhibit.title, axis=axis) if lines else None
+
+
+def picture_file(picture: Markup) -> str:
+    """Return a picture of a page as an SVG file of its own, with the page's style in it."""
+    style = files("wardround.runs").joinpath("templates/style.css").read_text(encoding="utf-8")
+    head, _, rest = str(picture).partition(">")
+    return (
+        head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + f"><style>{escape(style)}</style>{rest}"
+    )

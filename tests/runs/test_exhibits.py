@@ -1,0 +1,121 @@
+"""The papers' tables and figures: what the list claims, and a table and two figures played to the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from wardround.agents import AGENTS
+from wardround.benchmarks import list_tasks
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.runs import RunFolder, RunSettings
+from wardround.runs.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
+from wardround.runs.names import flat, merged
+
+EVERY = [EXHIBITS.get(name) for name in EXHIBITS.names]
+PLAYED = [one for one in EVERY if one.is_played]
+
+
+def test_every_table_and_figure_of_both_papers_is_listed() -> None:
+    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8)}
+    wanted = {f"{paper}-table-{n}" for paper, (tables, _) in counted.items() for n in range(1, tables + 1)}
+    wanted |= {f"{paper}-figure-{n}" for paper, (_, figures) in counted.items() for n in range(1, figures + 1)}
+    assert wanted == {one.name for one in EVERY}
+    assert all(one.how for one in EVERY)
+
+
+@pytest.mark.parametrize("exhibit", PLAYED, ids=lambda one: one.name)
+def test_what_is_said_to_be_played_resolves(exhibit: Exhibit) -> None:
+    assert set(exhibit.agents) <= set(AGENTS.names)
+    assert set(exhibit.tasks) <= {task.name for task in list_tasks()}
+    for point in exhibit.points:
+        body = merged(merged(exhibit.body(), {"run": {"agents": list(exhibit.agents)}}), exhibit.varied(point))
+        held = flat(RunSettings.read(body).to_json())
+        assert all(held[name] == point for name in exhibit.sweep)
+        assert held["run.preset"] == exhibit.paper
+    if exhibit.reference:
+        assert exhibit.reference in published_models(exhibit.name)
+
+
+@pytest.mark.parametrize("name", ["retrosum-table-2", "retrosum-table-4", "ehr-rag-table-1", "ehr-rag-table-4"])
+def test_a_table_has_the_agents_that_name_it(name: str) -> None:
+    paper, _, number = name.rpartition("-table-")
+    methods = {one.name for one in AGENTS.registered if one.paper == paper and int(number) in one.tables}
+    assert set(EXHIBITS.get(name).agents) == methods
+
+
+def test_printed_averages_are_those_of_the_printed_tasks() -> None:
+    """A slip in reading the table off would show: the average of RetroSum's six tasks is printed beside them."""
+    for exhibit in ("retrosum-table-2", "retrosum-table-4"):
+        figures = published_figures(exhibit, "Qwen3-30B-A3B")
+        for agent in EXHIBITS.get(exhibit).agents:
+            own = [float(value) for (who, task, _), value in figures.items() if who == agent and task != "all"]
+            assert len(own) == 6
+            assert sum(own) / 6 == pytest.approx(float(figures[agent, "all", "f1"]), abs=0.0001)
+
+
+def test_every_agent_of_a_printed_table_has_as_many_figures() -> None:
+    for name, many in {"ehr-rag-table-1": 8, "ehr-rag-table-2": 10, "ehr-rag-table-3": 4, "ehr-rag-table-4": 4}.items():
+        exhibit = EXHIBITS.get(name)
+        printed = [agent for agent, _, _ in published_figures(name, exhibit.reference)]
+        assert {agent: printed.count(agent) for agent in exhibit.agents} == dict.fromkeys(exhibit.agents, many)
+
+
+def reproduce(what: str, benchmark: Path, store: Path, out: Path, *more: str) -> int:
+    where = ["--benchmark", str(benchmark), "--store", str(store), "--out", str(out)]
+    cheap = ["--limit", "1", "--workers", "1", "--set", "retrieval.encoder=lexical"]
+    return main(["reproduce", what, *where, *cheap, *more])
+
+
+def test_a_table_is_played_and_stands_beside_the_papers(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    out = tmp_path / "table"
+    where = (synthetic_benchmark_path, synthetic_store_path, out)
+    assert reproduce("retrosum-table-4", *where, "--task", "transfers") == 0
+    text, said = capsys.readouterr()
+    assert "left out for want of --bank" in said
+    lines = {words[1]: words for line in text.splitlines() if (words := line.split()) and "transfers" in words}
+    assert {agent: words[-1] for agent, words in lines.items()} == {
+        "resum": "0.2320",
+        "retrosum-actor-only": "0.2577",
+        "retrosum-summariser-only": "0.2782",
+        "retrosum": "0.2791",
+    }
+    assert RunFolder.open(out / "run").manifest["preset"]["name"] == "retrosum"
+
+
+def test_a_figure_is_a_run_per_point_and_a_picture(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    out = tmp_path / "figure"
+    where = (synthetic_benchmark_path, synthetic_store_path, out)
+    assert reproduce("retrosum-figure-7", *where, "--agent", "react", "--json") == 0
+    text = capsys.readouterr().out
+    rows = json.loads(text[text.index("[\n") :])
+    points = (8000, 16000, 32000, 64000)
+    assert [row["point"] for row in rows if row["task"] == "diagnoses"] == list(points)
+    for point in points:
+        assert RunFolder.open(out / f"run-{point}").settings.budget.context_tokens == point
+    picture = (out / "retrosum-figure-7.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "react · diagnoses" in picture
+    before = (out / "run-8000" / "manifest.json").read_bytes()
+    assert reproduce("retrosum-figure-7", *where, "--agent", "react", "--json") == 0
+    assert (out / "run-8000" / "manifest.json").read_bytes() == before  # gone on with, not begun again
+
+
+def test_what_cannot_be_played_says_why(tmp_path: Path, capsys: Any) -> None:
+    assert main(["reproduce", "retrosum-figure-1", "--out", str(tmp_path)]) != 0
+    assert "a drawing; nothing is measured in it" in capsys.readouterr().err
+    assert main(["reproduce", "--list", "--paper", "ehr-rag"]) == 0
+    text = capsys.readouterr().out
+    assert "CLMBR-T-Base" in text
+    assert "retrosum-table-2" not in text
+    with pytest.raises(UserError, match="no TOML with a paper"):
+        read_exhibits("title = 1", "mine.toml")
