@@ -9,6 +9,7 @@ import pytest
 from wardround.memory import RoleEdge
 from wardround.memory.credit import (
     EdgeHistory,
+    ScoreBaseline,
     edge_credit,
     first_quality,
     moved_edge,
@@ -109,3 +110,21 @@ def test_equation_10_updates() -> None:
     assert (prior.phi, prior.weight) == pytest.approx((0.075, 0.525))
     assert (compounding.phi, compounding.weight) == pytest.approx((0.075, 0.6))
     assert moved_edge(EdgeHistory(prior=0.01, weight=0.01), 1.0, -1.0).weight == 0.0
+
+
+def test_a_baseline_takes_the_drift_out_of_delta() -> None:
+    baseline = ScoreBaseline()
+    assert baseline.signal(1.0) == 0.5  # nothing is known yet: against 1/2
+    baseline = baseline.with_score(1.0)  # mean 0.75
+    assert (baseline.signal(1.0), baseline.signal(0.75), baseline.signal(0.0)) == (0.25, 0.0, -0.75)
+    printed = against = 0.5
+    after = []
+    for number in range(400):
+        score = float(number % 5 > 0)  # four of five succeed, whatever is served
+        printed = moved_quality(printed, 0.2, signal(score))
+        against = moved_quality(against, 0.2, baseline.signal(score))
+        baseline = baseline.with_score(score)
+        after.append(against)
+    # printed, 200 episodes move it by 200 * 0.1 * 0.2 * 0.6 = 2.4; against the mean, once known, by next to nothing
+    assert printed == 1.0
+    assert after[-1] == pytest.approx(after[199], abs=0.01)

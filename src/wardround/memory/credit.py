@@ -50,6 +50,23 @@ def signal(score: float) -> float:
     return 2.0 * score - 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBaseline:
+    """The mean score of a task type so far. Against it Delta does not drift with the base rate: where most episodes
+    succeed, the printed Delta lifts whatever is served, useful or not. It starts as one episode of score 1/2."""
+
+    total: float = 0.5
+    episodes: int = 1
+
+    def signal(self, score: float) -> float:
+        """Delta as the score less the mean of the earlier ones: in -1 to 1 without a cut, which would drift again."""
+        return score - self.total / self.episodes
+
+    def with_score(self, score: float) -> ScoreBaseline:
+        """One episode more."""
+        return ScoreBaseline(total=self.total + score, episodes=self.episodes + 1)
+
+
 def moved_quality(quality: float, credit: float, delta: float, *, rate: float = QUALITY_RATE) -> float:
     """Equation 10, first line."""
     return _clip(quality + rate * credit * delta)
