@@ -12,6 +12,7 @@ from wardround.scoring.errors import ErrorClass, classify_errors
 from wardround.scoring.evidence_cuts import EvidenceCut, events_left_out, evidence_cut
 from wardround.scoring.families import Hypothesis, linear_hypothesis, step_down
 from wardround.scoring.figure_tables import FigureRow, figure_rows, render_figures
+from wardround.scoring.gate import HeldOutPairs, TaskGate, gate
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
@@ -38,6 +39,7 @@ __all__ = [
     "FigureRow",
     "FurtherTest",
     "GroundingCounts",
+    "HeldOutPairs",
     "Hypothesis",
     "Interval",
     "NoPrediction",
@@ -50,6 +52,7 @@ __all__ = [
     "SetMetrics",
     "SetScore",
     "SummaryRow",
+    "TaskGate",
     "TrivialScores",
     "best_at_k",
     "best_at_k_over_samples",
@@ -63,6 +66,7 @@ __all__ = [
     "events_left_out",
     "evidence_cut",
     "figure_rows",
+    "gate",
     "grounding_counts",
     "holm",
     "linear_hypothesis",

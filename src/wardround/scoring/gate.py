@@ -14,7 +14,9 @@ from wardround.scoring.paired import PairedTest, holm, paired_test
 GATE_LEVEL = 0.1
 LEAST_SUBJECTS = 20
 """With fewer patients even a large harm could hide: such evidence opens nothing."""
-GateState = Literal["open", "harm", "too_few"]
+GateState = Literal["open", "harm", "doubtful", "too_few"]
+"""``doubtful``: the difference is below 0, though chance could have made it. Small harms let through on every task add
+up, and a change that does nothing loses nothing by waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,8 @@ class TaskGate:
 
     state: GateState
     difference: float
-    lower: float
-    upper: float
+    low: float | None
+    high: float | None
     p_harm: float
     subjects: int
     episodes: int
@@ -64,10 +66,10 @@ def gate(
     for task, test in tests.items():
         subjects = len(set(held[task].subjects))
         verdicts[task] = TaskGate(
-            state=_state(adjusted[task], subjects, level, least_subjects),
-            difference=test.difference.value,
-            lower=test.difference.low,
-            upper=test.difference.high,
+            state=_state(test.difference.estimate, adjusted[task] <= level, subjects >= least_subjects),
+            difference=test.difference.estimate,
+            low=test.difference.low,
+            high=test.difference.high,
             p_harm=adjusted[task],
             subjects=subjects,
             episodes=2 * len(held[task].subjects),
@@ -80,10 +82,12 @@ def harm_p_value(test: PairedTest) -> float:
     there is only one patient, who shows nothing."""
     if test.p_value is None:
         return 1.0
-    return test.p_value / 2 if test.difference.value < 0 else 1.0 - test.p_value / 2
+    return test.p_value / 2 if test.difference.estimate < 0 else 1.0 - test.p_value / 2
 
 
-def _state(p_harm: float, subjects: int, level: float, least_subjects: int) -> GateState:
-    if p_harm <= level:
+def _state(difference: float, is_harm: bool, is_enough: bool) -> GateState:
+    if is_harm:
         return "harm"
-    return "open" if subjects >= least_subjects else "too_few"
+    if not is_enough:
+        return "too_few"
+    return "open" if difference >= 0 else "doubtful"
