@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from wardround.cli import main
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings
 from wardround.runs.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
+from wardround.runs.experiment import every_setting
 from wardround.runs.names import flat, merged
 
 EVERY = [EXHIBITS.get(name) for name in EXHIBITS.names]
@@ -119,3 +121,34 @@ def test_what_cannot_be_played_says_why(tmp_path: Path, capsys: Any) -> None:
     assert "retrosum-table-2" not in text
     with pytest.raises(UserError, match="no TOML with a paper"):
         read_exhibits("title = 1", "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "word"), [("retrosum-figure-6", ["--epochs", "2"], "K"), ("retrosum-figure-5", [], "react")]
+)
+def test_best_at_k_and_an_analysis_are_drawn(
+    what: str,
+    more: list[str],
+    word: str,
+    synthetic_benchmark_path: Path,
+    synthetic_store_path: Path,
+    tmp_path: Path,
+    capsys: Any,
+) -> None:
+    where = (synthetic_benchmark_path, synthetic_store_path, tmp_path)
+    assert reproduce(what, *where, "--agent", "react", "resum", *more) == 0
+    assert "picture: " in capsys.readouterr().out
+    assert word in (tmp_path / f"{what}.svg").read_text(encoding="utf-8")
+
+
+def test_the_fidelity_page_names_what_exists() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page):
+        assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), name
+    for file in re.findall(r"`((?:agents|memory|benchmarks)/prompts/\w+\.jinja)`", page):
+        assert (root / "src" / "wardround" / file).is_file(), file
+    settings = {leaf.name for leaf in every_setting()}
+    named = set(re.findall(r"`((?:run|model|budget|agent|retrieval|memory)\.[\w.]+)`", page))
+    assert named
+    assert named <= settings
