@@ -30,6 +30,9 @@ _TOUCHING = "SELECT DISTINCT source FROM edge WHERE source = ?1 OR target = ?1"
 _SAID_BY = "SELECT experience FROM mention WHERE name = ?"
 _ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
 
+WITHDRAWN = "withdrawn"
+"""The feedback that says that a sample's episodes count no more for an experience."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
@@ -60,6 +63,8 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
         qualities, moved = _replayed(bank, source, gone)
         if cut or moved or qualities:
             bank.set_graph(qualities=qualities, edges=[*cut, *moved], reason=reason, sample=source)
+        for name in sorted(qualities):
+            bank.add_feedback(name, WITHDRAWN, detail={"sample": source}, episode=f"withdrawn|{source}")
         names = _names_alone(bank)
         for name in names:
             bank.end_alias(name, reason=reason)

@@ -1,0 +1,126 @@
+"""Learning from episodes: one transaction each, one writer of Q, and what is withdrawn is unlearnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from memory_doubles import lesson
+
+from wardround.core import UserError
+from wardround.memory import Bank, Edge, forget, withdraw
+from wardround.memory.effect import EpisodeName, is_masked
+from wardround.memory.learning import PlayedEpisode, credited_quality, learn, trials_of
+
+
+def _bank(path: Path, *names: str) -> tuple[Bank, list[str]]:
+    bank = Bank.open(path / "bank.sqlite")
+    made = [lesson(bank, name, number, kind="indication") for number, name in enumerate(names)]
+    bank.add(made)
+    return bank, [one.id for one in made]
+
+
+def _played(
+    number: int, score: float, shown: list[str], masked: list[str] | None = None, *, split: str = "train"
+) -> PlayedEpisode:
+    name = EpisodeName(run="run", agent="react", sample=f"stream-{number:03}", epoch=1)
+    return PlayedEpisode(name=name, task="diagnoses", split=split, score=score, shown=shown, masked=masked or [])
+
+
+def test_equations_8_to_10_move_a_bank_once(tmp_path: Path) -> None:
+    bank, (one, two) = _bank(tmp_path, "one", "two")
+    with bank:
+        bank.set_graph(edges=[Edge(source=one, target=two, weight=0.4)], reason="linked")
+        before = bank.revision
+        assert learn(bank, _played(1, 1.0, [one, two]), quality="eq10") == before + 1
+        # shares 0.8 / 1.44 and 0.64 / 1.44, rate 0.1; the only edge has all of its credit, rate 0.05
+        assert bank.graph().quality(one) == pytest.approx(0.5 + 0.08 / 1.44)
+        assert bank.graph().quality(two) == pytest.approx(0.5 + 0.064 / 1.44)
+        assert bank.graph().edges(one)[0].weight == pytest.approx(0.45)
+        assert learn(bank, _played(1, 1.0, [one, two]), quality="eq10") is None
+        assert bank.revision == before + 1
+        learn(bank, _played(2, 0.0, [one, two]), quality="eq10")
+        assert bank.graph().edges(one)[0].weight == pytest.approx(0.4)  # W0 + phi, phi back at 0
+
+
+def test_one_writer_moves_quality(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank:
+        learn(bank, _played(1, 1.0, [one]))
+        at = bank.revision
+        with pytest.raises(UserError, match="written by 'credit'"):
+            learn(bank, _played(2, 1.0, [one]), quality="eq10")
+        assert bank.revision == at
+        assert len(bank.feedback(one)) == 1
+
+
+def test_nothing_is_learnt_from_other_splits(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank, pytest.raises(UserError, match="split 'test'"):
+        learn(bank, _played(1, 1.0, [one], split="test"))
+
+
+def test_what_is_withdrawn_or_forgotten_is_unlearnt(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank:
+        for number in range(40):
+            masked = number % 2 == 1
+            learn(bank, _played(number, float(not masked), [] if masked else [one], [one] if masked else []))
+        assert credited_quality(bank, one) > 0.6
+        withdraw(bank, "stream-000", reason="wrong patient")
+        assert trials_of(bank, one)["diagnoses"].shown.episodes == 19
+        forget(bank, "stream-002", reason="asked for")
+        assert trials_of(bank, one)["diagnoses"].shown.episodes == 18
+    assert b"stream-002" not in (tmp_path / "bank.sqlite").read_bytes()
+
+
+def test_the_good_rise_the_harmful_fall_the_inert_stay(tmp_path: Path) -> None:
+    bank, (good, harmful, inert) = _bank(tmp_path, "good", "harmful", "inert")
+    source = Random(4)
+    with bank:
+        for number in range(120):
+            name = _played(number, 0.0, []).name
+            masked = [one for one in (good, harmful, inert) if is_masked(name, one, seed=1)]
+            shown = [one for one in (good, harmful, inert) if one not in masked]
+            chance = 0.5 + 0.4 * (good in shown) - 0.4 * (harmful in shown)
+            learn(bank, _played(number, float(source.random() < chance), shown, masked))
+        graph = bank.graph()
+        found = {name: graph.quality(one) for name, one in (("good", good), ("bad", harmful), ("inert", inert))}
+    assert found["good"] is not None
+    assert found["bad"] is not None
+    assert found["good"] > 0.55
+    assert found["bad"] < 0.45
+    assert found["inert"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_accuracy_rises_over_an_ordered_stream_at_its_snapshots(tmp_path: Path) -> None:
+    bank, items = _bank(tmp_path, "good", "harmful", "inert")
+    effects = {items[0]: 0.4, items[1]: -0.4, items[2]: 0.0}
+    source = Random(11)
+
+    def eligible(revision: int) -> list[str]:
+        """The best two by quality; among equals the harmful one comes first."""
+        graph = bank.graph(revision=revision)
+        qualities = {one: graph.quality(one) for one in items}
+        known = {one: 0.5 if value is None else value for one, value in qualities.items()}
+        return sorted(items, key=lambda one: (-known[one], effects[one]))[:2]
+
+    def accuracy(revision: int) -> float:
+        return 0.5 + sum(effects[one] for one in eligible(revision))
+
+    with bank:
+        snapshots = {0: bank.revision}
+        for number in range(1, 251):
+            name = _played(number, 0.0, []).name
+            met = eligible(bank.revision)
+            masked = [one for one in met if is_masked(name, one, seed=1)]
+            shown = [one for one in met if one not in masked]
+            success = source.random() < 0.5 + sum(effects[one] for one in shown)
+            learn(bank, _played(number, float(success), shown, masked))
+            if number in (50, 150, 250):
+                snapshots[number] = bank.revision
+        reached = {number: accuracy(revision) for number, revision in snapshots.items()}
+    assert reached[0] == pytest.approx(0.1)
+    assert reached[250] == pytest.approx(0.9)
+    assert list(reached.values()) == sorted(reached.values())
