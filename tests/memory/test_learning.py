@@ -79,7 +79,7 @@ def test_the_good_rise_the_harmful_fall_the_inert_stay(tmp_path: Path) -> None:
     bank, (good, harmful, inert) = _bank(tmp_path, "good", "harmful", "inert")
     source = Random(4)
     with bank:
-        for number in range(120):
+        for number in range(250):
             name = _played(number, 0.0, []).name
             masked = [one for one in (good, harmful, inert) if is_masked(name, one, seed=1)]
             shown = [one for one in (good, harmful, inert) if one not in masked]
