@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,10 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 from wardround.agents import AGENTS
-from wardround.benchmarks import list_tasks
+from wardround.benchmarks import build_ehrshot, list_tasks
 from wardround.cli import main
 from wardround.core import UserError
-from wardround.runs import RunFolder, RunSettings
+from wardround.records import Store
+from wardround.runs import RunFolder, RunSettings, read_results
 from wardround.runs.exhibits import EXHIBITS, Exhibit, published_figures, published_models, read_exhibits
 from wardround.runs.experiment import every_setting
 from wardround.runs.names import flat, merged
@@ -152,3 +155,36 @@ def test_the_fidelity_page_names_what_exists() -> None:
     named = set(re.findall(r"`((?:run|model|budget|agent|retrieval|memory)\.[\w.]+)`", page))
     assert named
     assert named <= settings
+
+
+def test_a_table_of_classes_is_in_per_cent_and_has_no_other_figures(
+    synthetic_store: Store, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    build_ehrshot(synthetic_store, tmp_path / "bench", seed=3, tasks=("guo_los",), per_task=4, allow_missing=True)
+    where = (tmp_path / "bench", synthetic_store_path, tmp_path / "table")
+    assert reproduce("ehr-rag-table-4", *where, "--task", "guo_los", "--limit", "4", "--json") == 0
+    text = capsys.readouterr().out
+    rows = json.loads(text[text.index("[\n") :])
+    assert {row["metric"] for row in rows} == {"accuracy", "macro_f1"}
+    assert {row["agent"] for row in rows} == set(EXHIBITS.get("ehr-rag-table-4").agents)
+    exact = {row["agent"]: row["value"] for row in rows if row["metric"] == "accuracy"}
+    scored = read_results(RunFolder.open(tmp_path / "table" / "run"))
+    for agent, value in exact.items():
+        own = [score.value for score in scored if score.agent == agent]
+        assert value == pytest.approx(100 * sum(one == 1 for one in own) / len(own))
+    printed = {row["agent"]: row["published"] for row in rows if row["metric"] == "accuracy"}
+    assert printed["ehr-rag-no-der"] == "70.59"
+
+
+def test_a_plug_in_adds_an_exhibit(tmp_path: Path) -> None:
+    """In a process of its own: what is registered stays registered."""
+    plugin = tmp_path / "own_table.py"
+    plugin.write_text(
+        "from wardround.runs.exhibits import EXHIBITS, Exhibit\n"
+        "own = Exhibit(name='own-table', title='Mine', paper='retrosum', kind='table', agents=('react',))\n"
+        "EXHIBITS.add(own.name, own)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "wardround", "reproduce", "--list", "--plugin", str(plugin)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "wardround reproduce own-table" in shown
