@@ -23,6 +23,7 @@ from wardround.cli import main
 from wardround.core import Progress, UserError
 from wardround.predictors import FitRow, PredictorSettings, fit_predictors, read_predictions
 from wardround.predictors import fit as fit_module
+from wardround.predictors.catalogue import asked_predictors
 from wardround.predictors.representations import read_representations
 from wardround.records import Store
 
@@ -272,9 +273,9 @@ def test_an_npz_that_is_cut_off_or_lacks_times_says_so(tmp_path: Path) -> None:
 
 def test_wrong_settings_say_what_is_right() -> None:
     with pytest.raises(UserError, match="count-gbm"):
-        PredictorSettings(names=("forest",))
+        asked_predictors(PredictorSettings(names=("forest",)))
     with pytest.raises(UserError, match="--representations"):
-        PredictorSettings(names=("clmbr-lr",))
+        asked_predictors(PredictorSettings(names=("clmbr-lr",)))
     with pytest.raises(UserError, match="'0'"):
         PredictorSettings(shots=("0",))
 
@@ -316,7 +317,7 @@ def test_matrices_are_made_once_a_kind_and_held_for_one_task(monkeypatch: pytest
     monkeypatch.setattr(fit_module._Bench, "_made", making)
     bench = fit_module._Bench(counts=None, vectors=None, settings=QUICK)
     problems: dict[str, Any] = {task: SimpleNamespace(task=task) for task in ("los", "death")}
-    wanted = [("los", "count-lr"), ("los", "own-lr"), ("los", "count-gbm"), ("death", "count-lr"), ("los", "own-lr")]
-    numbers = [bench._matrices(problems[task], predictor)[0] for task, predictor in wanted]
+    wanted = [("los", "counts"), ("los", "vectors"), ("los", "counts"), ("death", "counts"), ("los", "vectors")]
+    numbers = [bench._matrices(problems[task], reads)[0] for task, reads in wanted]  # type: ignore[arg-type]
     assert numbers == [1, 2, 1, 3, 4]
-    assert made == [("los", "count"), ("los", "own"), ("death", "count"), ("los", "own")]
+    assert made == [("los", "counts"), ("los", "vectors"), ("death", "counts"), ("los", "vectors")]
