@@ -133,3 +133,20 @@ def test_a_forgetting_cut_short_is_whole_or_is_finished_by_asking_again(wait: fl
             forget(bank, told.id, reason="asked for")
         assert bank.experiences() == (stays,)
     assert traces(tmp_path, told.id.encode(), b"the zebrafish text") == []
+
+
+def test_what_only_begins_with_the_same_letters_is_not_forgotten(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        stays = lesson(bank, "stays", 2, kind="indication")
+        bank.add([stays], key=key(1, 0.5))
+        for number in (2, 20, 29):
+            bank.set_graph(
+                qualities={stays.id: number / 100}, reason=f"moved by stream-{number}", sample=f"stream-{number}"
+            )
+            bank.add_feedback(stays.id, "used", value=1.0, episode=f"agent|model|task|stream-{number}|0")
+        forget(bank, "stream-2", reason="asked to")
+        kept = bank.file.rows("SELECT episode FROM feedback ORDER BY episode", ())
+        reasons = {reason for (reason,) in bank.file.rows("SELECT reason FROM step", ())}
+    assert [episode for (episode,) in kept] == [f"agent|model|task|stream-{number}|0" for number in (20, 29)]
+    assert {"moved by stream-20", "moved by stream-29"} <= reasons
+    assert "moved by stream-2" not in reasons

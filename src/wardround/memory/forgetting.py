@@ -7,6 +7,7 @@ stays is a tombstone: a keyed hash by which it is known again and not taken in a
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,9 +40,9 @@ _MOVES = (
     "DELETE FROM edge WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
 )
 _MENTIONING = (
-    "UPDATE step SET reason = 'forgotten', sample = '' WHERE sample = ?1 OR instr(reason, ?1) > 0",
-    "UPDATE revision SET reason = 'forgotten' WHERE instr(reason, ?1) > 0",
-    "DELETE FROM feedback WHERE instr(episode, ?1) > 0 OR instr(detail, ?1) > 0",
+    "UPDATE step SET reason = 'forgotten', sample = '' WHERE sample = ?1 OR names(reason, ?1)",
+    "UPDATE revision SET reason = 'forgotten' WHERE names(reason, ?1)",
+    "DELETE FROM feedback WHERE names(episode, ?1) OR names(detail, ?1)",
 )
 _LEFT_OVER = (
     "DELETE FROM key WHERE number NOT IN (SELECT key FROM experience WHERE key IS NOT NULL)",
@@ -94,6 +95,7 @@ def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:
 def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     """Delete all rows of what is forgotten, with the guards of append-only tables lifted meanwhile."""
     connection = bank.file.connection
+    connection.create_function("names", 2, _names, deterministic=True)
     guards = connection.execute(_GUARDS).fetchall()
     for name, _ in guards:
         connection.execute(f'DROP TRIGGER "{name}"')
@@ -107,6 +109,11 @@ def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     for _, text in guards:
         connection.execute(text)
     connection.execute(_BEGUN)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text names something, and not only something longer: ``stream-2`` is not in ``stream-20``."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 def _replay(bank: Bank, sample: str) -> None:
