@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test long mutants lint types check clean
+.PHONY: demo demo-model weights test test-model long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -26,6 +26,11 @@ weights: $(VENV)/demo-installed
 
 test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# The tests that need a real language model: its server, grammar, probabilities, and four episodes.
+test-model: weights $(VENV)/dev-installed
+	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
+	  tests/models/test_models_real.py tests/runs/test_real_model.py
 
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
