@@ -15,12 +15,14 @@ from wardround.cli.main import main
 from wardround.cli.parser import Parser
 from wardround.cli.run_options import add_run_options
 from wardround.cli.settings_options import asked_settings
-from wardround.core import UserError, leaves
-from wardround.models import ModelOptions
+from wardround.core import Message, UserError, leaves
+from wardround.models import ModelOptions, Request
+from wardround.models.wire import encode_request
 from wardround.runs import RunSettings
 from wardround.runs.experiment import every_setting
 from wardround.runs.models import asked_with
 from wardround.runs.settings import SECTIONS, EpisodeKey
+from wardround.runs.worker import open_agents
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -181,6 +183,29 @@ def test_several_models_have_endpoints_and_sampling_of_their_own(experiment: Pat
     key = EpisodeKey(agent="react", model="fast", task="t", sample="s", epoch=0)
     assert asked_with(cooler, key).temperature == 0
     assert asked_with(read, key).temperature == 0.2
+
+
+def test_a_presence_penalty_reaches_the_request_and_none_is_sent_unless_set(experiment: Path) -> None:
+    key = EpisodeKey(agent="react", model="fast", task="t", sample="s", epoch=0)
+
+    def body(*words: str) -> Any:
+        asked = asked_with(settings(str(experiment), *words), key)
+        request = Request(messages=(Message(role="user", content="?"),), settings=asked, episode="e", ordinal=0)
+        return json.loads(encode_request(request, "m"))
+
+    assert "presence_penalty" not in body()
+    assert body("--set", "model.presence_penalty=1.0")["presence_penalty"] == 1.0
+    both = ("--set", "model.presence_penalty=1.0", "--set", "models.fast.presence_penalty=-0.5")
+    assert body(*both)["presence_penalty"] == -0.5
+
+
+def test_a_budget_without_a_forced_finish_is_that_of_every_loop() -> None:
+    def forced(**named: Any) -> set[bool]:
+        agents = open_agents(RunSettings.of(agents=("react", "retrosum"), **named), None)
+        return {one.loop.forced_finish for one in agents.values()}
+
+    assert forced() == {True}
+    assert forced(forced_finish=False) == {False}
 
 
 def test_a_short_name_of_two_settings_is_not_guessed() -> None:

@@ -41,6 +41,7 @@ def test_counts_begin_at_one(name: str) -> None:
         ("episode_seconds", (None, 0.5, 1e9), (0, -1, inf)),
         ("temperature", (None, 0, 0.5, 2.5), (-0.1, inf, nan)),
         ("top_p", (None, 0.01, 0.5, 1), (0, -0.5, 1.01)),
+        ("presence_penalty", (None, -2, 0, 1.5, 2), (-2.1, 2.1, nan)),
         ("price", ((), (0, 0), (1, 2), (1, 2, 3)), ((1,), (1, 2, 3, 4), (-1, 2), (1, inf))),
         ("tool_calls", ("native", "schema", "auto"), ("tools",)),
         ("agents", (("react", "resum"),), (("react", "react"), ("re|act",))),

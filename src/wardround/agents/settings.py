@@ -24,6 +24,11 @@ class Budget:
     )
     result_tokens: int = setting(2_000, "budget of one tool result", unit="tokens", least=1, was=("--result-tokens",))
     reply_tokens: int = setting(4_096, "longest reply", unit="tokens", least=1, was=("--reply-tokens",))
+    forced_finish: bool = setting(
+        True,
+        "at a limit, one more call that offers only finish; without it the episode ends there",
+        source="released code of RetroSum",
+    )
     episode_seconds: float | None = setting(
         None,
         "wall time after which an episode ends; none: all it takes",

@@ -37,6 +37,13 @@ class ModelOptions:
     top_p: float | None = setting(
         0.8, "nucleus sampling", source="RetroSum, appendix D.2", above=0, most=1, was=("--top-p",)
     )
+    presence_penalty: float | None = setting(
+        None,
+        "what a token that was written already loses; none: the endpoint's own",
+        source="released code of RetroSum: 1.0, and 0.0 for RetroSum without memory",
+        least=-2,
+        most=2,
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -61,5 +61,5 @@ def _api_key(variable: str | None) -> str | None:
 def asked_with(settings: RunSettings, key: EpisodeKey) -> ModelSettings:
     """Return what the model of an episode is asked with."""
     one = settings.model_named(key.model)
-    base = ModelSettings(temperature=one.temperature, top_p=one.top_p)
+    base = ModelSettings(temperature=one.temperature, top_p=one.top_p, presence_penalty=one.presence_penalty)
     return replace(base, max_output_tokens=settings.budget.reply_tokens, seed=key.seed(settings.run.seed) % 2**31)

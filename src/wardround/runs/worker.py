@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, get_method, run_episode
+from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, get_method, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
@@ -170,7 +170,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
 
 
 def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, AgentSpec]:
-    """Every agent of a run, with the loop that its aids ask for."""
+    """Every agent of a run, with the loop that its budget and its aids ask for."""
     agents = {
         name: get_agent(
             name,
@@ -181,8 +181,16 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
         )
         for name in settings.run.agents
     }
-    aids = {"written_calls": settings.aids.written_calls, "bound_labels": settings.aids.bound_labels}
-    return {name: replace(one, loop=replace(one.loop, **aids)) for name, one in agents.items()}
+    return {name: replace(one, loop=_loop(one, settings)) for name, one in agents.items()}
+
+
+def _loop(agent: AgentSpec, settings: RunSettings) -> LoopSettings:
+    return replace(
+        agent.loop,
+        forced_finish=agent.loop.forced_finish and settings.budget.forced_finish,
+        written_calls=settings.aids.written_calls,
+        bound_labels=settings.aids.bound_labels,
+    )
 
 
 def _limits(settings: RunSettings) -> Limits:
