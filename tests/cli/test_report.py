@@ -26,7 +26,10 @@ def test_epochs_are_reported_as_best_of_k(
     new = ["run", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--out", run]
     assert main([*new, "--task", "transfers", "--limit", "2", "--epochs", "2", "--workers", "1"]) == 0
     assert main(["report", run, "--no-episodes"]) == 0
-    assert "react · offline, transfers, Best@K F1: K=1 " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "react · offline, transfers, Best@K F1: K=1 " in said
+    assert "react · offline, transfers, pass^k: k=1 " in said
+    assert "<td>pass^k</td>" in Path(run, "report", "index.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -68,5 +68,14 @@ def test_best_of_k_runs_to_the_epochs_that_every_sample_has() -> None:
     assert row.values == pytest.approx(((0.5 + 0.3) / 2, (2.5 / 3 + 0.4) / 2))
 
 
+def test_pass_hat_k_wants_all_epochs_right() -> None:
+    """One sample right in 2 of 3 epochs, so in 1 of 3 pairs; one in 1 of 2, so in no pair. Nearly right is not right,
+    and no answer is not right whatever it scores."""
+    scores = [played(1, f1, epoch=n) for n, f1 in enumerate((1.0, 1.0, 0.99))]
+    scores += [played(2, 1.0), replace(played(2, 1.0, epoch=1), answer=None)]
+    (row,) = summarise_run(scores, seed=1).best
+    assert row.passes == pytest.approx(((2 / 3 + 1 / 2) / 2, (1 / 3 + 0) / 2))
+
+
 def test_one_epoch_has_no_best_of_k() -> None:
     assert summarise_run([played(1, 0.5), played(2, 0.5)], seed=1).best == ()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wardround.codes import LabelSet
 from wardround.core import UserError
-from wardround.scoring import best_at_k, set_scores
+from wardround.scoring import best_at_k, pass_hat_k, set_scores
 
 ALIASES = LabelSet(name="two", labels=("Heart failure", "Asthma"), aliases={"CHF": "Heart failure"})
 
@@ -81,3 +81,22 @@ def test_best_at_k_of_many_trajectories_does_not_overflow() -> None:
 def test_best_at_k_wants_a_k_that_exists(k: int) -> None:
     with pytest.raises(UserError, match="between 1 and 3"):
         best_at_k([0.1, 0.2, 0.3], k)
+
+
+def test_pass_hat_k_by_hand() -> None:
+    """Three right of four: 3/4 of the answers, 3 of the 6 pairs, 1 of the 4 triples, no four."""
+    right = [True, False, True, True]
+    assert [pass_hat_k(right, k) for k in (1, 2, 3, 4)] == [0.75, 0.5, 0.25, 0.0]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_hat_k_is_the_share_of_the_subsets_that_are_all_right(right: list[bool], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(right)))
+    subsets = list(combinations(right, k))
+    assert pass_hat_k(right, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_pass_hat_k_wants_a_k_that_exists(k: int) -> None:
+    with pytest.raises(UserError, match="needs between 1 and 2 trajectories"):
+        pass_hat_k([True, False], k)

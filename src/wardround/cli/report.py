@@ -202,6 +202,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     for best in summary.best:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")
+        passes = "  ".join(f"k={k} {value:.3f}" for k, value in enumerate(best.passes, start=1))
+        print(f"{best.contender}, {best.task}, pass^k: {passes}")
     _print_comparisons(summary.comparisons)
     if summary.card:
         print_card(summary.card)

@@ -1,4 +1,4 @@
-"""A run in figures: the table's rows, Best@K where there are epochs, and paired tests against a baseline."""
+"""A run in figures: the table's rows, Best@K and pass^k where there are epochs, and paired tests against a baseline."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from wardround.scoring import (
     best_at_k,
     classify,
     figure_rows,
+    pass_hat_k,
     summarise,
 )
 
@@ -28,11 +29,13 @@ _PAPERS_BASELINE = "resum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestRow:
-    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has."""
+    """Best@K F1 of a contender on a task for K = 1, 2, ... up to the epochs that every sample has, and ``passes``,
+    their pass^k: how likely K epochs of a sample are all right."""
 
     contender: str
     task: str
     values: tuple[float, ...]
+    passes: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +123,23 @@ def _best_rows(name: str, scores: Sequence[EpisodeScore]) -> list[BestRow]:
         epochs = _epochs([score for score in scores if score.task == task])
         depth = min(map(len, epochs.values()))
         if depth > 1:
-            values = [fmean(best_at_k(f1, k) for f1 in epochs.values()) for k in range(1, depth + 1)]
-            rows.append(BestRow(contender=name, task=task, values=tuple(values)))
+            rows.append(_best_row(name, task, list(epochs.values()), depth))
     return rows
 
 
-def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def _best_row(name: str, task: str, epochs: Sequence[Sequence[EpisodeScore]], depth: int) -> BestRow:
+    values = [[one.value for one in played] for played in epochs]
+    right = [[one.right for one in played] for played in epochs]
+    return BestRow(
+        contender=name,
+        task=task,
+        values=tuple(fmean(best_at_k(some, k) for some in values) for k in range(1, depth + 1)),
+        passes=tuple(fmean(pass_hat_k(some, k) for some in right) for k in range(1, depth + 1)),
+    )
+
+
+def _epochs(scores: Sequence[EpisodeScore]) -> Mapping[str, list[EpisodeScore]]:
+    found: dict[str, list[EpisodeScore]] = {}
     for score in scores:
-        found.setdefault(score.sample, []).append(score.value)
+        found.setdefault(score.sample, []).append(score)
     return found

@@ -1,4 +1,4 @@
-"""Scoring: set scores, Best@K, statistics over patients, grounding, the error taxonomy, tables.
+"""Scoring: set scores, Best@K, pass^k, statistics over patients, grounding, the error taxonomy, tables.
 
 Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 """
@@ -19,7 +19,7 @@ from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
-from wardround.scoring.sets import SetScore, best_at_k, class_score, set_scores
+from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
@@ -76,6 +76,7 @@ __all__ = [
     "paired_macro_f1",
     "paired_test",
     "paired_test_by_key",
+    "pass_hat_k",
     "patient_bootstrap",
     "patients_parts",
     "per_sample",

@@ -97,6 +97,11 @@ class EpisodeScore:
         """The figure that tables show and tests compare."""
         return main_figure(self.score, self.figures)
 
+    @property
+    def right(self) -> bool:
+        """Whether there is an answer and it has its scorer's full score."""
+        return self.answer is not None and scorer_of(get_task(self.task).answer).is_right(self.value)
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         usage = self.use.usage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,12 +44,18 @@ class Scorer:
     ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called, so
     that only figures of one name are averaged under that name. ``keeps_target``: a result holds the target too, for
     figures that are no mean over samples. ``by_class``: the tables by class show all that its own figure shows.
+    An answer is right from ``full_score`` of the main figure on.
     """
 
     metric: ClassVar[str] = SET_F1
     pooled: ClassVar[str] = SET_F1
     keeps_target: ClassVar[bool] = False
     by_class: ClassVar[bool] = False
+    full_score: ClassVar[float] = 1.0
+
+    def is_right(self, value: float) -> bool:
+        """Whether a value of the main figure is that of an answer without any fault, but for rounding."""
+        return value >= self.full_score or math.isclose(value, self.full_score)
 
     def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
         """Return how the names of an answer meet those of the target, whatever their order."""

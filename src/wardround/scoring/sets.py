@@ -1,4 +1,4 @@
-"""Set precision, recall and F1 (AgentEHR eq. 12-14) and Best@K (eq. 15-17). Text is matched, never evaluated."""
+"""Set precision, recall and F1 (AgentEHR eq. 12-14), Best@K (eq. 15-17), pass^k. Text is matched, never evaluated."""
 
 from __future__ import annotations
 
@@ -75,6 +75,17 @@ def best_at_k(scores: Sequence[float], k: int) -> float:
     subsets = math.comb(n, k)
     ordered = sorted(scores)
     return math.fsum(ordered[j] * (math.comb(j, k - 1) / subsets) for j in range(k - 1, n))
+
+
+def pass_hat_k(right: Sequence[bool], k: int) -> float:
+    """Return the chance that ``k`` answers drawn from all without replacement are all right (tau-bench's pass^k).
+
+    Of N answers with c right ones it is C(c, k) / C(N, k), exactly.
+    """
+    n = len(right)
+    if not 1 <= k <= n:
+        raise UserError(f"pass^{k} needs between 1 and {n} trajectories")
+    return math.comb(sum(right), k) / math.comb(n, k)
 
 
 def _key(text: str, label_set: LabelSet | None) -> str:
