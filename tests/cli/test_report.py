@@ -30,6 +30,7 @@ def test_epochs_are_reported_as_best_of_k(
     assert "react · offline, transfers, Best@K F1: K=1 " in said
     assert "react · offline, transfers, pass^k: k=1 " in said
     assert "<td>pass^k</td>" in Path(run, "report", "index.html").read_text()
+    assert '<th class="number">corrupt</th>' in Path(run, "report", "index.html").read_text()
 
 
 @pytest.fixture(scope="module")

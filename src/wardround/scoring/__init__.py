@@ -21,6 +21,7 @@ from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
+from wardround.scoring.successes import Successes, successes
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 from wardround.scoring.trivial import TrivialScores, trivial_scores
@@ -51,6 +52,7 @@ __all__ = [
     "ScoringSettings",
     "SetMetrics",
     "SetScore",
+    "Successes",
     "SummaryRow",
     "TaskGate",
     "TrivialScores",
@@ -91,6 +93,7 @@ __all__ = [
     "set_metrics",
     "set_scores",
     "step_down",
+    "successes",
     "summarise",
     "task_mean_interval",
     "trivial_scores",

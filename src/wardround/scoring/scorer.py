@@ -44,7 +44,8 @@ class Scorer:
     ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called, so
     that only figures of one name are averaged under that name. ``keeps_target``: a result holds the target too, for
     figures that are no mean over samples. ``by_class``: the tables by class show all that its own figure shows.
-    An answer is right from ``full_score`` of the main figure on.
+    An answer is right from ``full_score`` of the main figure on. ``rows_name_answers``: a cited row can be seen to
+    support an answer, because it names it; no row says "yes".
     """
 
     metric: ClassVar[str] = SET_F1
@@ -52,6 +53,7 @@ class Scorer:
     keeps_target: ClassVar[bool] = False
     by_class: ClassVar[bool] = False
     full_score: ClassVar[float] = 1.0
+    rows_name_answers: ClassVar[bool] = True
 
     def is_right(self, value: float) -> bool:
         """Whether a value of the main figure is that of an answer without any fault, but for rounding."""
@@ -76,6 +78,7 @@ class SeveralClassesScorer(Scorer):
     """The set's F1 per answer; over all answers also the macro-F1 of the classes."""
 
     keeps_target = True
+    rows_name_answers = False
 
     def further_tests(self, kind: AnswerKind, pair: PairedAnswers, *, seed: int) -> Iterator[FurtherTest]:
         """Of repeated epochs the macro-F1 takes each as a sample of its own, paired by number."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from wardround.benchmarks import get_task
@@ -18,6 +18,7 @@ from wardround.scoring.errors import ErrorClass
 from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
 from wardround.scoring.grounding import GroundingCounts
 from wardround.scoring.scorer import SET_F1, scorer_of
+from wardround.scoring.successes import Successes, successes
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 
 ALL = "all"
@@ -34,7 +35,8 @@ class SummaryRow:
     has ``trials``. ``errors`` counts episodes; ``failed`` ones ended in an endpoint's error and score 0. ``summarised``
     counts the episodes with a summary, None where the method writes none; ``summaries`` were tried,
     ``failed_summaries`` of them left the one before in place; ``evidence_cut``: where the budget had no room for all
-    evidence; ``experiences`` is the mean of those served, None where no bank was asked.
+    evidence; ``experiences`` is the mean of those served, None where no bank was asked; ``successes`` are the right
+    answers and how many of them are corrupt.
     """
 
     agent: str
@@ -64,6 +66,7 @@ class SummaryRow:
     trials: float = 1.0
     evidence_cut: EvidenceCut | None = None
     metric: str = SET_F1
+    successes: Successes = field(default_factory=Successes)
 
 
 def summarise(scores: Iterable[EpisodeScore], *, seed: int = 0, resamples: int = 10_000) -> tuple[SummaryRow, ...]:
@@ -147,6 +150,7 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         failed_summaries=sum(score.use.failed_summaries for score in scores),
         experiences=_mean_known([score.use.experiences for score in scores]),
         metric=pooled_metric({score.task for score in scores}),
+        successes=successes(scores),
     )
 
 
@@ -217,6 +221,10 @@ def _all_f1(rows: Sequence[SummaryRow]) -> bool:
     return all(row.metric == SET_F1 for row in rows)
 
 
+def _any_cited_success(rows: Sequence[SummaryRow]) -> bool:
+    return any(row.successes.cited for row in rows)
+
+
 def _varies(name: str) -> Callable[[Sequence[SummaryRow]], bool]:
     return lambda rows: len({getattr(row, name) for row in rows}) > 1
 
@@ -264,6 +272,8 @@ _COLUMNS = (
         cell=lambda row: _optional(row.grounding.share, ".3f"),
         shown=_any_known(lambda r: r.grounding.share),
     ),
+    _Column(title="right", cell=lambda row: str(row.successes.right), shown=_any_cited_success),
+    _Column(title="corrupt", cell=lambda row: row.successes.short, shown=_any_cited_success),
     _Column(
         title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
     ),
