@@ -28,6 +28,15 @@ def test_right_answers_without_citations_are_not_called_corrupt() -> None:
     assert (found.uncited, found.share, found.short) == (2, None, "")
 
 
+def test_a_class_is_named_by_no_row_so_only_existing_and_read_count() -> None:
+    """Three right answers of one class, no row supports any: rows there and read; one not read; one not there."""
+    some = [
+        replace(scored(n, 1.0, task="guo_icu"), grounding=GroundingCounts(citations=2, existing=existing, read=read))
+        for n, (existing, read) in enumerate([(2, 2), (2, 1), (1, 2)])
+    ]
+    assert successes(some) == Successes(right=3, cited=3, corrupt=2)
+
+
 def test_no_answer_is_no_success() -> None:
     assert successes([replace(cited(1, 1.0, 1, 0), answer=None)]) == Successes()
 
