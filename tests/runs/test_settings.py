@@ -38,6 +38,7 @@ def test_counts_begin_at_one(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "taken", "refused"),
     [
+        ("max_cost", (None, 0.01, 1e6), (0, -1, inf)),
         ("episode_seconds", (None, 0.5, 1e9), (0, -1, inf)),
         ("temperature", (None, 0, 0.5, 2.5), (-0.1, inf, nan)),
         ("top_p", (None, 0.01, 0.5, 1), (0, -0.5, 1.01)),

@@ -35,7 +35,7 @@ DEFAULTS = {"run": {"agents": ["retrosum"]}}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_run_options(parser, without=("run.split", "scoring.baseline"))
+    add_run_options(parser, without=("run.split", "run.max_cost", "scoring.baseline"))
     parser.add_argument(
         "--kinds", nargs="+", choices=REFLECTED_KINDS, default=list(REFLECTED_KINDS), help="what to learn"
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
-from wardround.cli.run_options import add_run_options, open_run, play
+from wardround.cli.run_options import add_run_options, cost_limit, open_run, play
 from wardround.cli.settings_options import asked_settings
+from wardround.runs import RunFolder, Spending
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --out run
@@ -24,6 +26,9 @@ EXAMPLES = """
   wardround run --preset retrosum --benchmark bench --store store --agent react retrosum --model openai/qwen3-30b \
       --base-url http://127.0.0.1:8000/v1 --out run
       the paper's published settings; what is set besides stands over them, and the manifest says what differs
+  wardround run --benchmark bench --store store --model openai/qwen3-30b --base-url http://127.0.0.1:8000/v1 \\
+      --set model.price=0.2,0.6 --max-cost 5 --out run
+      begin no episode when 5 US dollars are recorded; a higher one goes on: --resume run --max-cost 10
   wardround run --resume run
   wardround run --resume run --retry-errors
 """
@@ -39,7 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
     folder = open_run(arguments, asked_settings(arguments))
     counts = play(folder, arguments)
     if arguments.json:
-        print(json.dumps({"run": str(folder.path), "done": counts.done, "total": counts.total}))
+        print(
+            json.dumps(
+                {"run": str(folder.path), "done": counts.done, "total": counts.total, **_cost(folder, arguments)}
+            )
+        )
     else:
         print(f"see them with: wardround report {folder.path}")
     return 0 if counts.done == counts.total else 1
+
+
+def _cost(folder: RunFolder, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what is spent of the most that the run may cost, where that is limited."""
+    limit = cost_limit(folder, arguments)
+    return {} if limit is None else {"cost": Spending.of(folder).cost, "max_cost": limit}

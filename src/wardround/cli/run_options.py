@@ -12,9 +12,9 @@ from typing import Any
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.cli.progress import TerminalProgress
-from wardround.cli.settings_options import add_settings_options
+from wardround.cli.settings_options import add_settings_options, asked_settings
 from wardround.core import UserError, estimate_tokens
-from wardround.runs import Counts, RunFolder, RunSettings, codes_with_words, evidence_cuts, execute, start
+from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.experiment import refuse_other_settings
 from wardround.runs.names import merged
 from wardround.tools import default_toolset
@@ -106,13 +106,38 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
         concurrency=arguments.concurrency,
         report=progress,
         retry_errors=arguments.retry_errors,
+        max_cost=cost_limit(folder, arguments),
     )
     progress.close()
     for line in _cut_evidence(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
+    for line in _stopped_at_cost(folder, arguments, counts):
+        print(f"wardround: note: {line}", file=sys.stderr)
     if not arguments.json:
         print(f"{counts.done:,} of {counts.total:,} episodes done: {folder.path}")
     return counts
+
+
+def cost_limit(folder: RunFolder, arguments: argparse.Namespace) -> float | None:
+    """Return the most that a run may cost: as asked for now, else as it began."""
+    limit: float | None = asked_settings(arguments).get("run", {}).get("max_cost", folder.settings.run.max_cost)
+    return limit
+
+
+def _stopped_at_cost(folder: RunFolder, arguments: argparse.Namespace, counts: Counts) -> list[str]:
+    """Say that the cost ended the run before its last episode, and what of the cost is not known."""
+    limit = cost_limit(folder, arguments)
+    if limit is None:
+        return []
+    spending, lines = Spending.of(folder), []
+    if counts.open and spending.reaches(limit):
+        lines.append(
+            f"stopped at the most it may cost: {spending.cost:.4f} US dollars of --max-cost {limit:g} are spent and "
+            f"{counts.open:,} episodes wait; go on with --resume {folder.path} and a higher --max-cost"
+        )
+    if spending.unpriced:
+        lines.append(f"{spending.unpriced:,} calls came back without counted tokens, so their cost is not in the sum")
+    return lines
 
 
 def _cut_evidence(folder: RunFolder) -> list[str]:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from wardround.core import Message, UserError
 from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, record_of, turn_of
@@ -41,6 +41,15 @@ _AT_ONCE = 128
 _KEPT = "(SELECT count(*) FROM kept WHERE kept.episode = key)"
 _Tree = dict[bytes, tuple[bytes, Message]]
 _Found = tuple[EpisodeEntry, Path, Bodies]
+
+
+class PaidCall(NamedTuple):
+    """What tells one call of a model from every other."""
+
+    episode: str
+    ordinal: int
+    request_digest: str
+    seconds: float
 
 
 class LogReader:
@@ -136,6 +145,18 @@ class LogReader:
                 yield from ((episode, json.loads(detail)) for episode, detail in rows)
             except sqlite3.Error as error:
                 raise explained(error, file) from error
+
+    def costs(self) -> dict[PaidCall, float | None]:
+        """Return the cost (US dollars, None where unknown) of every recorded call, of all files. A reply that a second
+        worker was served from the log of the first has the same wall time there, and is one call."""
+        found: dict[PaidCall, float | None] = {}
+        for file, bodies in self._connections:
+            try:
+                rows = bodies.connection.execute("SELECT episode, ordinal, request_digest, seconds, cost FROM turn")
+                found.update((PaidCall(*call), cost) for *call, cost in rows)
+            except sqlite3.Error as error:
+                raise explained(error, file) from error
+        return found
 
     def trajectories(self) -> Iterator[Trajectory]:
         """Read every episode, one at a time, by key."""

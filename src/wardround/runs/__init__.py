@@ -19,6 +19,7 @@ from wardround.runs.sources import (
     open_benchmark,
     open_store,
 )
+from wardround.runs.spending import Spending
 from wardround.runs.summary import RunSummary, by_contender, summarise_run
 from wardround.runs.words import codes_with_words
 
@@ -36,6 +37,7 @@ __all__ = [
     "RunFolder",
     "RunSettings",
     "RunSummary",
+    "Spending",
     "WorkQueue",
     "by_contender",
     "clocks_note",

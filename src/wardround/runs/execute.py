@@ -42,6 +42,7 @@ from wardround.runs.sources import (
     prompt_hashes,
     source_facts,
 )
+from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import drain, open_agents
 
 _POLL_SECONDS = 0.2
@@ -55,6 +56,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
     """
     settings = settings.resolved()
+    must_have_prices(settings, settings.run.max_cost)
     plugins = load_plugins(settings.run.plugins)
     store = Store.open(Path(settings.run.store))
     benchmark = Benchmark.open(Path(settings.run.benchmark))
@@ -96,12 +98,22 @@ def _preset_facts(settings: RunSettings) -> dict[str, Any] | None:
 
 
 def execute(
-    folder: RunFolder, *, workers: int = 1, concurrency: int = 16, report: Reporter = silent, retry_errors: bool = False
+    folder: RunFolder,
+    *,
+    workers: int = 1,
+    concurrency: int = 16,
+    report: Reporter = silent,
+    retry_errors: bool = False,
+    max_cost: float | None = None,
 ) -> Counts:
     """Play everything that is not finished; return the counts at the end.
 
     ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
+    ``max_cost``: another limit in US dollars than the run began with. When the recorded cost reaches it, the episodes
+    that are running end and the rest stays open.
     """
+    limit = folder.settings.run.max_cost if max_cost is None else max_cost
+    must_have_prices(folder.settings, limit)
     must_have_settings(folder)
     must_have_plugins(folder)
     if any(folder.logs.iterdir()):
@@ -116,9 +128,9 @@ def execute(
     try:
         if queue.counts().open:
             if workers > 1:
-                _run_processes(folder, queue, workers, concurrency, report)
+                _run_processes(folder, queue, workers, concurrency, limit, report)
             else:
-                asyncio.run(_run_here(folder, queue, concurrency, report))
+                asyncio.run(_run_here(folder, queue, concurrency, limit, report))
         return queue.counts()
     finally:
         queue.close()
@@ -218,10 +230,12 @@ def _failed_keys(folder: RunFolder) -> list[str]:
     return [key for key, entry in entries.items() if (entry.outcome or {}).get("finish") == "error"]
 
 
-async def _run_here(folder: RunFolder, queue: WorkQueue, concurrency: int, report: Reporter) -> None:
+async def _run_here(
+    folder: RunFolder, queue: WorkQueue, concurrency: int, max_cost: float | None, report: Reporter
+) -> None:
     watching = asyncio.create_task(_watch(queue, report))
     try:
-        await drain(folder, concurrency=concurrency)
+        await drain(folder, concurrency=concurrency, max_cost=max_cost)
     finally:
         watching.cancel()
     report(_progress(queue.counts()))
@@ -233,11 +247,13 @@ async def _watch(queue: WorkQueue, report: Reporter) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _run_processes(folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, report: Reporter) -> None:
+def _run_processes(
+    folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, max_cost: float | None, report: Reporter
+) -> None:
     context = multiprocessing.get_context("spawn")
     own = multiprocessing.current_process().pid
     plugins = [str(plugin.path) for plugin in loaded_plugins()]
-    arguments = (str(folder.path), concurrency, own, plugins)
+    arguments = (str(folder.path), concurrency, max_cost, own, plugins)
     processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
     try:
         with _interrupt_held():
@@ -285,15 +301,15 @@ def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
         raise UserError(f"a worker ended with status {codes[0]} (its error is above); `wardround run --resume` goes on")
 
 
-def _worker_process(path: str, concurrency: int, parent: int, plugins: Sequence[str]) -> None:
+def _worker_process(path: str, concurrency: int, max_cost: float | None, parent: int, plugins: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stderr = printing(sys.stderr)  # a bug's traceback can hold what an endpoint wrote
     with suppress(asyncio.CancelledError):
         load_plugins(plugins)
-        asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, parent))
+        asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, max_cost, parent))
 
 
-async def _drain_until_told(folder: RunFolder, concurrency: int, parent: int) -> None:
+async def _drain_until_told(folder: RunFolder, concurrency: int, max_cost: float | None, parent: int) -> None:
     """Drain; SIGTERM cancels it, so that the log is written and the leases go back before the process ends."""
     task = asyncio.current_task()
     assert task is not None
@@ -304,7 +320,7 @@ async def _drain_until_told(folder: RunFolder, concurrency: int, parent: int) ->
         task.cancel()
 
     loop.add_signal_handler(signal.SIGTERM, end)
-    await drain(folder, concurrency=concurrency, parent=parent)
+    await drain(folder, concurrency=concurrency, parent=parent, max_cost=max_cost)
 
 
 def _progress(counts: Counts) -> Progress:

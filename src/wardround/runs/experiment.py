@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from wardround.core import Leaf, UserError, choices_of, leaves, load_plugins, read_toml, refuse_unknown
 from wardround.models import NamedModel
 from wardround.runs.names import AGENT, all_leaves, flat, merged, nested
-from wardround.runs.settings import RunSettings, agent_classes
+from wardround.runs.settings import LIMITS, RunSettings, agent_classes
 
 _PATHS = ("folder", "file", "files")
 """Units of settings whose value is a path: in a file, it begins where the file lies."""
@@ -87,10 +87,12 @@ def _beside(path: Path, value: Any) -> Any:
 
 
 def refuse_other_settings(asked: Mapping[str, Any], settled: RunSettings) -> None:
-    """Raise UserError where what is asked for is not what a run was begun with; plug-ins are compared by their hash."""
+    """Raise UserError where what is asked for is not what a run was begun with; plug-ins are compared by their hash,
+    and limits (``run.max_cost``) may differ."""
     held = flat(settled.to_json())
     wanted = flat(RunSettings.read(merged(settled.to_json(), asked)).resolved().to_json())
-    other = [name for name, value in wanted.items() if held.get(name) != value and name != "run.plugins"]
+    free = ("run.plugins", *LIMITS)
+    other = [name for name, value in wanted.items() if held.get(name) != value and name not in free]
     if other:
         have = ", ".join(f"{name} = {held.get(name)!r}" for name in other)
         raise UserError(f"a run goes on with its own settings ({have}); leave those out, or start a new run with --out")

@@ -7,7 +7,7 @@ from typing import Any
 
 from wardround.runs.names import flat
 from wardround.runs.schema1 import tree_of_schema1, unsaid_in_schema1
-from wardround.runs.settings import RunSettings
+from wardround.runs.settings import LIMITS, RunSettings
 
 SCHEMA = 2
 """What is written; 1 is read too."""
@@ -24,5 +24,5 @@ def unsaid_settings(manifest: Mapping[str, Any]) -> list[str]:
     """Name the settings that a manifest does not say: today's defaults are not what such a run began with."""
     if manifest["schema"] == 1:
         return unsaid_in_schema1(manifest["settings"])
-    missing = set(flat(settings_of(manifest).to_json())) - set(flat(manifest["settings"]))
+    missing = set(flat(settings_of(manifest).to_json())) - set(flat(manifest["settings"])) - set(LIMITS)
     return sorted(name for name in missing if not name.startswith("predictors."))  # they have a manifest of their own

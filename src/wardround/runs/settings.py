@@ -48,6 +48,13 @@ class PlayedSection:
     )
     epochs: int = setting(1, "repeats of every sample, each with its seed", least=1, flag="--epochs")
     seed: int = setting(0, "seed of everything random", flag="--seed")
+    max_cost: float | None = setting(
+        None,
+        "hand out no more episodes when the recorded cost reaches this",
+        unit="US dollars",
+        above=0,
+        flag="--max-cost",
+    )
     permitted_endpoints: tuple[str, ...] = setting(
         (), "record text may be sent there (you declare it)", unit="URLs", flag="--permit-endpoint"
     )
@@ -69,6 +76,9 @@ class PlayedSection:
                     f"{value!r} cannot name an agent, a model or a task: {_SEPARATOR!r} separates the parts of a key"
                 )
 
+
+LIMITS = ("run.max_cost",)
+"""Settings that decide how far a run goes and no result: one that is resumed may have others than it began with."""
 
 SECTIONS: Mapping[str, type] = {
     "run": PlayedSection,

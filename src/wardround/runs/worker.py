@@ -24,6 +24,7 @@ from wardround.runs.models import asked_with, open_models
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
+from wardround.runs.spending import Spending
 
 _PARENT_POLL_SECONDS = 1.0
 
@@ -45,11 +46,12 @@ class Worker:
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
     memory: Memory | None = None
+    max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def work(self) -> None:
-        """Play episodes until the queue has none left or the worker is told to stop."""
-        while not self.stopping.is_set():
+        """Play episodes until the queue has none left, the run has cost its most, or the worker is told to stop."""
+        while not self.stopping.is_set() and not self._has_cost_its_most():
             leased = self.queue.lease(1)
             if not leased:
                 return
@@ -60,6 +62,9 @@ class Worker:
                 self.queue.give_back(leased[0])
                 raise
             self.queue.done(leased[0])
+
+    def _has_cost_its_most(self) -> bool:
+        return self.max_cost is not None and Spending.of(self.folder).reaches(self.max_cost)
 
     async def _episode(self, text: str) -> None:
         key = EpisodeKey.parse(text)
@@ -109,9 +114,13 @@ class Worker:
         return Prompt(user=user, task=task.name, question=question_of(task, sample))
 
 
-async def drain(folder: RunFolder, *, concurrency: int, parent: int | None = None) -> None:
-    """Play episodes until none is left. ``parent``: stop when that process is gone."""
+async def drain(
+    folder: RunFolder, *, concurrency: int, parent: int | None = None, max_cost: float | None = None
+) -> None:
+    """Play episodes until none is left. ``parent``: stop when that process is gone. ``max_cost``: begin none when the
+    run has cost so many US dollars."""
     worker = await _open(folder, concurrency)
+    worker.max_cost = max_cost
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
     watch = asyncio.create_task(_watch(parent))
     try:
