@@ -138,6 +138,8 @@ def test_progress_reaches_the_end(settings: RunSettings, tmp_path: Path) -> None
         (lambda s: s.changed(price=(1.0, float("nan"))), "price takes"),
         (lambda s: s.changed(temperature=-1.0), "temperature"),
         (lambda s: s.changed(top_p=0.0), "top_p"),
+        (lambda s: s.changed(candidate_encoder="letters"), "letters"),
+        (lambda s: s.changed(candidate_encoder="embeddings/x"), "needs an endpoint"),
     ],
 )
 def test_a_run_that_cannot_work_is_refused_before_it_starts(

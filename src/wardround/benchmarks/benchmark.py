@@ -29,7 +29,7 @@ from wardround.core import (
     sync_tree,
 )
 from wardround.records import Policy
-from wardround.tools.candidates import CandidateSpace
+from wardround.tools.candidates import CandidateSpace, LabelEncoder
 
 SCHEMA = 2
 READABLE = (1, SCHEMA)
@@ -137,6 +137,10 @@ class Benchmark:
         if group is None or not any(space.without for space in self.spaces.values()):
             return self.spaces
         return {name: space.without[group] for name, space in self.spaces.items() if group in space.without}
+
+    def with_encoder(self, encoder: LabelEncoder) -> Benchmark:
+        """The benchmark with an encoder's vectors in its candidate spaces. Blocks while it encodes the labels."""
+        return replace(self, spaces={name: space.with_encoder(encoder) for name, space in self.spaces.items()})
 
     def space(self, task: Task) -> CandidateSpace | None:
         """Return the candidate space a task is asked with, None where its answers come from no table.

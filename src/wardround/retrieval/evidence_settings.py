@@ -43,6 +43,12 @@ class RetrievalSettings:
     encoder_url: str | None = setting(
         None, "with encoder embeddings/<name>: its endpoint", unit="URL", was=("--encoder-url",)
     )
+    candidate_encoder: str | None = setting(
+        None,
+        "an encoder, spelt like retrieval.encoder, whose vectors join the search of candidates by meaning",
+        source="released code of AgentEHR: BioLORD-2023",
+        flag="--candidate-encoder",
+    )
     chunk_rows: int = _own(100, "events in a chunk", "chunk-rows", unit="events")
     overlap: int = _own(5, "events that a chunk shares with the one before", "overlap", unit="events")
     candidates: int = _own(100, "chunks in the pool that time re-orders", "candidates", least=1)

@@ -88,3 +88,18 @@ def open_run_encoder(
             f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: set the same retrieval.encoder"
         )
     return encoder
+
+
+def open_candidate_encoder(settings: RunSettings, store: Store) -> Encoder | None:
+    """Open the encoder that the search of candidates is given, behind the data-use guard; None where none is set."""
+    name = settings.retrieval.candidate_encoder
+    if name is None:
+        return None
+    return open_encoder(name, base_url=settings.retrieval.encoder_url, guard=data_use_guard(settings, store))
+
+
+def close_encoder(encoder: Encoder | None) -> None:
+    """Close an encoder that holds something open."""
+    close = getattr(encoder, "close", None)
+    if close is not None:
+        close()

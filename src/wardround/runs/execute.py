@@ -25,7 +25,7 @@ from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Progress, Reporter, UserError, derive_seed, load_plugins, loaded_plugins, printing, silent
 from wardround.core.suggestions import unknown
 from wardround.records import Store
-from wardround.runs.banks import bank_facts, open_memory
+from wardround.runs.banks import bank_facts, close_encoder, open_candidate_encoder, open_memory
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
 from wardround.runs.presets import PRESETS
@@ -175,6 +175,7 @@ def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
 
 
 async def _check(settings: RunSettings, store: Store) -> None:
+    close_encoder(open_candidate_encoder(settings, store))
     models = open_models(settings, store)
     try:
         for model in models.values():

@@ -17,7 +17,7 @@ from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
-from wardround.runs.banks import open_memory, open_run_encoder, open_vectors
+from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import asked_with, open_models
@@ -43,6 +43,7 @@ class Worker:
     models: dict[str, Model]
     agents: dict[str, AgentSpec]
     encoder: Encoder | None
+    candidate_encoder: Encoder | None
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
     memory: Memory | None = None
@@ -130,9 +131,8 @@ async def drain(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        close = getattr(worker.encoder, "close", None)
-        if close is not None:
-            close()
+        close_encoder(worker.encoder)
+        close_encoder(worker.candidate_encoder)
         worker.log.close()
         worker.earlier.close()
         worker.queue.close()
@@ -156,6 +156,7 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
     settings = folder.settings
     store = open_store(folder)
     benchmark = open_benchmark(folder)
+    naming = open_candidate_encoder(settings, store)
     memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
     agents = open_agents(settings, memory)
@@ -165,13 +166,14 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         folder=folder,
         settings=settings,
         store=store,
-        benchmark=benchmark,
+        benchmark=benchmark if naming is None else benchmark.with_encoder(naming),
         queue=WorkQueue(folder.queue),
         log=EpisodeLog(folder.new_log()),
         earlier=earlier,
         models=open_models(settings, store, concurrency),
         agents=agents,
         encoder=open_run_encoder(settings, store, cache=vectors) if searching else None,
+        candidate_encoder=naming,
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
         memory=memory,

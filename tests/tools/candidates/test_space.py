@@ -190,6 +190,26 @@ def test_an_encoder_joins_the_fusion() -> None:
     assert "letters" in found[0].why
 
 
+def test_labels_that_spaces_share_are_encoded_once() -> None:
+    class Counted(Letters):
+        def __init__(self) -> None:
+            self.asked: list[tuple[str, ...]] = []
+
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            self.asked.append(tuple(texts))
+            return super().encode(texts)
+
+    labels = LabelSet(name="x", labels=("listen", "zebra", "quokka"))
+    other = LabelSet(name="x", labels=("listen", "zebra"))
+    space = CandidateSpace(name="x", labels=labels)
+    whole = space.beside({0: space.with_uses({"zebra": 1}), 1: CandidateSpace(name="x", labels=other)})
+    counted = Counted()
+    encoded = whole.with_encoder(counted)
+    assert counted.asked == [labels.labels, other.labels]
+    assert encoded.without[0].by_meaning("silent", 1)[0].label == "listen"
+    assert encoded.without[1].by_meaning("silent", 1)[0].label == "listen"
+
+
 def test_threads_share_a_space(ccs_spaces: dict[str, CandidateSpace]) -> None:
     space = ccs_spaces["diagnoses"]
     texts = ["chf", "kidney stones", "asthmaa", "broken hip"] * 5

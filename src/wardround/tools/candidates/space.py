@@ -51,8 +51,9 @@ class LabelEncoder(Protocol):
 class CandidateSpace:
     """Labels with their indexes. Never changes after it is made; threads may share it.
 
-    ``descriptions`` say what the codes of a label are called. ``index`` is for ``load``. A query is a text or a list of
-    texts; ``limit`` holds for each of them, and a label comes once. ``uses``: how many training subjects have a label;
+    ``descriptions`` say what the codes of a label are called. ``index`` is for ``load``, ``encoder`` and ``vectors``
+    (of the labels, in their order) are for ``with_encoder``. A query is a text or a list of texts; ``limit``
+    holds for each of them, and a label comes once. ``uses``: how many training subjects have a label;
     ``vocabulary`` names the words of a trade that its queries are written in ("laboratory"). ``without``: the space as
     it is without a group of training subjects, by group.
     """
@@ -65,6 +66,7 @@ class CandidateSpace:
         descriptions: Mapping[str, Iterable[str]] = MappingProxyType({}),
         index: SpaceIndex | None = None,
         encoder: LabelEncoder | None = None,
+        vectors: NDArray[np.float32] | None = None,
         uses: Mapping[str, int] | NDArray[np.int32] | None = None,
         vocabulary: str = "",
         without: Mapping[int, CandidateSpace] = MappingProxyType({}),
@@ -77,22 +79,31 @@ class CandidateSpace:
         self._use_factors = None if self.uses is None else _use_factors(self.uses, vocabulary)
         self.index = index or SpaceIndex.build(labels, descriptions)
         self.encoder = encoder
-        self._vectors = encoder.encode(labels.labels) if encoder else None
+        self._vectors = vectors
         self._numbers = {label: number for number, label in enumerate(labels.labels)}
 
     def __repr__(self) -> str:
         return f"CandidateSpace({self.name!r}, {len(self.labels)} labels)"
 
     def with_encoder(self, encoder: LabelEncoder) -> CandidateSpace:
-        """The same space with dense vectors of its labels fused into ``by_meaning``."""
+        """The same space with dense vectors of its labels fused into ``by_meaning``. Equal labels are encoded once."""
+        known: dict[tuple[str, ...], NDArray[np.float32]] = {}
+        return self._encoded(encoder, known)
+
+    def _encoded(self, encoder: LabelEncoder, known: dict[tuple[str, ...], NDArray[np.float32]]) -> CandidateSpace:
+        """``known``: the vectors made so far, by labels; they are added to."""
+        labels = self.labels.labels
+        if labels not in known:
+            known[labels] = encoder.encode(labels)
         return CandidateSpace(
             name=self.name,
             labels=self.labels,
             index=self.index,
             encoder=encoder,
+            vectors=known[labels],
             uses=self.uses,
             vocabulary=self.vocabulary,
-            without={group: space.with_encoder(encoder) for group, space in self.without.items()},
+            without={group: space._encoded(encoder, known) for group, space in self.without.items()},
         )
 
     def with_uses(self, uses: Mapping[str, int]) -> CandidateSpace:
