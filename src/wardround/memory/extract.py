@@ -30,6 +30,7 @@ REFLECTION_PROMPTS = (
 )
 REFLECTION_SETTINGS = ModelSettings(temperature=0.0, top_p=None, max_output_tokens=2048)
 MAXIMUM_REASONING_ITEMS = 3
+MAXIMUM_TOOL_ITEMS = 2
 _MESSAGE_TOKENS = 16
 _VERDICT = re.compile(r"verdict[\s*_`]*[:：]?[\s*_`]*(success|failure)", re.IGNORECASE)
 _LEAST_TRAJECTORY_TOKENS = 64
@@ -159,7 +160,7 @@ async def extract_tool_advice(
     tool: str,
     provenance: Provenance,
     known: Sequence[Experience] = (),
-    maximum: int = 2,
+    maximum: int = MAXIMUM_TOOL_ITEMS,
     room: Room = Room(),
 ) -> Extraction:
     """ReflecTool: advice on one tool, from its calls in one episode.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wardround.core import check_settings, setting
+from wardround.memory.extract import MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
 from wardround.memory.graph_recall import GraphRecallSettings
+from wardround.memory.parse import MAXIMUM_ITEMS
+from wardround.models import ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,27 @@ class MemorySettings:
         was=("--k",),
     )
     advice: int = setting(3, "pieces of advice per tool", least=1, was=("--advice",))
+    max_items: int = setting(
+        MAXIMUM_ITEMS,
+        "actor or summariser experiences that one reflection may give",
+        source="RetroSum, max_items of its prompts; no value is printed",
+        least=1,
+    )
+    max_reasoning_items: int = setting(
+        MAXIMUM_REASONING_ITEMS, "experiences that one reflection of ReasoningBank may give", least=1
+    )
+    max_tool_items: int = setting(
+        MAXIMUM_TOOL_ITEMS, "pieces of advice that one reflection on a tool may give", least=1
+    )
+    reflection_temperature: float | None = setting(
+        REFLECTION_SETTINGS.temperature, "sampling temperature of reflections", source="ours", least=0
+    )
     graph: GraphRecallSettings = field(default_factory=GraphRecallSettings)
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    @property
+    def reflection(self) -> ModelSettings:
+        """What a model is asked with when it reflects."""
+        return replace(REFLECTION_SETTINGS, temperature=self.reflection_temperature)

@@ -243,7 +243,8 @@ class _Constructing:
     def _asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
         replies = recorded_replies(self.earlier, name)
         kept = resumed(self.models[model], replies, note=recorder.note, keep=recorder.keep)
-        return ModelAsker(model=kept, recorder=recorder, episode=name)
+        settings = self.folder.settings.memory.reflection
+        return ModelAsker(model=kept, recorder=recorder, episode=name, settings=settings)
 
     def _add(self, experience: Experience) -> None:
         """Add an experience under a key of its own, unless the bank says the same already."""

@@ -237,7 +237,9 @@ class _Reflecting:
             else:
                 replies = recorded_replies(self.earlier, work.name)
                 model = resumed(self.models[work.key.model], replies, note=recorder.note, keep=recorder.keep)
-                asker = ModelAsker(model=model, recorder=recorder, episode=work.name)
+                asker = ModelAsker(
+                    model=model, recorder=recorder, episode=work.name, settings=self.settings.memory.reflection
+                )
                 extractions = await self._extract(asker, work.kind, material, provenance)
         except (ProviderError, UserError) as error:  # the latter: the context has no room for the reflection
             self.result.failed += 1
@@ -256,15 +258,18 @@ class _Reflecting:
     async def _extract(
         self, asker: ModelAsker, kind: ReflectedKind, material: Material, provenance: Provenance
     ) -> list[Extraction]:
-        room = Room(context_tokens=self.settings.budget_tokens)
+        room, said = Room(context_tokens=self.settings.budget_tokens), self.settings.memory
         if kind == "reasoning":
-            return [await extract_reasoning(asker, material, provenance=provenance, room=room)]
+            most = said.max_reasoning_items
+            return [await extract_reasoning(asker, material, provenance=provenance, maximum=most, room=room)]
         if kind == "tool":
+            most = said.max_tool_items
             return [
-                await extract_tool_advice(asker, material, tool=tool, provenance=provenance, room=room)
+                await extract_tool_advice(asker, material, tool=tool, provenance=provenance, maximum=most, room=room)
                 for tool in _tools_called(material)
             ]
-        return [await extract_experiences(asker, material, kind=kind, provenance=provenance, room=room)]
+        most = said.max_items
+        return [await extract_experiences(asker, material, kind=kind, provenance=provenance, maximum=most, room=room)]
 
     async def _key(self, sample: Sample) -> Key:
         """The key of a sample's chart, made once."""
