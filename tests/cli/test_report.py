@@ -44,6 +44,14 @@ def played(
     return run
 
 
+def test_results_by_subgroup_are_printed_and_written(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(played), "--no-episodes", "--by", "sex"]) == 0
+    said = capsys.readouterr().out
+    assert "by sex, as the chart told it when the question was asked" in said
+    assert re.search(r"transfers +(female|male) +[12] +[12] +F1 ", said)
+    assert "<h3>Results by sex</h3>" in (played / "report" / "index.html").read_text()
+
+
 def pages(folder: Path) -> list[Path]:
     return sorted((folder / "episodes").glob("*.html"))
 

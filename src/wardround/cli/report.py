@@ -8,34 +8,39 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from wardround.cli.card import print_card
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
+from wardround.cli.subgroups import print_subgroups
 from wardround.cli.table import print_rows
 from wardround.core import UserError, is_read_only
 from wardround.predictors import MANIFEST, read_predictions
 from wardround.runs import (
+    GROUPINGS,
     Comparison,
     RunFolder,
     RunSummary,
+    by_subgroup,
     clocks_note,
     open_benchmark,
+    open_store,
     points_of,
     score_run,
     summarise_run,
     write_predictor_report,
     write_report,
 )
-from wardround.scoring import EpisodeScore, render_classes, render_figures, render_table, trivial_scores
+from wardround.scoring import EpisodeScore, SummaryRow, render_classes, render_figures, render_table, trivial_scores
 from wardround.scoring.tables import ALL
 
 EXAMPLES = """
   wardround report run
   wardround report run --json > figures.json
+  wardround report run --no-episodes --by sex
   wardround report run --no-episodes
   wardround report run --episode diagnoses-12345678
   wardround report a-run-i-may-not-write --out report
@@ -66,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--all-episodes", action="store_true", help=f"write them all, also of a run of more than {MOST_PAGES}"
     )
     pages.add_argument("--episode", nargs="+", metavar="SAMPLE", help="write those of these samples")
+    parser.add_argument("--by", choices=tuple(GROUPINGS), help="show the results by subgroup too, as known at the time")
     parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -77,14 +83,21 @@ def run(arguments: argparse.Namespace) -> int:
     folder = RunFolder.open(arguments.run)
     others = [RunFolder.open(path) for path in arguments.beside]
     summary, page = report_run(
-        folder, others, baseline=arguments.baseline, pages=_which_pages(arguments), out=arguments.out
+        folder, others, baseline=arguments.baseline, pages=_which_pages(arguments), out=arguments.out, by=arguments.by
     )
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print_summary(folder, summary)
+    if summary.by:
+        print_subgroups(summary.subgroups, summary.by)
     print_place(page)
     return 0
+
+
+def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tuple[SummaryRow, ...]:
+    samples = open_benchmark(folder).all_samples
+    return by_subgroup(scores, samples, open_store(folder), by, seed=folder.settings.run.seed)
 
 
 Pages = Callable[[Sequence[EpisodeScore]], Sequence[EpisodeScore]]
@@ -139,8 +152,12 @@ def report_run(
     baseline: str | None = None,
     pages: Pages = pages_of_few,
     out: Path | None = None,
+    by: str | None = None,
 ) -> tuple[RunSummary, Path | None]:
-    """Score a run, write its report; return its figures and the path of the page, None where nobody may write."""
+    """Score a run, write its report; return its figures and the path of the page, None where nobody may write.
+
+    ``by``: what the results are also split by, one of ``GROUPINGS``.
+    """
     for other in others:
         must_match(folder, other)
     progress = TerminalProgress()
@@ -152,6 +169,8 @@ def report_run(
     summary = summarise_run(
         results, seed=folder.settings.run.seed, baseline=baseline, predictions=predictions, trivial=trivial
     )
+    if by is not None:
+        summary = replace(summary, by=by, subgroups=_subgroups(folder, results, by))
     runs = [(folder.settings, results), *((other.settings, score_run(other, report=progress)) for other in others)]
     page: Path | None = None
     try:

@@ -20,10 +20,12 @@ from wardround.runs.sources import (
     open_store,
 )
 from wardround.runs.spending import Spending
+from wardround.runs.subgroups import GROUPINGS, by_subgroup
 from wardround.runs.summary import RunSummary, by_contender, summarise_run
 from wardround.runs.words import codes_with_words
 
 __all__ = [
+    "GROUPINGS",
     "Comparison",
     "Construction",
     "ConstructionSettings",
@@ -40,6 +42,7 @@ __all__ = [
     "Spending",
     "WorkQueue",
     "by_contender",
+    "by_subgroup",
     "clocks_note",
     "codes_with_words",
     "compare",

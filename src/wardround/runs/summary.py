@@ -42,7 +42,8 @@ class BestRow:
 class RunSummary:
     """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
     of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
-    ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it."""
+    ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it. ``subgroups`` are rows
+    whose ``stratum`` is the group of ``by`` that a patient was known to be of."""
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
@@ -52,6 +53,8 @@ class RunSummary:
     figures: tuple[FigureRow, ...] = ()
     card: tuple[CardRow, ...] = ()
     against_trivial: tuple[Comparison, ...] = ()
+    by: str | None = None
+    subgroups: tuple[SummaryRow, ...] = ()
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
