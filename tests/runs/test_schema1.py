@@ -13,7 +13,7 @@ from wardround.cli.main import main
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, execute, score_run, start
 from wardround.runs.schema1 import PLACES
-from wardround.runs.schemas import unsaid_settings
+from wardround.runs.schemas import settings_of, unsaid_settings
 
 MANIFESTS = Path(__file__).parent / "schema1"
 
@@ -53,6 +53,21 @@ def test_a_setting_that_came_later_is_named(tmp_path: Path) -> None:
     retrieval = opened("run", tmp_path).manifest["settings"]["retrieval"]
     less = {name: value for name, value in retrieval.items() if name != "lines"}
     assert unsaid_settings(opened("run", tmp_path, retrieval=less).manifest) == ["retrieval.lines"]
+
+
+def test_a_run_of_schema_2_from_before_some_settings_goes_on_as_it_began() -> None:
+    settings = RunSettings.read({"models": {"fast": {"name": "openai/m"}}})
+    body = settings.to_json()
+    for table in (body["model"], body["models"]["fast"]):
+        del table["presence_penalty"]
+    del body["budget"]["forced_finish"], body["retrieval"]["candidate_encoder"]
+    for name in ("max_items", "max_reasoning_items", "max_tool_items", "reflection_temperature"):
+        del body["memory"][name]
+    manifest = {"schema": 2, "settings": body}
+    assert unsaid_settings(manifest) == []
+    assert settings_of(manifest) == settings
+    del body["models"]["fast"]["top_p"]
+    assert unsaid_settings(manifest) == ["models.fast.top_p"]
 
 
 def test_a_run_from_before_the_aids_had_none(tmp_path: Path) -> None:

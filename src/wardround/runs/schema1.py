@@ -59,7 +59,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 
 _LATER = frozenset({"episode_seconds", "samples", "aids", "plugins", "tools", "context_policy"})
 """Settings that came while schema 1 was written, and mean when absent what was done before there were any."""
-_RETRIEVAL_SINCE = ("encoder", "encoder_url")
+_RETRIEVAL_SINCE = ("encoder", "encoder_url", "candidate_encoder")
 
 
 def tree_of_schema1(body: Mapping[str, Any]) -> RunSettings:

@@ -13,6 +13,19 @@ SCHEMA = 2
 """What is written; 1 is read too."""
 READ = (1, SCHEMA)
 
+_LATER = frozenset(
+    {
+        "model.presence_penalty",
+        "budget.forced_finish",
+        "retrieval.candidate_encoder",
+        "memory.max_items",
+        "memory.max_reasoning_items",
+        "memory.max_tool_items",
+        "memory.reflection_temperature",
+    }
+)
+"""Settings that came while schema 2 was written, and whose defaults are what was done before there were any."""
+
 
 def settings_of(manifest: Mapping[str, Any]) -> RunSettings:
     """Return the tree that a manifest holds; UserError where it cannot be read."""
@@ -25,4 +38,10 @@ def unsaid_settings(manifest: Mapping[str, Any]) -> list[str]:
     if manifest["schema"] == 1:
         return unsaid_in_schema1(manifest["settings"])
     missing = set(flat(settings_of(manifest).to_json())) - set(flat(manifest["settings"])) - set(LIMITS)
-    return sorted(name for name in missing if not name.startswith("predictors."))  # they have a manifest of their own
+    unsaid = {name for name in missing if _of_all_models(name) not in _LATER}
+    return sorted(name for name in unsaid if not name.startswith("predictors."))  # they have a manifest of their own
+
+
+def _of_all_models(name: str) -> str:
+    """The setting of all models that one of a named model stands for: ``models.fast.top_p`` is ``model.top_p``."""
+    return f"model.{name.rpartition('.')[2]}" if name.startswith("models.") else name
