@@ -13,10 +13,8 @@ from wardround.scoring import (
     ErrorClass,
     GroundingCounts,
     SetScore,
-    best_at_k_over_samples,
     per_sample,
     render_table,
-    set_metrics,
     summarise,
 )
 
@@ -51,29 +49,6 @@ def scored(
             tool_calls={"finish": 1},
         ),
     )
-
-
-def test_set_metrics_by_hand() -> None:
-    scores = [
-        SetScore(precision=1.0, recall=0.5, f1=2 / 3, hits=1, answered=1, wanted=2),
-        SetScore(precision=0.25, recall=0.5, f1=1 / 3, hits=1, answered=4, wanted=2),
-    ]
-    metrics = set_metrics(scores, ["a", "b"], seed=1)
-    assert metrics.f1.estimate == pytest.approx(0.5)
-    assert metrics.precision == pytest.approx(0.625)
-    assert metrics.recall == pytest.approx(0.5)
-    assert metrics.micro_f1.estimate == pytest.approx(4 / 9)
-    assert metrics.micro_precision == pytest.approx(2 / 5)
-    assert metrics.micro_recall == pytest.approx(2 / 4)
-
-
-def test_best_at_k_leaves_out_and_counts_shallow_samples() -> None:
-    scores = {"a": [0.2, 0.8, 0.5], "b": [0.1, 0.3], "c": [1.0]}
-    interval, left_out = best_at_k_over_samples(scores, {"a": 1, "b": 2, "c": 3}, 2, seed=1)
-    assert interval is not None
-    assert interval.estimate == pytest.approx((0.7 + 0.3) / 2)
-    assert left_out == 1
-    assert best_at_k_over_samples(scores, {"a": 1, "b": 2, "c": 3}, 4, seed=1) == (None, 3)
 
 
 def test_epochs_of_a_sample_are_one_observation() -> None:

@@ -29,11 +29,6 @@ _EXTRAS = {
     "encoders": "sentence encoders for candidate search and retrieval",
     "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",
     "local": "a small language model served on this machine (wardround models serve)",
-    "imaging": "chest X-ray tools",
-    "train": "training on trajectories",
-    "web": "web tools",
-    "ray": "runs over many nodes",
-    "otel": "OpenTelemetry export",
 }
 _OLDEST_SQLITE = (3, 37, 0)
 

@@ -3,7 +3,7 @@
 A lease names its owner: a file beside the queue that the owner's process keeps locked for as long as it lives. The
 system lets go of the lock whatever ends the process, so a lease depends on no clock, host name or process id, and a
 restarted container finds its own at once. A finished episode is never handed out again; a lease without a living owner
-is. WAL and locks over network file systems are unsafe, so one host only; many nodes use Ray.
+is. WAL and locks over network file systems are unsafe, so one host only.
 
 What is promised: a killed process loses no commit; a power cut may take the last ones, never the file (WAL with
 ``synchronous=NORMAL``). The logs say what is finished: a run that goes on opens again what is done here and not there.

@@ -14,7 +14,6 @@ from wardround.scoring.families import Hypothesis, linear_hypothesis, step_down
 from wardround.scoring.figure_tables import FigureRow, figure_rows, render_figures
 from wardround.scoring.gate import HeldOutPairs, TaskGate, gate
 from wardround.scoring.grounding import GroundingCounts, grounding_counts
-from wardround.scoring.metrics import SetMetrics, best_at_k_over_samples, set_metrics
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
@@ -50,14 +49,12 @@ __all__ = [
     "ScoreMetrics",
     "Scorer",
     "ScoringSettings",
-    "SetMetrics",
     "SetScore",
     "Successes",
     "SummaryRow",
     "TaskGate",
     "TrivialScores",
     "best_at_k",
-    "best_at_k_over_samples",
     "class_answer",
     "class_metrics",
     "class_score",
@@ -90,7 +87,6 @@ __all__ = [
     "score_episode",
     "score_metrics",
     "scorer_of",
-    "set_metrics",
     "set_scores",
     "step_down",
     "successes",
