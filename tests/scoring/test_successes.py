@@ -9,7 +9,7 @@ from wardround.scoring import EpisodeScore, GroundingCounts, Successes, render_t
 
 
 def cited(subject: int, f1: float, citations: int, passed: int, *, agent: str = "react") -> EpisodeScore:
-    counts = GroundingCounts(citations=citations, passed=passed)
+    counts = GroundingCounts(citations=citations, existing=citations, read=citations, supporting=passed, passed=passed)
     return replace(scored(subject, f1), agent=agent, grounding=counts)
 
 
@@ -34,7 +34,14 @@ def test_a_class_is_named_by_no_row_so_only_existing_and_read_count() -> None:
         replace(scored(n, 1.0, task="guo_icu"), grounding=GroundingCounts(citations=2, existing=existing, read=read))
         for n, (existing, read) in enumerate([(2, 2), (2, 1), (1, 2)])
     ]
-    assert successes(some) == Successes(right=3, cited=3, corrupt=2)
+    assert successes(some) == Successes(right=3, cited=3, corrupt=2, unread=2)
+
+
+def test_rows_that_were_not_read_are_told_from_rows_that_do_not_support() -> None:
+    """Two corrupt successes: one cites a row that speaks of something else, one a row that it was never shown."""
+    unread = GroundingCounts(citations=2, existing=2, read=1, supporting=2, passed=1)
+    some = [cited(1, 1.0, 2, 1), replace(cited(2, 1.0, 2, 1), grounding=unread)]
+    assert successes(some) == Successes(right=2, cited=2, corrupt=2, unread=1)
 
 
 def test_no_answer_is_no_success() -> None:

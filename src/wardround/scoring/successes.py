@@ -14,11 +14,13 @@ from wardround.scoring.scorer import scorer_of
 class Successes:
     """Episodes with a right answer. ``cited`` of them cite rows, the others cannot be judged; ``corrupt`` of those cite
     at least one row that does not exist, was not read or does not support the answer (where the
-    answer is a class, no row names it, and support is not asked)."""
+    answer is a class, no row names it, and support is not asked).
+    ``unread`` of those cite a row that is not there or was not read; the others only rows that do not support it."""
 
     right: int = 0
     cited: int = 0
     corrupt: int = 0
+    unread: int = 0
 
     @property
     def uncited(self) -> int:
@@ -40,7 +42,12 @@ def successes(scores: Iterable[EpisodeScore]) -> Successes:
     """Count right, cited and corrupt answers among some episodes."""
     right = [score for score in scores if score.right]
     cited = [score for score in right if score.grounding.citations]
-    return Successes(right=len(right), cited=len(cited), corrupt=sum(map(_cites_a_wrong_row, cited)))
+    return Successes(
+        right=len(right),
+        cited=len(cited),
+        corrupt=sum(map(_cites_a_wrong_row, cited)),
+        unread=sum(map(_cites_an_unread_row, cited)),
+    )
 
 
 def _cites_a_wrong_row(score: EpisodeScore) -> bool:
@@ -49,4 +56,9 @@ def _cites_a_wrong_row(score: EpisodeScore) -> bool:
     counts = score.grounding
     if scorer_of(get_task(score.task).answer).rows_name_answers:
         return counts.passed < counts.citations
-    return min(counts.existing, counts.read) < counts.citations
+    return _cites_an_unread_row(score)
+
+
+def _cites_an_unread_row(score: EpisodeScore) -> bool:
+    """A row that is not there cannot have been read, but an episode may have been shown its name."""
+    return min(score.grounding.existing, score.grounding.read) < score.grounding.citations

@@ -274,6 +274,7 @@ _COLUMNS = (
     ),
     _Column(title="right", cell=lambda row: str(row.successes.right), shown=_any_cited_success),
     _Column(title="corrupt", cell=lambda row: row.successes.short, shown=_any_cited_success),
+    _Column(title="unread", cell=lambda row: str(row.successes.unread), shown=_any_cited_success),
     _Column(
         title="lessons", cell=lambda row: _optional(row.experiences, ".1f"), shown=_any_known(lambda r: r.experiences)
     ),
