@@ -6,8 +6,10 @@ import argparse
 import json
 from typing import Any
 
+from wardround.cli.dry_run import add_dry_run_options, dry_run
 from wardround.cli.run_options import add_run_options, cost_limit, open_run, play
 from wardround.cli.settings_options import asked_settings
+from wardround.core import UserError
 from wardround.runs import RunFolder, Spending
 
 EXAMPLES = """
@@ -29,6 +31,8 @@ EXAMPLES = """
   wardround run --benchmark bench --store store --model openai/qwen3-30b --base-url http://127.0.0.1:8000/v1 \\
       --set model.price=0.2,0.6 --max-cost 5 --out run
       begin no episode when 5 US dollars are recorded; a higher one goes on: --resume run --max-cost 10
+  wardround run experiment.toml --dry-run --like run
+      what it would take in tokens, US dollars and hours, by the means of an earlier run; without --like a range
   wardround run --resume run
   wardround run --resume run --retry-errors
 """
@@ -37,11 +41,17 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_run_options(parser)
+    add_dry_run_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start or resume, play to the end, say how it went."""
-    folder = open_run(arguments, asked_settings(arguments))
+    asked = asked_settings(arguments)
+    if arguments.dry_run:
+        return dry_run(arguments, asked)
+    if arguments.like:
+        raise UserError("--like says what --dry-run takes its figures from; give both")
+    folder = open_run(arguments, asked)
     counts = play(folder, arguments)
     if arguments.json:
         print(

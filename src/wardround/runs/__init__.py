@@ -5,9 +5,10 @@ from wardround.runs.comparing import Comparison, Pair, compare, compare_all
 from wardround.runs.constructing import Construction, ConstructionSettings, construct, stages
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
-from wardround.runs.execute import episode_keys, execute, start
+from wardround.runs.execute import execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import Curve, curves, predictor_rows
+from wardround.runs.preparing import episode_keys
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.report import write_predictor_report, write_report
 from wardround.runs.results import evidence_cuts, read_results, score_run

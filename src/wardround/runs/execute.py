@@ -14,24 +14,23 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import AgentSpec, check_question
-from wardround.benchmarks import Benchmark, Sample, get_task, question_of
-from wardround.core import Progress, Reporter, UserError, derive_seed, load_plugins, loaded_plugins, printing, silent
-from wardround.core.suggestions import unknown
+from wardround.agents import AgentSpec
+from wardround.benchmarks import Benchmark
+from wardround.core import Progress, Reporter, UserError, load_plugins, loaded_plugins, printing, silent
 from wardround.records import Store
-from wardround.runs.banks import bank_facts, close_encoder, open_candidate_encoder, open_memory
+from wardround.runs.banks import close_encoder, open_candidate_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
+from wardround.runs.preparing import all_agents, episode_keys, prepare
 from wardround.runs.presets import PRESETS
 from wardround.runs.queue import Counts, WorkQueue
 from wardround.runs.results import finished_entries, finished_keys
-from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.settings import RunSettings
 from wardround.runs.sources import (
     must_fit_cassettes,
     must_have_plugins,
@@ -43,7 +42,7 @@ from wardround.runs.sources import (
     source_facts,
 )
 from wardround.runs.spending import must_have_prices
-from wardround.runs.worker import drain, open_agents
+from wardround.runs.worker import drain
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
@@ -55,36 +54,21 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
 
     ``outside``: an agent that is not ours will play (``wardround play``), so there is no agent or model to check.
     """
-    settings = settings.resolved()
-    must_have_prices(settings, settings.run.max_cost)
-    plugins = load_plugins(settings.run.plugins)
-    store = Store.open(Path(settings.run.store))
-    benchmark = Benchmark.open(Path(settings.run.benchmark))
-    context = settings.budget.context_tokens or benchmark.context_tokens
-    settings = replace(settings, budget=replace(settings.budget, context_tokens=context))
-    if benchmark.manifest["source"]["store_digest"] != store.digest:
-        built, other = settings.run.benchmark, settings.run.store
-        raise UserError(f"benchmark {built!r} was built from another store than {other!r}")
-    keys = [str(key) for key in episode_keys(settings, benchmark)]
-    _check_samples(settings, keys)
-    if not keys:
-        raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
-    bank = bank_facts(settings)
-    agents = () if outside else _agents(settings, bank, store)
-    _check_questions(agents, keys, benchmark)
+    plan = prepare(settings, outside=outside)
+    settings, store = plan.settings, plan.store
     if not outside:
         asyncio.run(_check(settings, store))
     facts = {
-        **_facts(settings, store, benchmark, agents, len(keys)),
-        "bank": bank,
-        "plugins": [one.to_json() for one in plugins],
+        **_facts(settings, store, plan.benchmark, plan.agents, len(plan.keys)),
+        "bank": plan.bank,
+        "plugins": [one.to_json() for one in plan.plugins],
         "preset": _preset_facts(settings),
     }
     if not outside:
         must_fit_cassettes(settings, facts["prompts"])
     folder = RunFolder.create(path, settings, facts)
     queue = WorkQueue(folder.queue)
-    queue.add(keys)
+    queue.add(plan.keys)
     queue.close()
     return folder
 
@@ -139,39 +123,8 @@ def execute(
 def _check_sources(folder: RunFolder) -> None:
     """Raise UserError where a run would go on with another store, benchmark or prompts."""
     settings, store, benchmark = folder.settings, open_store(folder), open_benchmark(folder)
-    agents = _agents(settings, folder.manifest.get("bank"), store)
+    agents = all_agents(settings, folder.manifest.get("bank"), store)
     must_have_prompts(folder, prompt_hashes(agents, benchmark, settings))
-
-
-def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:
-    """List the episodes of a run; samples outermost, so that an unfinished run compares agents on the same samples."""
-    played = settings.run
-    there = [task.name for task in benchmark.tasks]
-    for name in played.tasks:
-        if name not in there:
-            raise UserError(unknown("task in this benchmark called", name, there))
-    names = list(played.tasks) or there
-    for name in names:
-        samples: tuple[Sample, ...] = benchmark.samples(name, played.split, played.strata or None)
-        for sample in _named(samples, settings) if played.samples else _some(samples, settings):
-            for epoch in range(played.epochs):
-                for model in played.models:
-                    for agent in played.agents:
-                        yield EpisodeKey(agent=agent, model=model, task=name, sample=sample.id, epoch=epoch)
-
-
-def _named(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
-    return [sample for sample in samples if sample.id in settings.run.samples]
-
-
-def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
-    """At most ``limit`` samples, drawn by the run's seed: a higher limit adds to them. Ids follow subjects and time, so
-    the first ones by id would be a few subjects' samples."""
-    if settings.run.limit is None or settings.run.limit >= len(samples):
-        return samples
-    seed = settings.run.seed
-    drawn = sorted(samples, key=lambda sample: derive_seed(seed, "limit", sample.id))[: settings.run.limit]
-    return sorted(drawn, key=lambda sample: sample.id)
 
 
 async def _check(settings: RunSettings, store: Store) -> None:
@@ -185,30 +138,6 @@ async def _check(settings: RunSettings, store: Store) -> None:
     finally:
         for model in models.values():
             await model.close()
-
-
-def _agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
-    memory = open_memory(settings, bank, store)
-    return tuple(open_agents(settings, memory).values())
-
-
-def _check_samples(settings: RunSettings, keys: Sequence[str]) -> None:
-    """Raise UserError for a sample that was asked for by name and is not among those of the tasks, split and strata."""
-    found = {EpisodeKey.parse(key).sample for key in keys}
-    missing = [sample for sample in settings.run.samples if sample not in found]
-    if missing:
-        tasks = settings.run.tasks
-        where = f"in split {settings.run.split!r}" + (f" of {', '.join(tasks)}" if tasks else "")
-        raise UserError(f"no sample {missing[0]!r} {where}; samples.jsonl of the benchmark lists them")
-
-
-def _check_questions(agents: Sequence[AgentSpec], keys: Sequence[str], benchmark: Benchmark) -> None:
-    """Raise UserError where an agent cannot be asked a task, before anything is paid for."""
-    samples = {sample.id: sample for sample in benchmark.all_samples}
-    parsed = {key.task: samples[key.sample] for key in map(EpisodeKey.parse, keys)}
-    for name, sample in parsed.items():
-        for agent in agents:
-            check_question(agent, name, question_of(get_task(name), sample))
 
 
 def _facts(

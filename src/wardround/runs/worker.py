@@ -91,8 +91,8 @@ class Worker:
                 agent,
                 model=model,
                 environment=environment,
-                prompt=self._prompt(sample),
-                limits=_limits(self.settings),
+                prompt=prompt_of(self.settings, self.benchmark, sample),
+                limits=limits_of(self.settings),
                 settings=asked_with(self.settings, key),
                 recorder=recorder,
                 episode=text,
@@ -108,11 +108,6 @@ class Worker:
             return []
         failed = (entry.outcome or {}).get("finish") == "error"
         return None if entry.state == "finished" and not failed else recorded_replies(self.earlier, text)
-
-    def _prompt(self, sample: Sample) -> Prompt:
-        task = get_task(sample.task)
-        user = ask(self.benchmark, sample, rules=self.settings.aids.answer_rules)
-        return Prompt(user=user, task=task.name, question=question_of(task, sample))
 
 
 async def drain(
@@ -204,7 +199,15 @@ def _loop(agent: AgentSpec, settings: RunSettings) -> LoopSettings:
     )
 
 
-def _limits(settings: RunSettings) -> Limits:
+def prompt_of(settings: RunSettings, benchmark: Benchmark, sample: Sample) -> Prompt:
+    """Return what an agent is asked of a sample."""
+    task = get_task(sample.task)
+    user = ask(benchmark, sample, rules=settings.aids.answer_rules)
+    return Prompt(user=user, task=task.name, question=question_of(task, sample))
+
+
+def limits_of(settings: RunSettings) -> Limits:
+    """Return what every episode of a run is held to."""
     return Limits(
         turns=settings.budget.turns,
         context_tokens=settings.budget_tokens,

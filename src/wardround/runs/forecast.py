@@ -1,0 +1,166 @@
+"""What a run would take: tokens, cost and hours, as a range from its budgets or as the means of an earlier run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from wardround.core import Price, Usage, UserError
+from wardround.runs.first_prompts import FirstPrompts, first_prompts
+from wardround.runs.folder import RunFolder
+from wardround.runs.preparing import Prepared
+from wardround.runs.results import finished_entries
+from wardround.runs.settings import EpisodeKey, RunSettings
+
+_SAMPLES = 8
+"""Samples whose first prompts are rendered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """From the least to the most; both are one figure where means of an earlier run give it."""
+
+    least: float
+    most: float
+
+    def __add__(self, other: Bounds) -> Bounds:
+        return Bounds(least=self.least + other.least, most=self.most + other.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What the episodes of one agent with one model would take. ``cost`` in US dollars, None without a price;
+    ``hours`` one call after another, None where no earlier run says how long a call takes."""
+
+    agent: str
+    model: str
+    episodes: int
+    first_prompt: FirstPrompts
+    basis: Literal["budgets", "earlier run"]
+    calls: Bounds
+    input_tokens: Bounds
+    output_tokens: Bounds
+    cost: Bounds | None
+    hours: Bounds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """Means of an earlier run's episodes: calls, tokens and seconds of one."""
+
+    calls: float
+    usage: Usage
+    seconds: float
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Mapping[str, Any]]) -> Earlier:
+        """Take the means."""
+        tokens = {
+            name: round(fmean(one["usage"][name] for one in outcomes))
+            for name in ("input_tokens", "output_tokens", "cached_tokens")
+        }
+        return cls(
+            calls=fmean(one["model_calls"] for one in outcomes),
+            usage=Usage(**tokens),
+            seconds=fmean(one["seconds"] for one in outcomes),
+        )
+
+
+def forecast(plan: Prepared, like: RunFolder | None = None, *, samples: int = _SAMPLES) -> list[Forecast]:
+    """Return what every agent with every model would take.
+
+    ``like``: a run of the same agents, whose means are taken.
+    """
+    prompts = first_prompts(plan, samples)
+    outcomes = {} if like is None else _outcomes(like)
+    everything = [one for some in outcomes.values() for one in some]
+    if like is not None and not everything:
+        raise UserError(f"the run {str(like.path)!r} has no episode with counted tokens that ended without an error")
+    pace = Earlier.of(everything) if everything else None
+    episodes = Counter((key.agent, key.model) for key in map(EpisodeKey.parse, plan.keys))
+    return [
+        _of_mean(agent, model, count, prompts[agent], Earlier.of(found), plan.settings)
+        if (found := _like(outcomes, agent, model))
+        else _of_budgets(agent, model, count, prompts[agent], pace, plan.settings)
+        for (agent, model), count in episodes.items()
+    ]
+
+
+def _outcomes(folder: RunFolder) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """The outcomes of a run's episodes by agent and model, but those that an endpoint's error ended or whose tokens it
+    did not count."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for text, entry in finished_entries(folder).items():
+        key, outcome = EpisodeKey.parse(text), entry.outcome or {}
+        if outcome.get("model_calls") and outcome["finish"] != "error" and outcome["usage"]["input_tokens"]:
+            found.setdefault((key.agent, key.model), []).append(outcome)
+    return found
+
+
+def _like(
+    outcomes: Mapping[tuple[str, str], list[Mapping[str, Any]]], agent: str, model: str
+) -> list[Mapping[str, Any]]:
+    """Episodes of the same agent and model, else of the same agent with whatever models it had."""
+    same = outcomes.get((agent, model))
+    return same or [one for (name, _), some in outcomes.items() if name == agent for one in some]
+
+
+def _of_mean(
+    agent: str, model: str, episodes: int, prompts: FirstPrompts, earlier: Earlier, settings: RunSettings
+) -> Forecast:
+    price = settings.model_named(model).known_price
+    return Forecast(
+        agent=agent,
+        model=model,
+        episodes=episodes,
+        first_prompt=prompts,
+        basis="earlier run",
+        calls=_both(episodes * earlier.calls),
+        input_tokens=_both(episodes * earlier.usage.input_tokens),
+        output_tokens=_both(episodes * earlier.usage.output_tokens),
+        cost=None if price is None else _both(episodes * price.cost(earlier.usage)),
+        hours=_both(episodes * earlier.seconds / 3600),
+    )
+
+
+def _of_budgets(
+    agent: str, model: str, episodes: int, prompts: FirstPrompts, pace: Earlier | None, settings: RunSettings
+) -> Forecast:
+    """At least one call with an empty reply; at most the turn limit and one forced call, each with a full window."""
+    budget, most_calls = settings.budget, settings.budget.turns + 1
+    window = settings.budget_tokens - budget.reply_tokens
+    calls = Bounds(least=episodes, most=episodes * most_calls)
+    read = Bounds(least=episodes * prompts.tokens, most=episodes * most_calls * max(window, prompts.largest))
+    written = Bounds(least=0, most=episodes * most_calls * budget.reply_tokens)
+    per_call = None if pace is None else pace.seconds / pace.calls / 3600
+    return Forecast(
+        agent=agent,
+        model=model,
+        episodes=episodes,
+        first_prompt=prompts,
+        basis="budgets",
+        calls=calls,
+        input_tokens=read,
+        output_tokens=written,
+        cost=_priced(settings.model_named(model).known_price, read, written),
+        hours=None if per_call is None else Bounds(least=calls.least * per_call, most=calls.most * per_call),
+    )
+
+
+def _priced(price: Price | None, read: Bounds, written: Bounds) -> Bounds | None:
+    """The least is of prompts that a cache serves where cached tokens have a price of their own; the most of none."""
+    if price is None:
+        return None
+    least, most = (
+        Usage(input_tokens=round(a), output_tokens=round(b))
+        for a, b in ((read.least, written.least), (read.most, written.most))
+    )
+    cheapest = min(price.input, price.input if price.cached is None else price.cached)
+    return Bounds(least=Price(input=cheapest, output=price.output).cost(least), most=price.cost(most))
+
+
+def _both(value: float) -> Bounds:
+    return Bounds(least=value, most=value)
