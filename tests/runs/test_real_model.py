@@ -18,7 +18,7 @@ temperature = 0.0
 
 [budget]
 turns = 2
-context_tokens = 3000
+context_tokens = 2600
 reply_tokens = 96
 result_tokens = 200
 """
@@ -75,7 +75,7 @@ def test_a_label_is_bound_and_has_a_probability(
         tmp_path / "run",
         benchmark=ehrshot,
         store=synthetic_store_path,
-        agent=["direct+probabilities", "ehr-rag-no-der+probabilities"],
+        agent=["direct+probabilities", "rag+probabilities"],
         task="guo_los",
     )
     assert len(rows) == 2
