@@ -9,7 +9,7 @@ import pytest
 from memory_doubles import lesson, patient
 
 from wardround.core import UserError
-from wardround.memory import KINDS, Bank, Kind, Subject, chart_key, render_experiences, text_key
+from wardround.memory import KINDS, Bank, KeyEncoder, Kind, Subject, chart_key, render_experiences, text_key
 from wardround.records import Store
 from wardround.retrieval import LexicalEncoder
 
@@ -77,4 +77,7 @@ def test_a_chart_is_cut_to_what_the_encoder_reads(synthetic_store: Store) -> Non
     chart = synthetic_store.chart(int(synthetic_store.subjects[0]), datetime(2200, 1, 1))
     whole, short = chart_key(LexicalEncoder(), chart), chart_key(ShortEncoder(), chart)
     assert whole.text_hash != short.text_hash
+    again = chart_key(KeyEncoder(LexicalEncoder(), 200), chart)
+    assert (again.text_hash, again.encoder) == (short.text_hash, "lexical-1-1024-of-200-tokens")
+    assert chart_key(KeyEncoder(ShortEncoder(), 4_000), chart).text_hash == short.text_hash
     assert text_key(LexicalEncoder(), "\ud800").encoder == "lexical-1-1024"

@@ -100,6 +100,19 @@ def test_the_last_summary_reaches_the_reflection(training: RunFolder) -> None:
             assert [turn.purpose for turn in trajectory.turns][-1] == "summarise"
 
 
+def test_keys_of_another_length_fill_and_serve_a_bank_of_their_own(settings: RunSettings, tmp_path: Path) -> None:
+    short = settings.changed(key_tokens=100, limit=1, tasks=("diagnoses",))
+    folder = start(tmp_path / "training", short)
+    execute(folder)
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        assert evolve(folder, bank).added.total() > 0
+        assert bank.encoder == "lexical-1-1024-of-100-tokens"
+    test = short.changed(split="test", agents=("reasoningbank",), bank=str(tmp_path / "bank.sqlite"))
+    assert execute(start(tmp_path / "run", test)).done == 1
+    with pytest.raises(UserError, match=r"memory\.key_tokens"):
+        start(tmp_path / "other", test.changed(key_tokens=2_048))
+
+
 def test_only_the_training_split_teaches(settings: RunSettings, tmp_path: Path) -> None:
     folder = start(tmp_path / "run", settings.changed(split="test"))
     with Bank.open(tmp_path / "bank.sqlite") as bank, pytest.raises(UserError, match="this run is on 'test'"):
@@ -207,6 +220,9 @@ def test_what_a_bank_needs_is_said_before_anything_is_played(
     other = test.changed(agents=("reasoningbank",), bank=str(bank_path), encoder="lexical/64")
     with pytest.raises(UserError, match=r"set the same retrieval\.encoder"):
         start(tmp_path / "two", other)
+    shorter = test.changed(agents=("reasoningbank",), bank=str(bank_path), key_tokens=100)
+    with pytest.raises(UserError, match=r"not by 'lexical-1-1024-of-100-tokens': .* memory\.key_tokens"):
+        start(tmp_path / "two", shorter)
     with pytest.raises(UserError, match="window must be at least 1"):
         test.changed(window=0)
     assert not (tmp_path / "one").exists()

@@ -61,7 +61,7 @@ def test_a_run_of_schema_2_from_before_some_settings_goes_on_as_it_began() -> No
     for table in (body["model"], body["models"]["fast"]):
         del table["presence_penalty"]
     del body["budget"]["forced_finish"], body["retrieval"]["candidate_encoder"]
-    for name in ("max_items", "max_reasoning_items", "max_tool_items", "reflection_temperature"):
+    for name in ("key_tokens", "max_items", "max_reasoning_items", "max_tool_items", "reflection_temperature"):
         del body["memory"][name]
     manifest = {"schema": 2, "settings": body}
     assert unsaid_settings(manifest) == []

@@ -31,7 +31,7 @@ from wardround.memory.findings import Findings, Measured, findings_of_chart, fin
 from wardround.memory.forgetting import Forgotten, forget
 from wardround.memory.graph import Edge, GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
-from wardround.memory.key import Key, chart_key, text_key
+from wardround.memory.key import Key, KeyEncoder, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
 from wardround.memory.past import Feedback, RevisionEntry
@@ -79,6 +79,7 @@ __all__ = [
     "GraphRecallSettings",
     "Imported",
     "Key",
+    "KeyEncoder",
     "Kind",
     "Match",
     "Material",

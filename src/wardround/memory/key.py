@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,24 @@ def text_key(encoder: Encoder, text: str) -> Key:
     )
 
 
-def chart_key(encoder: Encoder, chart: RecentChart, *, max_tokens: int = MAX_TOKENS) -> Key:
+class KeyEncoder:
+    """An encoder that is given another length of a chart. Its keys are compared only with those of that length."""
+
+    def __init__(self, encoder: Encoder, tokens: int) -> None:
+        self._encoder = encoder
+        self.tokens = tokens
+        self.name = encoder.name
+        self.identity = f"{encoder.identity}-of-{tokens}-tokens"
+        self.dimensions = encoder.dimensions
+        self.max_tokens = encoder.max_tokens
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector per text."""
+        return self._encoder.encode(texts)
+
+
+def chart_key(encoder: Encoder, chart: RecentChart) -> Key:
     """Encode a chart's most recent events (e of eq. 8), within what the encoder reads. Blocks like ``text_key``."""
-    limit = max_tokens if encoder.max_tokens is None else min(max_tokens, encoder.max_tokens)
+    tokens = encoder.tokens if isinstance(encoder, KeyEncoder) else MAX_TOKENS
+    limit = tokens if encoder.max_tokens is None else min(tokens, encoder.max_tokens)
     return text_key(encoder, describe_recent_events(chart, max_tokens=limit))

@@ -9,6 +9,7 @@ from wardround.memory.extract import MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.parse import MAXIMUM_ITEMS
 from wardround.models import ModelSettings
+from wardround.retrieval.recent import MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,13 @@ class MemorySettings:
     )
     reflection_temperature: float | None = setting(
         REFLECTION_SETTINGS.temperature, "sampling temperature of reflections", source="ours", least=0
+    )
+    key_tokens: int = setting(
+        MAX_TOKENS,
+        "how much of a chart's latest events makes its key; a bank has keys of one length",
+        unit="tokens",
+        source="ours; RetroSum, eq. 8, names none",
+        least=1,
     )
     graph: GraphRecallSettings = field(default_factory=GraphRecallSettings)
 

@@ -14,9 +14,10 @@ from typing import Any
 from wardround.agents import Memory
 from wardround.benchmarks import Benchmark
 from wardround.core import UserError
-from wardround.memory import PinnedBank, Subject
+from wardround.memory import KeyEncoder, PinnedBank, Subject
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
+from wardround.retrieval.recent import MAX_TOKENS
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import RunSettings
 
@@ -55,7 +56,7 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         bank.close()
         raise UserError(f"the bank {settings.memory.bank!r} is not the one this run was made with{why}")
     _withhold_evaluated(bank, settings)
-    return Memory(bank=bank, encoder=open_run_encoder(settings, store, bank.encoder))
+    return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder))
 
 
 def _withhold_evaluated(bank: PinnedBank, settings: RunSettings) -> int:
@@ -73,19 +74,24 @@ def open_vectors(settings: RunSettings) -> VectorCache | None:
     return VectorCache(folder / VECTORS) if os.access(folder, os.W_OK) else None
 
 
-def open_run_encoder(
-    settings: RunSettings, store: Store, identity: str | None = None, *, cache: VectorCache | None = None
-) -> Encoder:
-    """Open the encoder behind the data-use guard; UserError where a bank's keys (``identity``) are another one's."""
-    encoder = open_encoder(
+def open_run_encoder(settings: RunSettings, store: Store, *, cache: VectorCache | None = None) -> Encoder:
+    """Open the encoder of charts behind the data-use guard."""
+    return open_encoder(
         settings.retrieval.encoder,
         base_url=settings.retrieval.encoder_url,
         guard=data_use_guard(settings, store),
         cache=cache,
     )
+
+
+def open_key_encoder(settings: RunSettings, store: Store, identity: str | None) -> Encoder:
+    """Open the encoder of keys; UserError where a bank's keys (``identity``) are another's, or of another length."""
+    encoder, tokens = open_run_encoder(settings, store), settings.memory.key_tokens
+    encoder = encoder if tokens == MAX_TOKENS else KeyEncoder(encoder, tokens)
     if identity not in (None, encoder.identity):
         raise UserError(
-            f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: set the same retrieval.encoder"
+            f"the bank's keys were made by {identity!r}, not by {encoder.identity!r}: set the same retrieval.encoder "
+            "and memory.key_tokens"
         )
     return encoder
 

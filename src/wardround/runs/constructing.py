@@ -33,7 +33,7 @@ from wardround.memory.construction import (
 from wardround.memory.extract import Room
 from wardround.models import Model, recorded_replies, resumed
 from wardround.retrieval import Encoder
-from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
+from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.cases import CaseReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
@@ -142,7 +142,7 @@ async def _construct(
                 success=settings.success,
             ),
             bank=bank,
-            encoder=open_run_encoder(folder.settings, store, bank.encoder),
+            encoder=open_key_encoder(folder.settings, store, bank.encoder),
             models=models,
             earlier=earlier,
             log=log,

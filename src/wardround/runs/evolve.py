@@ -39,7 +39,7 @@ from wardround.memory.extract import Extraction, Room
 from wardround.models import Model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder
-from wardround.runs.banks import TRAINING_SPLIT, open_run_encoder
+from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -124,7 +124,7 @@ async def _evolve(
             store=store,
             benchmark=open_benchmark(folder),
             bank=bank,
-            encoder=open_run_encoder(settings, store, bank.encoder),
+            encoder=open_key_encoder(settings, store, bank.encoder),
             models=models,
             episodes=episodes,
             earlier=earlier,

@@ -18,6 +18,7 @@ _LATER = frozenset(
         "model.presence_penalty",
         "budget.forced_finish",
         "retrieval.candidate_encoder",
+        "memory.key_tokens",
         "memory.max_items",
         "memory.max_reasoning_items",
         "memory.max_tool_items",
