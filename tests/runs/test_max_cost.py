@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_server import FakeServer, tools
+from fake_server import FakeServer, error, tools
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, Spending, WorkQueue, execute, score_run, start
@@ -105,3 +105,17 @@ def test_a_run_from_before_there_was_a_limit_goes_on() -> None:
     assert unsaid_settings({"schema": 2, "settings": body}) == []
     del body["run"]["epochs"]
     assert unsaid_settings({"schema": 2, "settings": body}) == ["run.epochs"]
+
+
+def test_a_reply_served_from_an_earlier_log_is_paid_once(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with FakeServer([tools(("get_table_names", "{}")), error(400), FINISH]) as server:
+        asked = [*new_run(server, synthetic_benchmark_path, synthetic_store_path, out), "--limit", 1]
+        command(*asked, "--set", "model.price=100,1000", "--workers", 1)
+        command("--resume", out, "--retry-errors", "--workers", 1)
+    assert len(list((out / "logs").glob("*.sqlite"))) == 2
+    assert Spending.of(RunFolder.open(out)).cost == pytest.approx(2 * ONE_CALL), "two logs hold the first call"
+    with LogReader(out / "logs") as reader:
+        assert [entry.turns for entry in reader.episodes()] == [2]
