@@ -114,3 +114,16 @@ def test_grounding_by_hand() -> None:
     assert counts.share == 0.25
     assert counts.backed_share == pytest.approx(1 / 3)
     assert GroundingCounts.total([counts, counts]).citations == 8
+
+
+def test_the_probabilities_of_an_episode_are_those_noted_last() -> None:
+    noted = (
+        Note(n=0, kind="probabilities", detail={"turn": 1, "labels": {"0": 0.6, "1": 0.4}}),
+        Note(n=1, kind="answer", detail={"labels": ("0", "1")}),
+        Note(n=2, kind="probabilities", detail={"turn": 2, "labels": {"0": 0.2, "1": 0.8}}),
+    )
+    made = trajectory([LOOK, END], facts=FACTS)
+    assert score_episode(replace(made, notes=noted), SAMPLE, LABELS, []).probabilities == {"0": 0.2, "1": 0.8}
+    refused = replace(made, notes=(Note(n=0, kind="probabilities", detail={"turn": 1, "unavailable": "none"}),))
+    assert score_episode(refused, SAMPLE, LABELS, []).probabilities == {}
+    assert score_episode(made, SAMPLE, LABELS, []).probabilities == {}
