@@ -153,7 +153,7 @@ class Campaign:
 
     def _episodes(self, command: str, kills: int, *, agents: tuple[str, ...], words: list[str]) -> Row:
         row = Row(command=command)
-        settings = replace(self.settings, agents=agents, split="test", limit=5, epochs=2, window=3)
+        settings = self.settings.changed(agents=agents, split="test", limit=5, epochs=2, window=3)
         if "reflectool-cs" in agents:
             settings = settings.changed(bank=str(self.place / "bank.sqlite"))
         whole = start(self.place / f"{command}-whole", settings)
@@ -178,7 +178,7 @@ class Campaign:
     def evolve(self, kills: int) -> Row:
         """``wardround evolve`` as it reflects."""
         row = Row(command="evolve")
-        settings = replace(self.settings, agents=("retrosum",), split="train", limit=5, final_summary=True)
+        settings = self.settings.changed(agents=("retrosum",), split="train", limit=5, final_summary=True)
         training = start(self.place / "training", settings)
         execute(training, concurrency=3)
         self.speaker.clear()

@@ -18,7 +18,7 @@ temperature = 0.0
 
 [budget]
 turns = 2
-context_tokens = 2600
+context_tokens = 3200
 reply_tokens = 96
 result_tokens = 200
 """
