@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from model_doubles import ask
 
 from wardround.core import Message
@@ -86,5 +87,5 @@ def test_its_labels_have_probabilities_and_the_likeliest_is_what_it_says_when_fr
 
     scores, said = asyncio.run(main())
     assert not scores.unavailable
-    assert sum(scores.probabilities.values()) == 1.0
+    assert sum(scores.probabilities.values()) == pytest.approx(1.0)
     assert max(scores.probabilities, key=scores.probabilities.get) == said

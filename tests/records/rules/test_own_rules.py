@@ -12,6 +12,7 @@ from wardround.records.rules.language import RULES
 
 PLUGIN = """
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,23 +24,18 @@ HOUR = 3_600_000_000
 @RULES.named("full_hour")
 @dataclass(frozen=True, slots=True)
 class FullHour(Rule):
+    function: ClassVar[str] = "full_hour"
+    title: ClassVar[str] = "the next full hour"
+
     part: Rule
-    title = "the next full hour"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.take(1, "full_hour takes one rule"))
 
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
-
     def evaluate(self, frame: Frame) -> Times:
         times = self.part.evaluate(frame)
         return np.where(times == NO_TIME, times, -(-times // HOUR) * HOUR)
-
-    def __str__(self) -> str:
-        return f"full_hour({self.part})"
 """
 SPEC = """
 [source]

@@ -137,6 +137,17 @@ def test_a_rule_prints_as_it_was_written() -> None:
     assert str(parse_rule(text)) == text
     text = "given(until(a, b), at(c, d, last(e, f)), latest(g, h, earliest(i, j, k)))"
     assert str(parse_rule(text)) == text
+    text = "around(stays, dated(a, b), known(c, d), given(e, always, never))"
+    assert str(parse_rule(text)) == text
+
+
+def test_parts_of_a_rule_are_told_apart_by_whose_rows_they_read() -> None:
+    here, there = parse_rule("dated(a, b)"), parse_rule("known(c, d)")
+    around = parse_rule(f"around(stays, {here}, {here}, {there})")
+    assert (around.parts, around.parts_elsewhere) == ((here,), (here, there))
+    inside = parse_rule(f"at(c, d, {here})")
+    assert (inside.parts, inside.parts_elsewhere) == ((), (here,))
+    assert parse_rule("lag(a, coding_lag)").parts == (parse_rule("a"),)
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,14 @@ def test_a_circle_of_available_times_is_shown(tmp_path: Path) -> None:
         load(tmp_path, text)
 
 
+def test_a_table_whose_clock_reads_a_cell_of_another_comes_after_it(tmp_path: Path) -> None:
+    by_cell = 'available_at = "ref(hadm_id, admissions, admittime)"'
+    text = SPEC.replace('available_at = "first(storetime, median_delay(charttime, storetime))"', by_cell)
+    start, labs, end = text.index("[tables.admissions]"), text.index("[tables.labs]"), text.index("[dictionaries")
+    labs_first = text[:start] + text[labs:end] + text[start:labs] + text[end:]
+    assert load(tmp_path, labs_first).order == ("admissions", "labs")
+
+
 def test_an_unknown_source_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no source named 'nosuch'"):
         load_source_spec("nosuch")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import AgentSpec, Hooks
@@ -206,61 +207,46 @@ def summing(*, actor: bool = True, summariser: bool = True) -> Callable[[Summary
     return make
 
 
+_row = partial(Method, settings=SummarySettings, section="retrosum", paper="retrosum")
+
 RETROSUM_METHODS = (
-    Method(
+    _row(
         name="retrosum",
         title="RetroSum: the summariser rereads everything, the actor keeps its history and the latest summary",
         make=summing(),
-        settings=SummarySettings,
         tables=(2, 4),
-        paper="retrosum",
     ),
-    Method(
+    _row(
         name="retrosum-evolved",
         title="RetroSum with experiences for the actor and for the summariser",
         make=summing(),
         memory=("actor", "summariser"),
-        settings=SummarySettings,
         tables=(2, 4),
-        section="retrosum",
-        paper="retrosum",
     ),
-    Method(
+    _row(
         name="retrosum-actor-only",
         title="Ablation: the actor keeps its history, the summariser reads only the last w calls",
         make=summing(summariser=False),
-        settings=SummarySettings,
         tables=(4,),
-        section="retrosum",
-        paper="retrosum",
     ),
-    Method(
+    _row(
         name="retrosum-summariser-only",
         title="Ablation: the summariser rereads everything, its summary replaces the actor's history",
         make=summing(actor=False),
-        settings=SummarySettings,
         tables=(4,),
-        section="retrosum",
-        paper="retrosum",
     ),
-    Method(
+    _row(
         name="retrosum-evolved-actor",
         title="Ablation: RetroSum with experiences for the actor only",
         make=summing(),
         memory=("actor",),
-        settings=SummarySettings,
         tables=(4,),
-        section="retrosum",
-        paper="retrosum",
     ),
-    Method(
+    _row(
         name="retrosum-evolved-summariser",
         title="Ablation: RetroSum with experiences for the summariser only",
         make=summing(),
         memory=("summariser",),
-        settings=SummarySettings,
         tables=(4,),
-        section="retrosum",
-        paper="retrosum",
     ),
 )

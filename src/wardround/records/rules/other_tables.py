@@ -11,22 +11,14 @@ from wardround.records.rules.other_rows import closed, following, over
 from wardround.records.rules.rule import NO_TIME, RULES, Arguments, Checks, Frame, Rule, Times, walk
 
 
-@RULES.named("known")
 @dataclass(frozen=True, slots=True)
-class Known(Rule):
-    """The available time of the row that ``key`` names in ``table``."""
+class NamedRow(Rule):
+    """Something of the row that ``key`` names in ``table``."""
 
     reads_own_cells: ClassVar[bool] = False
 
     key: str
     table: str
-
-    def __str__(self) -> str:
-        return f"known({self.key}, {self.table})"
-
-    @classmethod
-    def read(cls, name: str, arguments: Arguments) -> Rule:
-        return cls(*arguments.names(2, "known takes 2 plain names"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -35,6 +27,18 @@ class Known(Rule):
     @property
     def waits_for(self) -> tuple[str, ...]:
         return (self.table,)
+
+
+@RULES.named("known")
+@dataclass(frozen=True, slots=True)
+class Known(NamedRow):
+    """The available time of the row that ``key`` names in ``table``."""
+
+    function: ClassVar[str] = "known"
+
+    @classmethod
+    def read(cls, name: str, arguments: Arguments) -> Rule:
+        return cls(*arguments.names(2, "known takes 2 plain names"))
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table)
@@ -45,25 +49,16 @@ class Known(Rule):
 
 @RULES.named("ref")
 @dataclass(frozen=True, slots=True)
-class Reference(Rule):
+class Reference(NamedRow):
     """A time cell of the row that ``key`` names in ``table``."""
 
-    reads_own_cells: ClassVar[bool] = False
+    function: ClassVar[str] = "ref"
 
-    key: str
-    table: str
     column: str
-
-    def __str__(self) -> str:
-        return f"ref({self.key}, {self.table}, {self.column})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.names(3, "ref takes 3 plain names"))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.key,)
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).time(self.column)
@@ -74,29 +69,16 @@ class Reference(Rule):
 
 @RULES.named("cell")
 @dataclass(frozen=True, slots=True)
-class LateCell(Rule):
+class LateCell(NamedRow):
     """When the cell ``column`` of the row that ``key`` names in ``table`` became known."""
 
-    reads_own_cells: ClassVar[bool] = False
+    function: ClassVar[str] = "cell"
 
-    key: str
-    table: str
     column: str
-
-    def __str__(self) -> str:
-        return f"cell({self.key}, {self.table}, {self.column})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.names(3, "cell takes 3 plain names"))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        return (self.table,)
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).late(self.column)
@@ -107,17 +89,13 @@ class LateCell(Rule):
 
 @RULES.named("at")
 @dataclass(frozen=True, slots=True)
-class There(Rule):
+class There(NamedRow):
     """A rule of the row that ``key`` names in ``table``."""
 
-    reads_own_cells: ClassVar[bool] = False
+    function: ClassVar[str] = "at"
+    elsewhere: ClassVar[tuple[str, ...]] = ("rule",)
 
-    key: str
-    table: str
     rule: Rule
-
-    def __str__(self) -> str:
-        return f"at({self.key}, {self.table}, {self.rule})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
@@ -125,18 +103,6 @@ class There(Rule):
         if len(words) != 3 or words[0] is None or words[1] is None:
             raise arguments.wrong("at takes a key, a table and a rule")
         return cls(words[0], words[1], arguments.rules[2])
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        return (self.table,)
-
-    @property
-    def parts_elsewhere(self) -> tuple[Rule, ...]:
-        return (self.rule,)
 
     def check(self, place: Checks) -> None:
         place.parent(self.key, self.table).rule(self.rule)
@@ -151,6 +117,7 @@ class There(Rule):
 class Among(Rule):
     """``earliest`` or ``latest`` of a rule over the rows of ``table`` that name this row in their column ``key``."""
 
+    elsewhere: ClassVar[tuple[str, ...]] = ("rule",)
     reads_own_cells: ClassVar[bool] = False
 
     name: str
@@ -168,10 +135,6 @@ class Among(Rule):
             raise arguments.wrong(f"{name} takes a table, its key and a rule")
         return cls(name, words[0], words[1], arguments.rules[2])
 
-    @property
-    def parts_elsewhere(self) -> tuple[Rule, ...]:
-        return (self.rule,)
-
     def check(self, place: Checks) -> None:
         """Rows that name this one are read by their own cells only, so that no clock can come to need itself."""
         place.child(self.table, self.key).rule(self.rule)
@@ -187,14 +150,12 @@ class Among(Rule):
 class MedianDelay(Rule):
     """``start`` plus the table's median of ``end - start`` over other subjects."""
 
+    function: ClassVar[str] = "median_delay"
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
 
     start: str
     end: str
-
-    def __str__(self) -> str:
-        return f"median_delay({self.start}, {self.end})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
@@ -243,10 +204,6 @@ class Following(Rule):
         return cls(arguments.rules[0], column, values, barriers)
 
     @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
@@ -283,10 +240,6 @@ class Closed(Rule):
         return cls(arguments.rules[0], column, *quoted)
 
     @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
@@ -303,6 +256,8 @@ class Closed(Rule):
 class Around(Rule):
     """When what was going on at ``part`` is over: rows of the subject in ``table``, each from ``start`` to ``end``."""
 
+    function: ClassVar[str] = "around"
+    elsewhere: ClassVar[tuple[str, ...]] = ("start", "end")
     reads_own_cells: ClassVar[bool] = False
     needs_subject: ClassVar[bool] = True
 
@@ -311,23 +266,12 @@ class Around(Rule):
     start: Rule
     end: Rule
 
-    def __str__(self) -> str:
-        return f"around({self.table}, {self.part}, {self.start}, {self.end})"
-
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         words = arguments.words()
         if len(words) != 4 or words[0] is None:
             raise arguments.wrong("around takes a table and three rules, a time, a start and an end")
         return cls(words[0], *arguments.rules[1:])
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
-
-    @property
-    def parts_elsewhere(self) -> tuple[Rule, ...]:
-        return self.start, self.end
 
     @property
     def waits_for(self) -> tuple[str, ...]:

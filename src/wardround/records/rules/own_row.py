@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -88,20 +89,15 @@ class Combined(Rule):
 class Given(Rule):
     """One rule where another has a time, else a third."""
 
+    function: ClassVar[str] = "given"
+
     condition: Rule
     chosen: Rule
     other: Rule
 
-    def __str__(self) -> str:
-        return f"given({self.condition}, {self.chosen}, {self.other})"
-
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.take(3, "given takes three rules"))
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return self.condition, self.chosen, self.other
 
     def evaluate(self, frame: Frame) -> Times:
         known = self.condition.evaluate(frame) != NO_TIME
@@ -113,19 +109,14 @@ class Given(Rule):
 class Until(Rule):
     """A rule's time where it is not after that of another."""
 
+    function: ClassVar[str] = "until"
+
     part: Rule
     limit: Rule
-
-    def __str__(self) -> str:
-        return f"until({self.part}, {self.limit})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.take(2, "until takes two rules"))
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return self.part, self.limit
 
     def evaluate(self, frame: Frame) -> Times:
         times = self.part.evaluate(frame)
@@ -155,10 +146,6 @@ class Choice(Rule):
         return cls(words[0], tuple(quoted), *arguments.rules[-2:])
 
     @property
-    def parts(self) -> tuple[Rule, ...]:
-        return self.chosen, self.other
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
@@ -175,11 +162,10 @@ class Choice(Rule):
 class Lag(Rule):
     """A rule delayed by a named setting."""
 
+    function: ClassVar[str] = "lag"
+
     part: Rule
     setting: str
-
-    def __str__(self) -> str:
-        return f"lag({self.part}, {self.setting})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
@@ -187,10 +173,6 @@ class Lag(Rule):
         if len(words) != 2 or words[1] is None:
             raise arguments.wrong("lag takes a rule and the name of a setting")
         return cls(arguments.rules[0], words[1])
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
 
     def check(self, place: Checks) -> None:
         place.setting(self.setting)
@@ -204,11 +186,10 @@ class Lag(Rule):
 class Shift(Rule):
     """A rule moved by a fixed number of minutes."""
 
+    function: ClassVar[str] = "shift"
+
     part: Rule
     minutes: int
-
-    def __str__(self) -> str:
-        return f"shift({self.part}, {self.minutes})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
@@ -217,10 +198,6 @@ class Shift(Rule):
         if minutes is None or not minutes.lstrip("-").isdecimal():
             raise arguments.wrong("shift takes a rule and a whole number of minutes")
         return cls(arguments.rules[0], int(minutes))
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
 
     def evaluate(self, frame: Frame) -> Times:
         return _add(self.part.evaluate(frame), self.minutes * _MINUTE)
@@ -231,18 +208,13 @@ class Shift(Rule):
 class EndOfDay(Rule):
     """The last second of the day of a rule's time."""
 
-    part: Rule
+    function: ClassVar[str] = "end_of_day"
 
-    def __str__(self) -> str:
-        return f"end_of_day({self.part})"
+    part: Rule
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.take(1, "end_of_day takes one rule"))
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return (self.part,)
 
     def evaluate(self, frame: Frame) -> Times:
         return _last_second(self.part.evaluate(frame))
@@ -253,19 +225,14 @@ class EndOfDay(Rule):
 class Dated(Rule):
     """A rule's time, the last second of its day where it is midnight; ``day`` stands in for it and bounds it below."""
 
+    function: ClassVar[str] = "dated"
+
     part: Rule
     day: Rule
-
-    def __str__(self) -> str:
-        return f"dated({self.part}, {self.day})"
 
     @classmethod
     def read(cls, name: str, arguments: Arguments) -> Rule:
         return cls(*arguments.take(2, "dated takes two rules, a time and its day"))
-
-    @property
-    def parts(self) -> tuple[Rule, ...]:
-        return self.part, self.day
 
     def evaluate(self, frame: Frame) -> Times:
         return _dated(self.part.evaluate(frame), self.day.evaluate(frame))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import ClassVar, Protocol
 
@@ -22,15 +23,26 @@ ALWAYS_TIME = to_microseconds(datetime.min)
 """The time of ``always``: the first moment a Python datetime can hold."""
 
 
+@dataclass(frozen=True, slots=True)
 class Rule(ABC):
-    """A time for every row of a table. Rules are frozen dataclasses; their text is what they were read from."""
+    """A time for every row of a table. Rules are frozen dataclasses; their text is what they were read from.
 
-    __slots__ = ()
+    A rule's fields are its arguments, in the order in which they are written.
+    """
+
+    function: ClassVar[str] = ""
+    """Its name in the language; empty for those that write themselves."""
     title: ClassVar[str] = ""
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Its fields that are rules over rows of another table."""
     reads_own_cells: ClassVar[bool] = True
     """Whether it and no part of it looks at other rows."""
     needs_subject: ClassVar[bool] = False
     """Whether it asks whose row each is."""
+
+    def __str__(self) -> str:
+        arguments = (str(getattr(self, field.name)) for field in fields(self))
+        return f"{self.function}({', '.join(arguments)})"
 
     @classmethod
     @abstractmethod
@@ -44,12 +56,13 @@ class Rule(ABC):
     @property
     def parts(self) -> tuple[Rule, ...]:
         """The rules inside it that read the same row."""
-        return ()
+        here = (getattr(self, field.name) for field in fields(self) if field.name not in self.elsewhere)
+        return tuple(argument for argument in here if isinstance(argument, Rule))
 
     @property
     def parts_elsewhere(self) -> tuple[Rule, ...]:
         """The rules inside it that read rows of another table."""
-        return ()
+        return tuple(getattr(self, name) for name in self.elsewhere)
 
     @property
     def columns(self) -> tuple[str, ...]:
