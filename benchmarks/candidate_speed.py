@@ -1,6 +1,7 @@
 """Candidate search over 100,000 names: CPU time per query (bar of the design: 5 ms), build, save and load.
 
-    python benchmarks/candidate_speed.py [names]
+    python benchmarks/candidate_speed.py
+    python benchmarks/candidate_speed.py --names 20000
 
 Names are synthetic (adjective, site, kind and side, as drug and code dictionaries read); queries are names with typing
 slips, half names and names that do not exist. CPU time of this process, median and 95th percentile over 300 queries.
@@ -8,9 +9,9 @@ slips, half names and names that do not exist. CPU time of this process, median 
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -65,8 +66,9 @@ def measured_ms(search: Callable[[str], object], texts: list[str]) -> list[float
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    names = synthetic_names(count)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", type=int, default=100_000, help="how many names to search (default: %(default)s)")
+    names = synthetic_names(parser.parse_args().names)
     start = time.process_time()
     space = CandidateSpace(name="speed", labels=LabelSet(name="speed", labels=names))
     built = time.process_time() - start

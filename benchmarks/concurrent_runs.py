@@ -100,7 +100,7 @@ def make_run(folder: Path, url: str, episodes: int, turns: int) -> RunFolder:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)

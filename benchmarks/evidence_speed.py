@@ -118,7 +118,7 @@ def measure(chart: Chart, repeats: int, folder: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, help="a store; without it a synthetic hospital is made")
     parser.add_argument("--patients", type=int, default=60)
     parser.add_argument("--events", type=int, default=10_000)

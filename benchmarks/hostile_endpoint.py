@@ -100,7 +100,7 @@ def play(place: Path, url: str) -> int:
 
 def main() -> int:
     """Prepare a small hospital, start the server, play."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--play", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()

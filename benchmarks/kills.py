@@ -329,7 +329,7 @@ def show(rows: Iterable[Row]) -> str:
 
 def main() -> int:
     """Prepare a small hospital, kill, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=list(KILLS), choices=list(KILLS))
     parser.add_argument("--kills", type=int, help="of each command; by default 200 of run, 50 of the others")
     parser.add_argument("--span", type=float, default=2.5, help="seconds within which a kill comes")

@@ -29,7 +29,7 @@ from typing import Any
 from wardround.agents import AgentSpec, Limits, Memory, Prompt, get_agent, list_agents, run_episode
 from wardround.answers import OneClass, Question
 from wardround.log import EpisodeLog
-from wardround.memory import KINDS, Bank, Experience, Provenance, Subject, chart_key
+from wardround.memory import REFLECTED_KINDS, Bank, Experience, Provenance, Subject, chart_key
 from wardround.models import ModelSettings, Reply, Request, ScriptedModel, call, say
 from wardround.records import Chart, Store, ingest
 from wardround.retrieval import LexicalEncoder
@@ -176,7 +176,7 @@ def learnt(folder: Path) -> tuple[Memory, Chart]:
         subject = bank.subject_hash(Subject.of_chart(teacher))
         origin = Provenance(sample="s", subject=subject, split="train")
         lesson = partial(Experience, title="Look twice", description="Always.", task="t", provenance=origin)
-        made = [lesson(kind=kind, content="Look again. " * 20) for kind in KINDS if kind != "tool"]
+        made = [lesson(kind=kind, content="Look again. " * 20) for kind in REFLECTED_KINDS if kind != "tool"]
         made += [lesson(kind="tool", tool=tool.name, content="Use it well. " * 20) for tool in default_toolset().tools]
         bank.add(made, key=chart_key(encoder, teacher))
         return Memory(bank=bank.at(revision=bank.revision), encoder=encoder), pupil

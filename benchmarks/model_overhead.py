@@ -8,6 +8,7 @@ official SDK are measured in the same run, so that ratios can be compared betwee
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import subprocess
@@ -187,6 +188,7 @@ async def replay_per_turn(folder: Path, url: str) -> None:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     command = [sys.executable, str(REPOSITORY / "tests" / "fake_server.py")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, tempfile.TemporaryDirectory() as name:
         assert server.stdout is not None

@@ -1,6 +1,7 @@
 """CPU time of the predictors: counting a chart's events, one fit of each predictor by shots, and the figures of a fit.
 
-    python benchmarks/predictor_speed.py STORE BENCHMARK [charts]
+    python benchmarks/predictor_speed.py STORE BENCHMARK
+    python benchmarks/predictor_speed.py demo/store demo/ehrshot --charts 100
 
 The benchmark is one with classes (``wardround bench build ehrshot``). CPU time of this process on one thread, so that
 a busy machine changes little; a fit includes its whole grid and the bootstrap of its figures.
@@ -8,8 +9,8 @@ a busy machine changes little; a fit includes its whole grid and the bootstrap o
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -63,9 +64,14 @@ def figures_ms(samples: int, subjects: int) -> float:
 
 def main() -> None:
     """Print every figure."""
-    store, benchmark = Store.open(Path(sys.argv[1])), Benchmark.open(Path(sys.argv[2]))
-    charts = int(sys.argv[3]) if len(sys.argv) > 3 else 300
-    print(f"{len(store.subjects):,} subjects; counting: {counting_ms(store, benchmark, charts):.1f} ms CPU per chart")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path, help="a store made by `wardround ingest`")
+    parser.add_argument("benchmark", type=Path, help="a benchmark with classes, of that store")
+    parser.add_argument("--charts", type=int, default=300, help="how many charts to count (default: %(default)s)")
+    given = parser.parse_args()
+    store, benchmark = Store.open(given.store), Benchmark.open(given.benchmark)
+    spent = counting_ms(store, benchmark, given.charts)
+    print(f"{len(store.subjects):,} subjects; counting: {spent:.1f} ms CPU per chart")
     task = next(task.name for task in benchmark.tasks if task.answer.views)
     for (name, view, k), seconds in fit_seconds(store, benchmark, task).items():
         print(f"{task} {view}, {name}, k = {k}: {seconds:.2f} s CPU per fit")

@@ -130,7 +130,7 @@ def measure(name: str, texts: Sequence[str], pairs: Sequence[Pair], encoder: Any
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoder", default="lexical")
     parser.add_argument("--limit", type=int, default=2000, help="at most this many questions of a set, spread evenly")

@@ -186,7 +186,7 @@ def _recalled(reader: Bank, question: RecallQuestion) -> object:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dimensions", type=int, default=384)
     parser.add_argument("--repeats", type=int, default=200)

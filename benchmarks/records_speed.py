@@ -5,7 +5,7 @@ Run: python benchmarks/records_speed.py [--raw FOLDER ... | --patients 500 4000]
 ``--raw`` names raw folders, the smallest input first; without it synthetic hospitals are made. Every ingest runs in a
 process of its own, so that its peak memory is its own. Charts are cut in the middle of each subject's record, in the
 store of the last input. Bars of section 13 of the design: ingest <= 2.5 us CPU per row and a peak flat in the input and
-under 2 GB; one table <= 0.5 ms median, p95 <= 2 ms; all tables <= 6 ms median, p95 <= 20 ms.
+under 1 GB; one table <= 0.4 ms median, p95 <= 1 ms; all tables <= 4 ms median, p95 <= 8 ms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""``make demo-model``: a few episodes with a real small model served on this machine, and their scores. No network."""
+"""``make demo-model``: a few episodes with a real small model served on this machine, and their scores. No network.
+
+python scripts/demo_model.py demo-model
+python scripts/demo_model.py demo-model --agent direct react --task transfers --limit 2
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,12 @@ SETTINGS = Path(__file__).with_name("small_model.toml")
 
 def main() -> int:
     """Make a hospital, serve the model, play, report. Returns the exit status of the first step that fails."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where all is written; what lies there is removed")
     parser.add_argument("--agent", nargs="+", default=["react"])
     parser.add_argument("--task", nargs="+", default=["transfers", "diagnoses"])
-    parser.add_argument("--limit", type=int, default=1)
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--limit", type=int, default=1, help="samples of each task (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="threads of the model's server (default: every core)")
     given = parser.parse_args()
     shutil.rmtree(given.folder, ignore_errors=True)
     given.folder.mkdir(parents=True)

@@ -10,6 +10,7 @@ goes), an answer the exit status on standard output; 124 is a run that took all 
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -121,9 +122,12 @@ def _test(request: dict[str, object]) -> None:
 
 def main() -> None:
     """Serve until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("room", help="the room that the mutants are in")
+    given = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    load(sys.argv[1])
+    load(given.room)
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         print(run(json.loads(line)), file=answers, flush=True)
