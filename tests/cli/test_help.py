@@ -19,6 +19,7 @@ ACTIONS = {
     "audit": ["leaks", "plausibility"],
     "codes": ["add", "show"],
     "models": ["serve"],
+    "protocol": ["lint", "show", "test", "diff", "merge"],
 }
 
 

@@ -10,6 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
     "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
     "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),
+    "protocol": ("wardround.cli.protocol", "check, read, join and compare files of clinical rules"),
     "grid": ("wardround.cli.grid", "run every method as one run and print its table with paired tests"),
     "reproduce": ("wardround.cli.reproduce", "play a table or figure of a paper and print it beside the paper's"),
     "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),

@@ -1,10 +1,11 @@
-"""Codes: code systems and the labels they lead to (ICD -> CCS, drugs -> ATC, abbreviations).
+"""Codes: code systems and the labels they lead to (ICD -> CCS, drugs -> ATC, abbreviations, clinical names).
 
 Knows no record, no tool and no task.
 """
 
 from wardround.codes.abbreviations import load_abbreviations
 from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_phrases, load_ccs_words, plain_code
+from wardround.codes.clinical_names import clinical_name, drug_class, drug_classes, drug_name, load_drug_classes
 from wardround.codes.drug_names import normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
 from wardround.codes.lab_words import load_lab_words, load_panels
@@ -19,12 +20,17 @@ __all__ = [
     "LabelSet",
     "UserCodes",
     "add_user_codes",
+    "clinical_name",
     "distinct_labels",
+    "drug_class",
+    "drug_classes",
+    "drug_name",
     "how_to_add",
     "load_abbreviations",
     "load_ccs",
     "load_ccs_phrases",
     "load_ccs_words",
+    "load_drug_classes",
     "load_drugs",
     "load_lab_words",
     "load_panels",

@@ -1,0 +1,167 @@
+"""``wardround protocol``: check, read, join and compare files of clinical rules."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from wardround.cli.json_output import add_json_option, print_json
+from wardround.cli.table import print_rows
+from wardround.core import UserError
+from wardround.protocols import (
+    GlobalProtocol,
+    ProtocolDiff,
+    ProtocolRule,
+    RuleIndex,
+    check_examples,
+    diff_protocols,
+    lint_protocol,
+    merge_protocols,
+    read_examples,
+    read_protocol,
+    write_protocol,
+)
+
+EXAMPLES = """
+  wardround protocol lint sepsis.toml
+  wardround protocol show sepsis.toml --rule SEPSIS.V1
+  wardround protocol test sepsis.toml cases.toml
+  wardround protocol diff before.toml after.toml
+  wardround protocol merge ours.toml theirs.toml --out both.toml
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    told = {
+        "lint": "find duplicates, contradictions and triggers that are not compiled; status 1 for errors",
+        "show": "list the rules, or print one",
+        "test": "check worked examples: which rules hold in written cases; status 1 when one fails",
+        "diff": "say what a second file says otherwise; status 1 when anything",
+        "merge": "join two files; a rule that both have is kept once",
+    }
+    made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
+    for name, action in made.items():
+        action.add_argument("protocol", type=Path, help="file of rules (TOML)")
+        if name not in ("merge",):
+            add_json_option(action)
+    made["show"].add_argument("--rule", help="id of one rule")
+    made["show"].add_argument("--category", help="only rules of this category")
+    made["test"].add_argument("examples", type=Path, help="file of [[case]] tables (TOML)")
+    for name in ("diff", "merge"):
+        made[name].add_argument("other", type=Path, help="second file of rules")
+    made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do the action."""
+    protocol = read_protocol(arguments.protocol)
+    return _ACTIONS[arguments.action](protocol, arguments)
+
+
+def _lint(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    faults = lint_protocol(protocol)
+    errors = sum(fault.is_error for fault in faults)
+    if arguments.json:
+        print_json({"rules": len(protocol), "faults": faults})
+        return 1 if errors else 0
+    for fault in faults:
+        print(f"{'error' if fault.is_error else 'note'}: {fault.fault}: {' and '.join(fault.rules)}: {fault.text}")
+    compiled = len(protocol) - len(RuleIndex(protocol).not_compiled)
+    print(f"{len(protocol)} rules, {compiled} compiled; {errors} errors, {len(faults) - errors} notes")
+    return 1 if errors else 0
+
+
+def _show(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    rules = [rule for rule in protocol.rules if arguments.category in (None, rule.category)]
+    if arguments.rule is not None:
+        rules = [rule for rule in rules if rule.id == arguments.rule]
+        if not rules:
+            raise UserError(f"{protocol.name!r} has no rule {arguments.rule!r}; `wardround protocol show` lists them")
+    if arguments.json:
+        print_json(rules)
+    elif arguments.rule is not None:
+        _print_rule(rules[0])
+    else:
+        print(f"{protocol.name}: {len(protocol)} rules, {protocol.digest[:12]}")
+        header = ("rule", "category", "trigger", "actions", "support", "precision")
+        print_rows(header, [_row(rule) for rule in rules])
+    return 0
+
+
+def _row(rule: ProtocolRule) -> tuple[str, ...]:
+    counted = "–" if rule.precision is None else f"{rule.precision:.3f}"
+    return (rule.id, rule.category, rule.trigger, "; ".join(rule.actions), str(rule.support or "–"), counted)
+
+
+def _print_rule(rule: ProtocolRule) -> None:
+    print(f"{rule.id} ({rule.category})\n  {rule.said}")
+    trigger = RuleIndex(GlobalProtocol(name="one", rules=(rule,))).rules[0].trigger
+    print(f"  trigger  {rule.trigger}")
+    print(f"  compiled {trigger.node if trigger.node is not None else f'no: {trigger.problem}'}")
+    for action in rule.actions:
+        print(f"  action   {action}")
+    if rule.suspects:
+        print(f"  suspects {rule.suspects}")
+    counted = "not counted" if rule.precision is None else f"{rule.precision:.3f} of {rule.support} steps"
+    print(f"  counted  {counted}")
+    print(f"  from     {' '.join(filter(None, (rule.provenance.origin, rule.provenance.source, rule.provenance.doi)))}")
+
+
+def _test(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    results = check_examples(RuleIndex(protocol), read_examples(arguments.examples))
+    failed = [one for one in results if not one.passed]
+    if arguments.json:
+        print_json(results)
+        return 1 if failed else 0
+    for one in failed:
+        wrong = f"; held without cause: {', '.join(one.wrong)}" if one.wrong else ""
+        missing = f"; did not hold: {', '.join(one.missing)}" if one.missing else ""
+        print(f"failed: {one.name}{missing}{wrong}")
+    print(f"{len(results) - len(failed)} of {len(results)} cases pass")
+    return 1 if failed else 0
+
+
+def _diff(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    found = diff_protocols(protocol, read_protocol(arguments.other))
+    if arguments.json:
+        print_json(found)
+    else:
+        _print_diff(found)
+    return 0 if found.is_empty else 1
+
+
+def _print_diff(found: ProtocolDiff) -> None:
+    for name in found.removed:
+        print(f"- {name}")
+    for name in found.added:
+        print(f"+ {name}")
+    for name, changes in found.changed.items():
+        for field, (before, after) in changes.items():
+            print(f"~ {name} {field}: {before} -> {after}")
+    if found.is_empty:
+        print("they say the same")
+
+
+def _merge(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    if arguments.out.exists():
+        raise UserError(f"{arguments.out}: is there already; choose another file or remove it")
+    merged = merge_protocols(protocol, read_protocol(arguments.other))
+    write_protocol(arguments.out, merged.protocol)
+    for name, kept in merged.same.items():
+        print(f"{name} says what {kept} said: kept once")
+    for name, new in merged.renamed.items():
+        print(f"{name} was taken: the second file's is now {new}")
+    print(f"{len(merged.protocol)} rules: {arguments.out}")
+    return 0
+
+
+_ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {
+    "lint": _lint,
+    "show": _show,
+    "test": _test,
+    "diff": _diff,
+    "merge": _merge,
+}

@@ -1,0 +1,71 @@
+"""Protocols: an institution's rules as people write them, and what makes their triggers plain code.
+
+Reads, checks, compares and indexes rules. Knows no model and no agent; ``Facts`` says what a rule may ask.
+"""
+
+from wardround.protocols.conditions import Condition, Joined, Negated, Node, Truth, conditions_of, spell
+from wardround.protocols.examples import ExampleResult, ProtocolExample, check_examples, read_examples
+from wardround.protocols.facts import Direction, Facts, GivenFacts, Level, Reading, is_allergy, is_drug, is_problem
+from wardround.protocols.file import protocol_text, read_protocol, write_protocol
+from wardround.protocols.index import CompiledRule, RuleIndex, compile_rule
+from wardround.protocols.language import Trigger, compile_trigger
+from wardround.protocols.lint import ProtocolFault, lint_protocol
+from wardround.protocols.meaning import can_hold_together, implies, is_same
+from wardround.protocols.merge import MergedProtocol, ProtocolDiff, diff_protocols, merge_protocols
+from wardround.protocols.rules import (
+    FORBIDDING,
+    ActionKind,
+    Dose,
+    GlobalProtocol,
+    ProtocolRule,
+    RuleAction,
+    RuleOrigin,
+    Verb,
+)
+
+__all__ = [
+    "FORBIDDING",
+    "ActionKind",
+    "CompiledRule",
+    "Condition",
+    "Direction",
+    "Dose",
+    "ExampleResult",
+    "Facts",
+    "GivenFacts",
+    "GlobalProtocol",
+    "Joined",
+    "Level",
+    "MergedProtocol",
+    "Negated",
+    "Node",
+    "ProtocolDiff",
+    "ProtocolExample",
+    "ProtocolFault",
+    "ProtocolRule",
+    "Reading",
+    "RuleAction",
+    "RuleIndex",
+    "RuleOrigin",
+    "Trigger",
+    "Truth",
+    "Verb",
+    "can_hold_together",
+    "check_examples",
+    "compile_rule",
+    "compile_trigger",
+    "conditions_of",
+    "diff_protocols",
+    "implies",
+    "is_allergy",
+    "is_drug",
+    "is_problem",
+    "is_same",
+    "lint_protocol",
+    "merge_protocols",
+    "protocol_text",
+    "read_examples",
+    "read_protocol",
+    "spell",
+    "write_protocol",
+]

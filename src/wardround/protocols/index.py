@@ -1,0 +1,99 @@
+"""Rules found by the concepts that are on the page, so that a step asks a handful of triggers and not all 441."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wardround.codes import clinical_name, drug_class, drug_classes, drug_name
+from wardround.protocols.conditions import Condition, Joined, Negated, Node, Stated
+from wardround.protocols.facts import Facts
+from wardround.protocols.language import Trigger, compile_trigger
+from wardround.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledRule:
+    """A rule with its trigger and actions read."""
+
+    rule: ProtocolRule
+    trigger: Trigger
+    actions: tuple[RuleAction, ...]
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds here."""
+        return self.trigger.node is not None and self.trigger.node.holds(facts) is True
+
+
+class RuleIndex:
+    """A protocol, compiled. ``find`` gives the rules that hold, in the protocol's order."""
+
+    def __init__(self, protocol: GlobalProtocol) -> None:
+        self.protocol = protocol
+        self.rules = tuple(compile_rule(rule) for rule in protocol.rules)
+        self.by_id = {compiled.rule.id: compiled for compiled in self.rules}
+        self._by_concept: dict[str, list[int]] = {}
+        self._always: list[int] = []
+        for place, compiled in enumerate(self.rules):
+            self._enter(place, compiled.trigger.node)
+
+    @property
+    def not_compiled(self) -> tuple[CompiledRule, ...]:
+        """The rules that only a model can judge."""
+        return tuple(one for one in self.rules if one.trigger.node is None)
+
+    def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
+        """Return the rules that what is named could make hold, in the protocol's order."""
+        places = set(self._always)
+        for name in names:
+            for key in keys_of(name):
+                places.update(self._by_concept.get(key, ()))
+        return tuple(self.rules[place] for place in sorted(places))
+
+    def find(self, facts: Facts, names: Iterable[str]) -> tuple[CompiledRule, ...]:
+        """Return the rules that hold. ``names``: everything the facts could know something of."""
+        return tuple(one for one in self.candidates(names) if one.holds(facts))
+
+    def _enter(self, place: int, node: Node | None) -> None:
+        if node is None:
+            return
+        needed = _needed(node)
+        if needed is None:
+            self._always.append(place)
+            return
+        for key in {key for condition in needed for key in _keys(condition)}:
+            self._by_concept.setdefault(key, []).append(place)
+
+
+def compile_rule(rule: ProtocolRule) -> CompiledRule:
+    """Read a rule's trigger and actions."""
+    actions = tuple(RuleAction.parse(action) for action in rule.actions)
+    return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions)
+
+
+def keys_of(name: str) -> frozenset[str]:
+    """Every key under which a rule may ask for something of this name: its own, its substance's and its classes'."""
+    return frozenset({clinical_name(name), drug_name(name), *drug_classes(name)})
+
+
+def _keys(condition: Condition) -> frozenset[str]:
+    """The keys of a condition: its class where it names one, else what it may be called, as a test or as a drug."""
+    named = drug_class(condition.concept)
+    spelt = {clinical_name(condition.concept), drug_name(condition.concept)}
+    return frozenset({named} if named is not None else spelt)
+
+
+def _needed(node: Node) -> tuple[Condition, ...] | None:
+    """Conditions of which one must say something for the trigger to hold; None where it may hold without any."""
+    if isinstance(node, Negated):
+        return None
+    if isinstance(node, Joined):
+        needs = [_needed(part) for part in node.parts]
+        if node.how == "AND":
+            known = [one for one in needs if one is not None]
+            return min(known, key=len) if known else None
+        if any(one is None for one in needs):
+            return None
+        return tuple(condition for one in needs if one is not None for condition in one)
+    loose = isinstance(node, Stated) and node.what in ("problem", "allergy")
+    return None if loose else (node,)

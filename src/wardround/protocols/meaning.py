@@ -1,0 +1,141 @@
+"""What triggers mean beside each other: whether one implies another, whether both can hold.
+
+A trigger is brought to an OR of ANDs of literals. What is said is right, and not everything that is so is found: a
+trigger that implies another by arithmetic over two concepts is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+from wardround.codes import clinical_name
+from wardround.protocols.conditions import AtLevel, AtValue, Condition, HoursSince, Joined, Negated, Node, Stated
+
+_MOST = 64
+"""Alternatives of a trigger beyond which it is not compared: none that people write has so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Literal:
+    """A condition or its negation, in the form in which it is compared."""
+
+    about: tuple[str, str]
+    """What kind of condition, of which concept."""
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+    states: frozenset[str] = frozenset()
+    """Of a condition without numbers: the states in which it holds."""
+
+
+Alternative = tuple[_Literal, ...]
+_STATES = {
+    "level": frozenset({"low", "normal", "high"}),
+    "trend": frozenset({"rising", "falling", "steady"}),
+    "stated": frozenset({"yes", "no"}),
+}
+
+
+def alternatives(node: Node) -> tuple[Alternative, ...]:
+    """The trigger as an OR of ANDs; empty where it has too many to compare."""
+    found = _expand(node, positive=True)
+    return tuple(found) if len(found) <= _MOST else ()
+
+
+def implies(first: Node, second: Node) -> bool:
+    """Whether the second trigger holds wherever the first does."""
+    stronger, weaker = alternatives(first), alternatives(second)
+    return bool(stronger) and all(any(_follows(one, other) for other in weaker) for one in stronger)
+
+
+def is_same(first: Node, second: Node) -> bool:
+    """Whether both hold in the same cases."""
+    return implies(first, second) and implies(second, first)
+
+
+def can_hold_together(first: Node, second: Node) -> bool:
+    """Whether some case makes both hold that says something of a concept they share."""
+    return any(
+        _share(one, other) and _possible((*one, *other))
+        for one, other in product(alternatives(first), alternatives(second))
+    )
+
+
+def _expand(node: Node, *, positive: bool) -> list[Alternative]:
+    if isinstance(node, Negated):
+        return _expand(node.part, positive=not positive)
+    if not isinstance(node, Joined):
+        return [(one,) for one in _literals(node, positive=positive)]
+    parts = [_expand(part, positive=positive) for part in node.parts]
+    if (node.how == "OR") == positive:
+        return [alternative for part in parts for alternative in part]
+    joined: list[Alternative] = [()]
+    for part in parts:
+        joined = [(*left, *right) for left in joined for right in part][: _MOST + 1]
+    return joined
+
+
+def _literals(condition: Condition, *, positive: bool) -> list[_Literal]:
+    concept = clinical_name(condition.concept)
+    if isinstance(condition, AtValue | HoursSince):
+        kind = "measured" if isinstance(condition, AtValue) else "hours"
+        return [
+            _Literal(about=(kind, concept), low=low, low_open=low_open, high=high, high_open=high_open)
+            for low, low_open, high, high_open in _ranges(condition.relation, condition.threshold, positive)
+        ]
+    if isinstance(condition, Stated):
+        states, kind, about = frozenset({"yes"}), "stated", f"{condition.what} {concept}"
+    elif isinstance(condition, AtLevel):
+        wanted = {"low", "high"} if condition.level == "abnormal" else {condition.level}
+        states, kind, about = frozenset(wanted), "level", concept
+    else:
+        states, kind, about = frozenset({condition.direction}), "trend", concept
+    return [_Literal(about=(kind, about), states=states if positive else _STATES[kind] - states)]
+
+
+def _ranges(relation: str, threshold: float, positive: bool) -> list[tuple[float, bool, float, bool]]:
+    """Low end, whether it is outside, high end, whether it is outside."""
+    opposite = {">": "<=", "<=": ">", "<": ">=", ">=": "<"}
+    if relation == "=":
+        below, above = (-math.inf, True, threshold, True), (threshold, True, math.inf, True)
+        return [(threshold, False, threshold, False)] if positive else [below, above]
+    said = relation if positive else opposite[relation]
+    if said in (">", ">="):
+        return [(threshold, said == ">", math.inf, True)]
+    return [(-math.inf, True, threshold, said == "<")]
+
+
+def _follows(stronger: Alternative, weaker: Alternative) -> bool:
+    return all(any(_covers(wanted, held) for held in stronger) for wanted in weaker)
+
+
+def _covers(wanted: _Literal, held: _Literal) -> bool:
+    if wanted.about != held.about:
+        return False
+    if wanted.states or held.states:
+        return held.states <= wanted.states
+    low = held.low > wanted.low or (held.low == wanted.low and (held.low_open or not wanted.low_open))
+    high = held.high < wanted.high or (held.high == wanted.high and (held.high_open or not wanted.high_open))
+    return low and high
+
+
+def _share(first: Alternative, second: Alternative) -> bool:
+    return bool({one.about for one in first} & {one.about for one in second})
+
+
+def _possible(literals: Alternative) -> bool:
+    """Whether all of them can hold at once."""
+    for about in {one.about for one in literals}:
+        held = [one for one in literals if one.about == about]
+        if held[0].states and not frozenset.intersection(*(one.states for one in held)):
+            return False
+        low, high = max(one.low for one in held), min(one.high for one in held)
+        touching = any(one.low == low and one.low_open for one in held) or any(
+            one.high == high and one.high_open for one in held
+        )
+        if low > high or (low == high and touching):
+            return False
+    return True

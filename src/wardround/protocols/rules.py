@@ -1,0 +1,135 @@
+"""Rules as people write and read them, and the protocol that holds them.
+
+An action is a verb and a name: ``start`` and ``stop`` a drug, ``order`` a laboratory test, ``perform`` a procedure.
+``avoid`` and ``hold`` say what is not to be done while the rule holds: for good reason, or until its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from wardround.codes import clinical_name, drug_class, drug_name
+from wardround.core import UserError, canonical_json, content_hash
+from wardround.protocols.facts import is_drug, is_same_action
+
+ActionKind = Literal["MEDICATIONS", "LABS", "PROCEDURES"]
+Verb = Literal["start", "stop", "order", "perform", "avoid", "hold"]
+Dose = Literal["low-dose", "medium-dose", "high-dose"]
+KINDS: Mapping[str, ActionKind] = {
+    "start": "MEDICATIONS",
+    "stop": "MEDICATIONS",
+    "order": "LABS",
+    "perform": "PROCEDURES",
+}
+FORBIDDING: tuple[Verb, ...] = ("avoid", "hold", "stop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleAction:
+    """One action of a rule: ``start low-dose norepinephrine``."""
+
+    verb: Verb
+    name: str
+    dose: Dose | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> RuleAction:
+        """Read an action; UserError where its verb is none."""
+        verb, _, rest = text.strip().partition(" ")
+        if verb.lower() not in get_args(Verb) or not rest.strip():
+            raise UserError(f"action {text!r}: begin with one of {', '.join(get_args(Verb))}, then say what")
+        first, _, name = rest.strip().partition(" ")
+        if first.lower() in get_args(Dose) and name.strip():
+            return cls(verb=verb.lower(), name=name.strip(), dose=first.lower())  # type: ignore[arg-type]
+        return cls(verb=verb.lower(), name=rest.strip())  # type: ignore[arg-type]
+
+    @property
+    def kind(self) -> ActionKind | None:
+        """The type of bundle it belongs to; None of what is not to be done."""
+        return KINDS.get(self.verb)
+
+    @property
+    def key(self) -> str:
+        """The name in the form in which actions are compared: a drug's class or substance, else its clinical name."""
+        if self.verb in ("start", "stop"):
+            return drug_class(self.name) or drug_name(self.name)
+        return drug_class(self.name) or clinical_name(self.name)
+
+    def names(self, done: str) -> bool:
+        """Whether something done, or predicted, is what the action names, or of the class that it names."""
+        if self.verb in ("start", "stop"):
+            return is_drug(done, self.name)
+        return is_same_action(done, self.name)
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.verb, self.dose, self.name) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOrigin:
+    """Where a rule came from: ``origin`` is who made it, ``source`` a guideline, a run or a file."""
+
+    origin: Literal["written", "counted", "reflected", "planted"] = "written"
+    source: str = ""
+    doi: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolRule:
+    """One rule. ``support``: steps of training in which its trigger held; ``precision``: the share of them in which an
+    action of it followed; None where nobody counted. ``suspects``: the problem that its holding makes one suspect."""
+
+    id: str
+    category: str
+    trigger: str
+    actions: tuple[str, ...]
+    text: str = ""
+    suspects: str | None = None
+    provenance: RuleOrigin = field(default_factory=RuleOrigin)
+    support: int = 0
+    precision: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id or any(character.isspace() or character in "[]" for character in self.id):
+            raise UserError(f"a rule's id must be one word without brackets, not {self.id!r}")
+        if not self.actions:
+            raise UserError(f"rule {self.id!r} has no action")
+        for action in self.actions:
+            RuleAction.parse(action)
+        if self.precision is not None and not 0 <= self.precision <= 1:
+            raise UserError(f"rule {self.id!r}: precision must be 0 to 1, not {self.precision}")
+
+    @property
+    def said(self) -> str:
+        """The rule in words: its text, else one made of its parts."""
+        return self.text or f"IF {self.trigger} THEN {', '.join(self.actions)}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalProtocol:
+    """The rules of an institution, frozen while patients are played."""
+
+    name: str
+    rules: tuple[ProtocolRule, ...]
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        ids = [rule.id for rule in self.rules]
+        twice = sorted({one for one in ids if ids.count(one) > 1}) if len(set(ids)) < len(ids) else []
+        if twice:
+            raise UserError(f"protocol {self.name!r} holds the id {', '.join(twice)} twice; give every rule its own")
+
+    @property
+    def digest(self) -> str:
+        """Hash of what the rules say; names a frozen protocol whatever its file."""
+        bodies = [[rule.id, rule.category, rule.trigger, rule.actions, rule.text, rule.suspects] for rule in self.rules]
+        return content_hash(canonical_json(bodies))
+
+    def with_rules(self, rules: tuple[ProtocolRule, ...]) -> GlobalProtocol:
+        """The same protocol with other rules."""
+        return replace(self, rules=rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)

@@ -1,0 +1,175 @@
+"""The language of triggers: what is read, what is not, and that unknown is never taken for normal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.protocols import (
+    CompiledRule,
+    Facts,
+    GivenFacts,
+    GlobalProtocol,
+    Node,
+    ProtocolRule,
+    RuleIndex,
+    can_hold_together,
+    compile_trigger,
+    implies,
+)
+
+
+def node(text: str) -> Node:
+    trigger = compile_trigger(text)
+    assert trigger.node is not None, trigger.problem
+    return trigger.node
+
+
+def truth(text: str, facts: Facts) -> bool | None:
+    return node(text).holds(facts)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "held"),
+    [
+        ("lactate > 4", 4.0, False), ("lactate > 4", 4.1, True), ("lactate >= 4", 4.0, True),
+        ("lactate < 4", 4.0, False), ("lactate <= 4", 4.0, True), ("lactate = 4", 4.0, True),
+        ("lactate ≥ 4 mmol/L", 4.0, True), ("NOT lactate > 4", 4.0, True),
+    ],
+)  # fmt: skip
+def test_a_number_is_compared_at_its_boundary(text: str, value: float, held: bool) -> None:
+    assert truth(text, GivenFacts(values={"Lactate": value})) is held
+
+
+def test_what_is_not_charted_is_unknown_on_both_sides_of_not() -> None:
+    nothing = GivenFacts()
+    for text in ("lactate > 4", "NOT lactate > 4", "potassium is normal", "on heparin", "NOT problem sepsis"):
+        assert truth(text, nothing) is None
+    assert truth("lactate > 4 OR map < 65", GivenFacts(values={"map": 50})) is True
+    assert truth("lactate > 4 AND map < 65", GivenFacts(values={"map": 50})) is None
+    assert truth("lactate > 4 AND map < 65", GivenFacts(values={"map": 70})) is False
+
+
+def test_and_binds_more_than_or_and_brackets_more_than_both() -> None:
+    facts = GivenFacts(values={"a": 1, "b": 0, "c": 0})
+    assert truth("a > 0 OR b > 0 AND c > 0", facts) is True
+    assert truth("(a > 0 OR b > 0) AND c > 0", facts) is False
+
+
+def test_a_unit_that_differs_is_unknown_and_one_that_is_not_charted_is_taken() -> None:
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mg/dL"})) is None
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40}, units={"lactate": "mmol / l"})) is True
+    assert truth("lactate > 4 mmol/L", GivenFacts(values={"lactate": 40})) is True
+
+
+def test_names_are_known_by_their_spellings_and_drugs_by_their_class() -> None:
+    facts = GivenFacts(
+        values={"Non Invasive Blood Pressure mean": 60},
+        on=("Piperacillin-Tazobactam",),
+        finished=("Blood Cultured",),
+        allergies=("Penicillins",),
+        problems=("Suspected sepsis",),
+        since={"Blood Cultured": 7.0},
+    )
+    for text in (
+        "MAP < 65", "on broad-spectrum antibiotics", "on penicillins", "done blood cultures", "allergy ampicillin",
+        "problem sepsis", "hours since blood culture >= 6",
+    ):  # fmt: skip
+        assert truth(text, facts) is True, text
+    for text in ("on vasopressors", "done urine culture", "allergy vancomycin", "problem pneumonia"):
+        assert truth(text, facts) is False, text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"), ("patient looks unwell", "asked nothing"), ("lactate > high", "no number"),
+        ("lactate > 4 AND", "a name is missing"), ("(lactate > 4", "not closed"), ('"lactate > 4', "quote"),
+        ("lactate is odd", "say one of"), ("lactate > 4 )", "nothing belongs"),
+    ],
+)  # fmt: skip
+def test_what_is_not_in_the_language_is_not_compiled_and_says_why(text: str, why: str) -> None:
+    trigger = compile_trigger(text)
+    assert trigger.node is None
+    assert why in (trigger.problem or "")
+
+
+_NAMES = st.sampled_from(["lactate", "map", "Calcium, Total", "heparin", "creatinine"])
+_CONDITIONS = st.one_of(
+    st.builds(
+        "{0} {1} {2}".format,
+        _NAMES.map(lambda name: f'"{name}"'),
+        st.sampled_from([">", ">=", "<", "<=", "="]),
+        st.integers(0, 3),
+    ),
+    st.builds('"{0}" is {1}'.format, _NAMES, st.sampled_from(["low", "high", "normal", "abnormal", "rising"])),
+    st.builds('{1} "{0}"'.format, _NAMES, st.sampled_from(["on", "problem", "allergy", "done"])),
+    st.builds('hours since "{0}" > {1}'.format, _NAMES, st.integers(0, 3)),
+)
+_TRIGGERS = st.recursive(
+    _CONDITIONS,
+    lambda inner: st.one_of(
+        st.builds("({0} AND {1})".format, inner, inner),
+        st.builds("({0} OR {1})".format, inner, inner),
+        st.builds("NOT ({0})".format, inner),
+    ),
+    max_leaves=5,
+)
+_MAYBE = st.one_of(st.none(), st.lists(_NAMES, unique=True, max_size=3).map(tuple))
+_FACTS = st.builds(
+    GivenFacts,
+    values=st.dictionaries(_NAMES, st.integers(0, 3).map(float), max_size=4),
+    levels=st.dictionaries(_NAMES, st.sampled_from(["low", "normal", "high"]), max_size=4),
+    trends=st.dictionaries(_NAMES, st.sampled_from(["rising", "falling", "steady"]), max_size=4),
+    on=_MAYBE, problems=_MAYBE, allergies=_MAYBE, finished=_MAYBE,
+    since=st.dictionaries(_NAMES, st.integers(0, 4).map(float), max_size=3),
+)  # fmt: skip
+
+
+@given(_TRIGGERS, _FACTS)
+def test_a_trigger_written_out_again_means_the_same(text: str, facts: GivenFacts) -> None:
+    first = node(text)
+    assert node(str(first)).holds(facts) == first.holds(facts)
+
+
+@given(_TRIGGERS, _TRIGGERS, _FACTS)
+def test_what_implies_another_never_holds_without_it(one: str, other: str, facts: GivenFacts) -> None:
+    first, second = node(one), node(other)
+    if implies(first, second) and first.holds(facts) is True:
+        assert second.holds(facts) is True
+
+
+@given(_TRIGGERS, _FACTS)
+def test_a_trigger_that_holds_can_hold(text: str, facts: GivenFacts) -> None:
+    if node(text).holds(facts) is True:
+        assert can_hold_together(node(text), node(text))
+
+
+def named_in(facts: GivenFacts) -> tuple[str, ...]:
+    given = (facts.on, facts.problems, facts.allergies, facts.finished)
+    listed = [name for names in given for name in names or ()]
+    return (*facts.values, *facts.levels, *facts.trends, *facts.since, *listed)
+
+
+@given(st.lists(_TRIGGERS, min_size=1, max_size=6), _FACTS)
+def test_the_index_finds_what_asking_every_rule_finds(triggers: list[str], facts: GivenFacts) -> None:
+    rules = tuple(
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=trigger, actions=("order Lactate",))
+        for place, trigger in enumerate(triggers)
+    )
+    index = RuleIndex(GlobalProtocol(name="any", rules=rules))
+
+    def ids(found: tuple[CompiledRule, ...]) -> list[str]:
+        return [one.rule.id for one in found]
+
+    assert ids(index.find(facts, named_in(facts))) == ids(tuple(one for one in index.rules if one.holds(facts)))
+
+
+def test_an_index_of_441_rules_asks_a_handful() -> None:
+    rules = tuple(
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=f"test{place} > 4", actions=("order Lactate",))
+        for place in range(441)
+    )
+    index = RuleIndex(GlobalProtocol(name="many", rules=rules))
+    assert [one.rule.id for one in index.candidates(["test7", "test300", "heparin"])] == ["R7", "R300"]
