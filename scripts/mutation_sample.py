@@ -10,7 +10,11 @@ where shared fixtures touch it, the rest of their files and of the room, too. Th
 loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails for has survived; one that takes
 all its time counts as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on;
 survivors and the kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found
-nothing. Needs pytest-cov.
+nothing, and a run that a busy machine starves is no verdict: it is drawn again when the sample goes on. Needs pytest-cov.
+
+One module while its tests are written, with those tests alone (they are run once for coverage and durations):
+
+    nice python scripts/mutation_sample.py --only src/wardround/runs/queue.py --tests tests/runs/test_queue.py --out /tmp/m
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -112,9 +117,13 @@ def _durations(text: str) -> dict[str, float]:
     return {name.strip(): float(seconds) for seconds, name in found}
 
 
-def draw(root: Path, rooms: tuple[str, ...], count: int, seed: int) -> list[tuple[str, Mutation]]:
+def of_rooms(root: Path, rooms: Sequence[str]) -> list[Path]:
+    """The modules of the rooms."""
+    return sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
+
+
+def draw(root: Path, files: Sequence[Path], count: int, seed: int) -> list[tuple[str, Mutation]]:
     """`count` mutants: a site at random, then one of its mutations."""
-    files = sorted(path for room in rooms for path in (root / "src/wardround" / room).rglob("*.py"))
     equivalents = Equivalents.read()
     found = [(path, node) for path in files for node in sites(path.read_text(), path, equivalents)]
     aside = sum(len(sites(path.read_text())) for path in files) - len(found)
@@ -175,6 +184,16 @@ class Tree:
             if pipe is None or pipe.readline() != "ready\n":
                 raise SystemExit(f"the process for {room} did not start")
         return self._servers[room]
+
+
+def measure(root: Path, tests: Sequence[str], out: Path) -> tuple[Path, Path]:
+    """Run these tests once, unmutated, for their coverage and durations."""
+    data, durations = out / "only.coverage", out / "only.txt"
+    command = [sys.executable, "-m", "pytest", "--cov=wardround", "--cov-context=test", "--cov-report=", "-vv", "-q"]
+    command += ["-p", "no:cacheprovider", "--durations=0", "--durations-min=0", *tests]
+    with durations.open("w") as output:
+        subprocess.run(command, cwd=root, env=os.environ | {"COVERAGE_FILE": str(data)}, stdout=output, check=True)
+    return data, durations
 
 
 def judge(tree: Tree, file: str, mutation: Mutation, coverage: Coverage, budget_seconds: float) -> Outcome:
@@ -288,9 +307,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--coverage", type=Path, required=True)
-    parser.add_argument("--durations", type=Path, required=True)
+    parser.add_argument("--coverage", type=Path)
+    parser.add_argument("--durations", type=Path)
     parser.add_argument("--rooms", nargs="+", default=ROOMS)
+    parser.add_argument("--only", nargs="+", type=Path, help="modules to change, instead of whole rooms")
+    parser.add_argument("--tests", nargs="+", help="tests to run, instead of --coverage and --durations")
     parser.add_argument("--mutants", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
@@ -299,12 +320,17 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True)
     settings = parser.parse_args()
-    root, coverage = Path(__file__).resolve().parents[1], Coverage(settings.coverage, settings.durations)
-    settings.out.mkdir(parents=True, exist_ok=True)
-    out = settings.out.resolve()
+    root, out = Path(__file__).resolve().parents[1], settings.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    if settings.tests:
+        settings.coverage, settings.durations = measure(root, settings.tests, out)
+    elif not (settings.coverage and settings.durations):
+        parser.error("give --coverage and --durations, or --tests")
+    coverage = Coverage(settings.coverage, settings.durations)
+    files = [path.resolve() for path in settings.only] if settings.only else of_rooms(root, settings.rooms)
     judged = {(outcome.file, outcome.line, outcome.before, outcome.after) for outcome in _done(out)}
     queue: Queue[tuple[str, Mutation]] = Queue()
-    for file, mutation in draw(root, tuple(settings.rooms), settings.mutants, settings.seed):
+    for file, mutation in draw(root, files, settings.mutants, settings.seed):
         if (file, mutation.line, mutation.before, mutation.after) not in judged:
             queue.put((file, mutation))
     lock = threading.Lock()

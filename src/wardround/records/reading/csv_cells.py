@@ -69,7 +69,12 @@ def read_cells(
 def _read_quickly(
     block: RecordsBlock, names: Sequence[str], columns: Mapping[str, ColumnType], files: FileFormat
 ) -> pa.Table | None:
-    """Read a block with Arrow; None where a cell is not what Arrow takes it for."""
+    """Read a block with Arrow; None where a cell is not what Arrow takes it for.
+
+    A quote that never closes is no error to Arrow: all that follows it would be one cell.
+    """
+    if block.is_quoted and block.buffer.count(b'"', 0, block.size) % 2:
+        return None
     day = pa.string() if files.times else pa.timestamp("us")
     types = {name: day if kind in ("time", "date") else ARROW_TYPES[kind] for name, kind in columns.items()}
     try:
