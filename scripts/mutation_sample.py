@@ -10,11 +10,12 @@ where shared fixtures touch it, the rest of their files and of the room, too. Th
 loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails for has survived; one that takes
 all its time counts as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on;
 survivors and the kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found
-nothing, and a run that a busy machine starves is no verdict: it is drawn again when the sample goes on. Needs pytest-cov.
+nothing, and a run that a busy machine starves is no verdict: it is drawn again when the sample goes on. Needs
+pytest-cov.
 
 One module while its tests are written, with those tests alone (they are run once for coverage and durations):
 
-    nice python scripts/mutation_sample.py --only src/wardround/runs/queue.py --tests tests/runs/test_queue.py --out /tmp/m
+    python scripts/mutation_sample.py --only src/wardround/runs/queue.py --tests tests/runs/test_queue.py --out queue
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def test_a_cell_is_read_as_its_kind(kind: ColumnType, text: str | None, files: F
     ],
 )
 def test_a_cell_that_is_not_of_its_kind_is_refused(kind: ColumnType, text: str, files: FileFormat) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError):  # noqa: PT011 (the caller words it)
         csv_cells.reader_of(kind, files)(text)
 
 

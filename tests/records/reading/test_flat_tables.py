@@ -85,9 +85,9 @@ def test_a_cell_of_another_type_is_an_error_that_names_its_column(tmp_path: Path
 
 def test_unknown_columns_are_named_in_order(tmp_path: Path) -> None:
     flat = flat_in(tmp_path)
-    with pytest.raises(RecordError, match="^specimens: the spec has no column a, z$"):
+    with pytest.raises(RecordError, match=r"^specimens: the spec has no column a, z$"):
         flat.add("specimens", {"z": 1, "a": 1, "subject_id": 1})
-    with pytest.raises(RecordError, match="^specimens: the spec has no column a, z$"):
+    with pytest.raises(RecordError, match=r"^specimens: the spec has no column a, z$"):
         flat.write("specimens", pa.table({"z": [1], "a": [1], "subject_id": [1]}))
 
 
