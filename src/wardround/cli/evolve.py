@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import get_method, kinds_read
+from wardround.agents import kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.cli.json_output import print_json
 from wardround.cli.progress import TerminalProgress
@@ -76,10 +76,10 @@ def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path
     settings = RunSettings.read(asked)
     changes: dict[str, Any] = {"run": {"split": TRAINING_SPLIT}, "agent": {}}
     for name in settings.run.agents:
-        method = get_method(name)
-        if hasattr(settings.of_method(method), "final_summary"):
-            changes["agent"][method.section_name] = {"final_summary": True}
-    if any(kinds_read(name) for name in settings.run.agents):  # from the very bank it fills, which may be a new one
+        if hasattr(settings.of_agent(name), "final_summary"):
+            changes["agent"][settings.section_of(name)] = {"final_summary": True}
+    reading = [name for name in settings.run.agents if kinds_read(settings.spelling(name))]
+    if reading:  # from the very bank it fills, which may be a new one
         Bank.open(bank).close()
         changes["memory"] = {"bank": str(bank)}
     if settings.run.benchmark and not settings.run.strata:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, list_agents
+from wardround.agents import ADDITIONS, AGENTS, CONTEXT_POLICIES, kinds_read, list_agents
 from wardround.answers import ANSWER_KINDS
 from wardround.benchmarks import list_tasks
 from wardround.benchmarks.own import OWN_TASKS
@@ -17,7 +18,8 @@ from wardround.models import MODELS, list_models
 from wardround.predictors import PREDICTORS
 from wardround.records import SOURCES, load_source_spec
 from wardround.retrieval import ENCODERS, list_encoders
-from wardround.runs.experiment import every_setting
+from wardround.runs import RunSettings
+from wardround.runs.experiment import every_setting, read_experiment
 from wardround.runs.presets import PRESETS
 from wardround.scoring import SCORERS
 from wardround.tools import TOOLS
@@ -27,6 +29,7 @@ EXAMPLES = """
   wardround list tables --source mimiciv --json
   wardround list settings
   wardround list agents --plugin my_plugin.py
+  wardround list agents experiment.toml
 """
 
 Rows = list[dict[str, str]]
@@ -35,6 +38,7 @@ Rows = list[dict[str, str]]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("what", choices=sorted(_LISTS), help="what to list")
+    parser.add_argument("experiment", nargs="?", type=Path, help="with agents: a file whose variants are listed too")
     parser.add_argument("--source", default="mimiciv", help="with tables: of which source")
     add_json_option(parser)
 
@@ -88,7 +92,16 @@ def _agents(arguments: argparse.Namespace) -> Rows:
         {"agent": method.name, "reads experiences": ", ".join(method.memory) or "none", "title": method.title}
         for method in list_agents()
     ]
-    return _installed(AGENTS, rows)
+    return _installed(AGENTS, rows) + ([] if arguments.experiment is None else _variants(arguments.experiment))
+
+
+def _variants(experiment: Path) -> Rows:
+    """The variants that play in an experiment file."""
+    settings = RunSettings.read(read_experiment(experiment), str(experiment))
+    return [
+        {"agent": name, "reads experiences": ", ".join(kinds_read(settings.spelling(name))) or "none", "title": note}
+        for name, note in settings.variant_notes().items()
+    ]
 
 
 def _benchmarks(arguments: argparse.Namespace) -> Rows:

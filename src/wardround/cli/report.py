@@ -209,7 +209,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     """Print the table and the paired tests."""
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
-    for line in (clocks_note(folder), *folder.manifest.get("assumptions", ())):
+    assumptions, variants = folder.manifest.get("assumptions", ()), folder.settings.variant_notes().values()
+    for line in (clocks_note(folder), *assumptions, *variants):
         if line:
             print(line)
     print()

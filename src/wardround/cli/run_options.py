@@ -63,7 +63,8 @@ def _warnings(folder: RunFolder) -> list[str]:
             f"({tools:,}) leave {max(room, 0):,} for what was read; a smaller budget.reply_tokens leaves more"
         )
     papers = Benchmark.open(Path(settings.run.benchmark)).context_tokens
-    if settings.budget_tokens < papers and any(get_method(name).evidence for name in settings.run.agents):
+    from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
+    if settings.budget_tokens < papers and from_evidence:
         lines.append(
             f"the paper of these tasks gives every method {papers:,} context tokens; with {settings.budget_tokens:,} "
             "evidence may be cut that would have fitted (the report says where)"
@@ -71,7 +72,7 @@ def _warnings(folder: RunFolder) -> list[str]:
     lines += _wordless(folder)
     kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
     for name in settings.run.agents if settings.memory.bank else ():
-        missing = [kind for kind in kinds_read(name) if not kinds.get(kind)]
+        missing = [kind for kind in kinds_read(settings.spelling(name)) if not kinds.get(kind)]
         if missing:
             lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
     withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)
@@ -82,9 +83,8 @@ def _warnings(folder: RunFolder) -> list[str]:
 
 def _wordless(folder: RunFolder) -> list[str]:
     """Say that most codes have no words, where somebody searches by words."""
-    searching = [
-        name for name in folder.settings.run.agents if get_method(name).evidence or AgentName.parse(name).additions
-    ]
+    spelt = {name: folder.settings.spelling(name) for name in folder.settings.run.agents}
+    searching = [name for name, own in spelt.items() if get_method(own).evidence or AgentName.parse(own).additions]
     if not searching:
         return []
     words, codes = codes_with_words(folder)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from wardround.agents import AGENTS, AgentName, Budget, Method
+from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, refuse_unknown, setting, strict
 from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
@@ -19,6 +19,7 @@ from wardround.predictors import PredictorSettings
 from wardround.retrieval import RetrievalSettings
 from wardround.runs.names import by_short_names, flat, merged
 from wardround.runs.presets import PRESETS
+from wardround.runs.variants import Variant, is_variant, read_variant
 from wardround.scoring import ScoringSettings
 from wardround.tools import Aids
 
@@ -98,7 +99,7 @@ class RunSettings:
     """Settings of one run.
 
     ``model`` holds for every model, ``models`` for those with a name of their own. ``agent`` holds the sections of the
-    methods by name, those of all agents of the run and what else was said.
+    methods by name, those of all agents of the run, its variants and what else was said.
     """
 
     run: PlayedSection = field(default_factory=PlayedSection)
@@ -145,7 +146,10 @@ class RunSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Return nested JSON-ready tables; :meth:`read` reads them."""
-        return dict(_plain(asdict(self)))
+        agents = {
+            name: held.to_json() if isinstance(held, Variant) else asdict(held) for name, held in self.agent.items()
+        }
+        return dict(_plain(asdict(self) | {"agent": agents}))
 
     def resolved(self) -> RunSettings:
         """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
@@ -173,10 +177,28 @@ class RunSettings:
         known = self.models.get(name)
         return NamedModel(name=name, **asdict(self.model)) if known is None else known
 
-    def of_method(self, method: Method) -> Any:
-        """Return the settings of a method."""
-        held = self.agent.get(method.section_name)
-        return method.settings() if held is None else held
+    def spelling(self, agent: str) -> str:
+        """Return what one of the run's agents is made of by registered names: its own name, but for a variant."""
+        parsed = AgentName.parse(agent)
+        held = self.agent.get(parsed.method)
+        return held.spelling(parsed.additions) if isinstance(held, Variant) else agent
+
+    def section_of(self, agent: str) -> str:
+        """Return the name of the section that holds the settings of one of the run's agents."""
+        name = AgentName.parse(agent).method
+        return name if isinstance(self.agent.get(name), Variant) else get_method(agent).section_name
+
+    def of_agent(self, agent: str) -> Any:
+        """Return the settings of one of the run's agents."""
+        held = self.agent.get(self.section_of(agent))
+        if isinstance(held, Variant):
+            return held.settings
+        return get_method(agent).settings() if held is None else held
+
+    def variant_notes(self) -> dict[str, str]:
+        """Say of every variant among the run's agents what it is, by its name."""
+        names = dict.fromkeys(AgentName.parse(agent).method for agent in self.run.agents)
+        return {name: held.note(name) for name in names if isinstance(held := self.agent.get(name), Variant)}
 
 
 def agent_classes() -> dict[str, type]:
@@ -188,10 +210,12 @@ def _agent_sections(run: PlayedSection, body: Mapping[str, Any], where: str) -> 
     """Read what is said of methods, and add the sections of the run's agents that nothing is said of."""
     played = [AGENTS.get(name) for agent in run.agents if (name := AgentName.parse(agent).method) in AGENTS]
     known = agent_classes() | {method.section_name: method.settings for method in played}
-    refuse_unknown(body, known, f"{where} [agent]")
-    said: dict[str, Any] = {name: strict(known[name], own, f"{where} [agent.{name}]") for name, own in body.items()}
+    sections = {name: own for name, own in body.items() if not is_variant(own)}
+    refuse_unknown(sections, known, f"{where} [agent]")
+    said: dict[str, Any] = {name: strict(known[name], own, f"{where} [agent.{name}]") for name, own in sections.items()}
+    varied = {name: read_variant(name, own, sections, where) for name, own in body.items() if is_variant(own)}
     rest = {method.section_name: method.settings() for method in played if method.section_name not in said}
-    return dict(sorted((said | rest).items()))
+    return dict(sorted((said | varied | rest).items()))
 
 
 def _absolute(path: str) -> str:

@@ -10,8 +10,9 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, get_method, run_episode
+from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
@@ -179,15 +180,20 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
     """Every agent of a run, with the loop that its budget and its aids ask for."""
     agents = {
         name: get_agent(
-            name,
-            settings.of_method(get_method(name)),
+            settings.spelling(name),
+            settings.of_agent(name),
             memory=memory,
             recall=settings.memory,
             context_policy=settings.run.context_policy,
         )
         for name in settings.run.agents
     }
-    return {name: replace(one, loop=_loop(one, settings)) for name, one in agents.items()}
+    return {name: replace(one, loop=_loop(one, settings), **_named(name, one)) for name, one in agents.items()}
+
+
+def _named(name: str, agent: AgentSpec) -> dict[str, Any]:
+    """What of an agent is another where a run gives it a name of its own."""
+    return {} if name == agent.name else {"name": name, "facts": {**agent.facts, "variant_of": agent.name}}
 
 
 def _loop(agent: AgentSpec, settings: RunSettings) -> LoopSettings:
