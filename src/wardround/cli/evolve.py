@@ -9,13 +9,15 @@ from typing import Any
 
 from wardround.agents import kinds_read
 from wardround.benchmarks import Benchmark
+from wardround.cli.checked_bank import checked, print_contamination
+from wardround.cli.evolve_stream import stream
 from wardround.cli.json_output import print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.cli.settings_options import asked_settings
 from wardround.core import UserError
-from wardround.memory import REFLECTED_KINDS, Bank, ContaminationReport, contamination_check
-from wardround.runs import Evolution, RunFolder, RunSettings, evolve, open_benchmark, training_strata
+from wardround.memory import POLARITIES, REFLECTED_KINDS, Bank
+from wardround.runs import Evolution, RunFolder, RunSettings, evolve, training_strata
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.names import merged
 
@@ -27,6 +29,13 @@ EXAMPLES = """
   wardround evolve --resume training --bank bank.sqlite
       goes on where it was: neither an episode nor a reflection is made twice
   wardround run --benchmark bench --store store --agent retrosum-evolved --bank bank.sqlite --out run
+
+  wardround evolve --benchmark bench --store store --agent gsem --bank graph.sqlite --out stream --limit 100
+      an agent that reads a graph plays training samples in one order, and the graph learns from each what helps
+  wardround evolve --resume stream --bank graph.sqlite
+  wardround run --benchmark bench --store store --agent gsem --bank graph.sqlite --out run \\
+      --set memory.bank_revision=stream-50
+      the graph as it was after 50 updates
 """
 
 
@@ -50,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("evolve writes into a bank: name one with --bank bank.sqlite (it is made if it is not there)")
     path = Path(bank_asked)
     folder = open_run(arguments, asked) if arguments.resume else _new_run(arguments, merged(DEFAULTS, asked), path)
+    if _walks(folder):
+        return stream(folder, path, arguments)
     with Bank.open(path) as bank:
         counts = play(folder, arguments)
         progress = TerminalProgress()
@@ -62,12 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
             report=progress,
         )
         progress.close()
-        contamination = _checked(folder, bank)
+        contamination = checked(folder, bank)
         if arguments.json:
             print_json({"run": folder.path, "bank": path, "evolution": found, "contamination": contamination.counts()})
         else:
             _print(found, bank, path)
-            _print_contamination(contamination)
+            print_contamination(contamination)
     return 0 if contamination.clean and not found.failed and counts.done == counts.total else 1
 
 
@@ -87,6 +98,14 @@ def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path
     return open_run(arguments, asked, **changes)
 
 
+def _walks(folder: RunFolder) -> bool:
+    """Whether a run's agents read a bank's graph, so that the graph itself learns; UserError where only some do."""
+    walking = [bool(set(POLARITIES) & set(kinds_read(name))) for name in folder.settings.run.agents]
+    if any(walking) and not all(walking):
+        raise UserError("evolve reflects on episodes or lets a graph learn from a stream: name agents of one sort")
+    return all(walking)
+
+
 def _print(found: Evolution, bank: Bank, path: Path) -> None:
     added = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.added.items()) if number) or "nothing new"
     print(f"reflected on {found.episodes:,} episodes: {added}; {found.skipped:,} reflections were there already")
@@ -97,16 +116,3 @@ def _print(found: Evolution, bank: Bank, path: Path) -> None:
     if found.failed:
         print(f"{found.failed:,} of these failed (at the endpoint, or for want of room); --resume tries them again")
     print(f"{len(bank):,} experiences in {path} (revision {bank.revision:,})")
-
-
-def _checked(folder: RunFolder, bank: Bank) -> ContaminationReport:
-    """Check the bank against the benchmark it was drawn from."""
-    return contamination_check(bank, open_benchmark(folder).all_samples, source=str(folder.manifest["source"]))
-
-
-def _print_contamination(report: ContaminationReport) -> None:
-    if report.clean:
-        print(f"contamination check: clean ({report.evaluation_samples:,} evaluation samples)")
-        return
-    found = ", ".join(f"{number:,} {kind}" for kind, number in report.counts().items() if number)
-    print(f"contamination check: {found}")

@@ -17,8 +17,9 @@ from typing import Any
 from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
 from wardround.memory.database import open_for_reading, open_for_writing
+from wardround.memory.effect import MaskingTrial
 from wardround.memory.entities import normal_name
-from wardround.memory.experience import POLARITIES, Experience, Provenance
+from wardround.memory.experience import POLARITIES, Experience, Provenance, Subject
 from wardround.memory.following import follow
 from wardround.memory.graph import Edge, write_alias, write_edges, write_own_name, write_qualities
 from wardround.memory.key import Key
@@ -26,12 +27,14 @@ from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
 from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
+from wardround.memory.trials import TrialName, write_trials
 from wardround.memory.writing import (
     is_forgotten,
     write_experience,
     write_feedback,
     write_key,
     write_revision,
+    write_snapshot,
     write_tick,
 )
 
@@ -41,6 +44,7 @@ class Bank(PastReader):
 
     def __init__(self, file: BankFile) -> None:
         super().__init__(file)
+        self._evaluated: frozenset[Subject] = frozenset()
         self._live_state = BankState(subject_key=self._subject_key)
         self._seen_version = -1
         self._wrote = True
@@ -165,24 +169,37 @@ class Bank(PastReader):
         *,
         qualities: Mapping[str, float | None] | None = None,
         edges: Iterable[Edge] = (),
+        trials: Mapping[TrialName, MaskingTrial] | None = None,
         reason: str,
         sample: str = "",
+        episode: str = "",
     ) -> int:
-        """Write qualities (None takes one back) and edges as one revision, returned; those not named stay.
+        """Write qualities (None takes one back), edges and trials as one revision, returned; those not named stay.
 
-        ``sample`` is the case whose outcome moved them: withdrawing it moves them back.
+        ``sample`` is the case whose outcome moved them: withdrawing it moves them back. ``episode`` names the one time
+        it was played, which is written once.
         """
-        written, changed = dict(qualities or {}), list(edges)
+        written, changed, tried = dict(qualities or {}), list(edges), dict(trials or {})
         if not all(value is None or 0.0 <= value <= 1.0 for value in written.values()):
             raise ValueError("a quality lies between 0 and 1")
         with self._lock, self._writing():
-            for name in {*written, *(end for edge in changed for end in (edge.source, edge.target))}:
+            ends = (end for edge in changed for end in (edge.source, edge.target))
+            for name in {*written, *ends, *(name for name, _ in tried)}:
                 if not self.holds(name):
                     raise UserError(f"no experience {name!r} in {self.path}")
-            number = write_tick(self._file, reason, sample=sample)
+            number = write_tick(self._file, reason, sample=sample, episode=episode)
             write_qualities(self._file.connection, number, written)
             write_edges(self._file.connection, number, changed)
+            write_trials(self._file.connection, number, tried)
             return number
+
+    def name_revision(self, name: str, revision: int) -> int:
+        """Give a revision a name for good, by which a run can be pinned to it; a name that is given already stays with
+        its revision, which is returned."""
+        if name.isdecimal() or not name.strip():
+            raise UserError(f"{name!r} cannot name a revision: it would be read as a number")
+        with self._lock, self._writing():
+            return write_snapshot(self._file, name, revision)
 
     def add_alias(self, name: str, *, of: str, reason: str) -> int:
         """Let two names of entities mean the same from a new revision on, returned."""
@@ -197,6 +214,12 @@ class Bank(PastReader):
             number = write_tick(self._file, reason)
             write_own_name(self._file.connection, number, normal_name(name))
             return number
+
+    def evaluate_on(self, subjects: Iterable[Subject]) -> int:
+        """Serve nothing any more that one of these subjects had a hand in: see :meth:`BankState.evaluate_on`."""
+        with self._lock:
+            self._evaluated = frozenset(subjects)
+            return self._state().evaluate_on(self._evaluated)
 
     # For construction: nothing here is served to anybody
 
@@ -251,6 +274,7 @@ class Bank(PastReader):
     def _forget_state(self) -> None:
         """Drop the copy in memory, which may have followed what is now undone."""
         self._live_state = BankState(subject_key=self._subject_key)
+        self._live_state.evaluate_on(self._evaluated)
 
     def _is_forgotten(self, experience: Experience) -> bool:
         origins = (experience.id, experience.provenance.sample)

@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
+from wardround.memory.effect import MaskingTrial
 from wardround.memory.experience import Experience
 from wardround.memory.graph import Edge
+from wardround.memory.sums import SumStep, sums_without
+from wardround.memory.trials import TrialName, sums_of, trial_history, trial_of
 
 _RATED = (
     "SELECT quality.number, value, step.sample FROM quality JOIN step USING (number) WHERE experience = ? ORDER BY 1"
@@ -26,6 +29,12 @@ SELECT edge.number, weight, step.sample FROM edge JOIN step USING (number)
 WHERE source = ? AND target = ? ORDER BY edge.number
 """
 _PULLED = "SELECT DISTINCT source, target FROM edge JOIN step USING (number) WHERE step.sample = ? ORDER BY 1, 2"
+_TRIED = "SELECT DISTINCT experience, task FROM trial JOIN step USING (number) WHERE step.sample = ? ORDER BY 1, 2"
+_PHI = """
+SELECT edge.number, phi, step.sample FROM edge JOIN step USING (number)
+WHERE source = ? AND target = ? ORDER BY edge.number
+"""
+_SAMPLES = "SELECT number, sample FROM step WHERE number IN (SELECT number FROM trial WHERE experience = ?)"
 _TOUCHING = "SELECT DISTINCT source FROM edge WHERE source = ?1 OR target = ?1"
 _SAID_BY = "SELECT experience FROM mention WHERE name = ?"
 _ALIASES = "SELECT DISTINCT name FROM alias ORDER BY name"
@@ -61,15 +70,17 @@ def withdraw(bank: Bank, source: str, *, reason: str) -> Withdrawn:
             bank.retire(name, reason=reason)
         cut = _edges_cut(bank, gone)
         qualities, moved = _replayed(bank, source, gone)
-        if cut or moved or qualities:
-            bank.set_graph(qualities=qualities, edges=[*cut, *moved], reason=reason, sample=source)
-        for name in sorted(qualities):
+        trials = _tried_without(bank, source, gone)
+        if cut or moved or qualities or trials:
+            bank.set_graph(qualities=qualities, edges=[*cut, *moved], trials=trials, reason=reason, sample=source)
+        counted = {*qualities, *(name for name, _ in trials)}
+        for name in sorted(counted):
             bank.add_feedback(name, WITHDRAWN, detail={"sample": source}, episode=f"withdrawn|{source}")
         names = _names_alone(bank)
         for name in names:
             bank.end_alias(name, reason=reason)
     return Withdrawn(
-        experiences=tuple(sorted(gone)), edges=len(cut) + len(moved), qualities=len(qualities), names=len(names)
+        experiences=tuple(sorted(gone)), edges=len(cut) + len(moved), qualities=len(counted), names=len(names)
     )
 
 
@@ -112,8 +123,32 @@ def _replayed(bank: Bank, sample: str, gone: Collection[str]) -> tuple[dict[str,
         if last is None or {source, target} & set(gone):
             continue
         weight = _last_of(weight_steps(bank, source, target), sample)
-        edges.append(replace(last, live=False) if weight is None else replace(last, weight=weight))
+        phi = sums_without(phi_steps(bank, source, target), sample)[-1].sums[0] if weight is not None else 0.0
+        edges.append(replace(last, live=False) if weight is None else replace(last, weight=weight, phi=phi))
     return qualities, edges
+
+
+def _tried_without(bank: Bank, sample: str, gone: Collection[str]) -> dict[TrialName, MaskingTrial]:
+    """The trials in which a sample was played, as they would be without its episodes."""
+    names = [(name, task) for name, task in bank.file.rows(_TRIED, (sample,)) if name not in gone]
+    return {name: trial_of(sums_without(trial_steps(bank, *name), sample)[-1].sums) for name in names}
+
+
+def phi_steps(bank: Bank, source: str, target: str) -> list[SumStep]:
+    """Every phi of an edge, oldest first."""
+    rows = bank.file.rows(_PHI, (source, target))
+    return [SumStep(number=number, sums=(phi,), sample=sample) for number, phi, sample in rows]
+
+
+def trial_steps(bank: Bank, experience: str, task: str) -> list[SumStep]:
+    """Every state of a trial, oldest first."""
+    samples = dict(bank.file.rows(_SAMPLES, (experience,)))
+    history = trial_history(bank.file.connection, experience)
+    return [
+        SumStep(number=number, sums=sums_of(trial), sample=samples[number])
+        for number, of_task, trial in history
+        if of_task == task
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

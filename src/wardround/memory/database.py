@@ -19,7 +19,7 @@ from pathlib import Path
 from wardround.core import UserError, must_be_complete, private_file, private_folder
 from wardround.memory.words import index_all
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
@@ -95,20 +95,48 @@ CREATE TABLE tombstone (mark BLOB PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT
 """
 """A quality may be taken back (no value). A step names the sample that caused it. A tombstone marks what was
 forgotten, by a keyed hash that says nothing."""
+GROWTH_4 = """
+ALTER TABLE edge ADD COLUMN phi REAL NOT NULL DEFAULT 0;
+ALTER TABLE step ADD COLUMN episode TEXT NOT NULL DEFAULT '';
+CREATE UNIQUE INDEX step_once ON step (episode) WHERE episode <> '';
+CREATE TABLE trial (
+    experience TEXT NOT NULL REFERENCES experience, task TEXT NOT NULL, number INTEGER NOT NULL,
+    shown INTEGER NOT NULL, shown_total REAL NOT NULL, shown_squares REAL NOT NULL,
+    masked INTEGER NOT NULL, masked_total REAL NOT NULL, masked_squares REAL NOT NULL,
+    PRIMARY KEY (experience, task, number)
+) WITHOUT ROWID;
+CREATE INDEX trial_since ON trial (number);
+CREATE TRIGGER trial_stays BEFORE UPDATE ON trial BEGIN SELECT RAISE(ABORT, 'trials are append-only'); END;
+CREATE TABLE snapshot (name TEXT PRIMARY KEY, number INTEGER NOT NULL, at TEXT NOT NULL) WITHOUT ROWID
+"""
+"""phi of an edge is what its outcomes have added up to. A step that learnt names its episode, once. A trial holds the
+scores of the episodes of a task in which an experience was shown, and masked. A snapshot is a revision with a name."""
 _NO_TOMBSTONES = "CREATE TEMP TABLE tombstone (mark BLOB, reason TEXT, at TEXT)"
 _AS_IF_GROWN = """
 CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
 CREATE TEMP VIEW revision AS SELECT *, '' AS condition, '[]' AS exclusions FROM main.revision;
 CREATE TEMP VIEW feedback AS SELECT *, '' AS episode FROM main.feedback;
-CREATE TEMP TABLE step (number INTEGER, reason TEXT, at TEXT);
+CREATE TEMP TABLE step (number INTEGER, reason TEXT, at TEXT, sample TEXT, episode TEXT);
 CREATE TEMP TABLE quality (experience TEXT, number INTEGER, value REAL);
 CREATE TEMP TABLE edge (
     source TEXT, target TEXT, number INTEGER, live INTEGER, relation TEXT, weight REAL, entity REAL, structure REAL,
-    synergy REAL, task REAL
+    synergy REAL, task REAL, phi REAL
 );
 CREATE TEMP TABLE alias (name TEXT, number INTEGER, entity TEXT);
 CREATE TEMP TABLE mention (name TEXT, experience TEXT);
 CREATE TEMP TABLE term (term TEXT, documents INTEGER)
+"""
+_STEPS_AS_IF_LEARNING = {
+    2: "CREATE TEMP VIEW step AS SELECT *, '' AS sample, '' AS episode FROM main.step",
+    3: "CREATE TEMP VIEW step AS SELECT *, '' AS episode FROM main.step",
+}
+_EDGES_AS_IF_LEARNING = "CREATE TEMP VIEW edge AS SELECT *, 0.0 AS phi FROM main.edge"
+_NO_TRIALS = """
+CREATE TEMP TABLE trial (
+    experience TEXT, task TEXT, number INTEGER, shown INTEGER, shown_total REAL, shown_squares REAL, masked INTEGER,
+    masked_total REAL, masked_squares REAL
+);
+CREATE TEMP TABLE snapshot (name TEXT, number INTEGER, at TEXT)
 """
 """A bank of schema 1 that may only be read looks like one of a later schema without anything new in it."""
 
@@ -222,6 +250,8 @@ def _grow(connection: sqlite3.Connection, version: int) -> None:
     if version < 3:
         _run(connection, GROWTH_3)
         index_all(connection)
+    if version < 4:
+        _run(connection, GROWTH_4)
         connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
 
 
@@ -229,8 +259,13 @@ def _show_as_grown(connection: sqlite3.Connection, version: int) -> None:
     """Let a file that may not be changed look like one of the newest schema."""
     if version < 2:
         _run(connection, _AS_IF_GROWN)
+    elif version < 4:
+        connection.execute(_STEPS_AS_IF_LEARNING[version])
+        connection.execute(_EDGES_AS_IF_LEARNING)
     if version < 3:
         connection.execute(_NO_TOMBSTONES)
+    if version < 4:
+        _run(connection, _NO_TRIALS)
 
 
 def _run(connection: sqlite3.Connection, statements: str) -> None:

@@ -31,6 +31,9 @@ class EpisodeName:
     sample: str
     epoch: int
 
+    def __str__(self) -> str:
+        return f"{self.run}|{self.agent}|{self.sample}|{self.epoch}"
+
 
 def is_masked(episode: EpisodeName, experience: str, *, seed: int, share: float = MASKED_SHARE) -> bool:
     """Toss the coin of an eligible experience in one training episode; the same names always fall the same way."""
@@ -67,6 +70,11 @@ class MaskingTrial:
 
     shown: MaskedArm = MaskedArm()
     masked: MaskedArm = MaskedArm()
+
+    @property
+    def episodes(self) -> int:
+        """The episodes of both sides."""
+        return self.shown.episodes + self.masked.episodes
 
     def with_score(self, score: float, *, masked: bool) -> MaskingTrial:
         """One episode more. Raises ValueError for a score outside [0, 1]."""

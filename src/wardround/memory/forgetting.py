@@ -14,8 +14,18 @@ from dataclasses import dataclass
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
-from wardround.memory.cascade import came_of, is_known, quality_steps, weight_steps, withdraw, without
+from wardround.memory.cascade import (
+    came_of,
+    is_known,
+    phi_steps,
+    quality_steps,
+    trial_steps,
+    weight_steps,
+    withdraw,
+    without,
+)
 from wardround.memory.experience import utc_now
+from wardround.memory.sums import sums_without
 from wardround.memory.words import index_all
 from wardround.memory.writing import mark_of
 
@@ -28,19 +38,29 @@ _OF_AN_EXPERIENCE = (
     "DELETE FROM feedback WHERE experience = ?1",
     "DELETE FROM quality WHERE experience = ?1",
     "DELETE FROM edge WHERE source = ?1 OR target = ?1",
+    "DELETE FROM trial WHERE experience = ?1",
     "DELETE FROM mention WHERE experience = ?1",
     "DELETE FROM experience WHERE id = ?1",
 )
 _MOVED = "SELECT DISTINCT experience FROM quality JOIN step USING (number) WHERE step.sample = ?"
 _PULLED = "SELECT DISTINCT source, target FROM edge JOIN step USING (number) WHERE step.sample = ?"
 _RATED = "UPDATE quality SET value = ? WHERE experience = ? AND number = ?"
+_TRIED = "SELECT DISTINCT experience, task FROM trial JOIN step USING (number) WHERE step.sample = ?"
+_COUNTED = """
+UPDATE trial SET shown = ?, shown_total = ?, shown_squares = ?, masked = ?, masked_total = ?, masked_squares = ?
+WHERE experience = ? AND task = ? AND number = ?
+"""
+_ADDED_UP = "UPDATE edge SET phi = ? WHERE source = ? AND target = ? AND number = ?"
 _WEIGHED = "UPDATE edge SET weight = ? WHERE source = ? AND target = ? AND number = ?"
 _MOVES = (
     "DELETE FROM quality WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
     "DELETE FROM edge WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
+    "DELETE FROM trial WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
 )
 _MENTIONING = (
-    "UPDATE step SET reason = 'forgotten', sample = '' WHERE sample = ?1 OR names(reason, ?1)",
+    "UPDATE step SET reason = 'forgotten', sample = '', episode = '' WHERE sample = ?1 OR names(reason, ?1)",
+    "UPDATE step SET episode = '' WHERE names(episode, ?1)",
+    "DELETE FROM snapshot WHERE names(name, ?1)",
     "UPDATE revision SET reason = 'forgotten' WHERE names(reason, ?1)",
     "DELETE FROM feedback WHERE names(episode, ?1) OR names(detail, ?1)",
 )
@@ -125,6 +145,11 @@ def _replay(bank: Bank, sample: str) -> None:
     for ends in bank.file.rows(_PULLED, (sample,)):
         steps = without(weight_steps(bank, *ends), sample)
         connection.executemany(_WEIGHED, [(step.value, *ends, step.number) for step in steps])
+        added = sums_without(phi_steps(bank, *ends), sample)
+        connection.executemany(_ADDED_UP, [(*step.sums, *ends, step.number) for step in added])
+    for name in bank.file.rows(_TRIED, (sample,)):
+        counted = sums_without(trial_steps(bank, *name), sample)
+        connection.executemany(_COUNTED, [(*step.sums, *name, step.number) for step in counted])
 
 
 def _each(connection: sqlite3.Connection, statements: Sequence[str], names: Sequence[str]) -> None:

@@ -11,22 +11,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from wardround.memory.effect import PRIOR_QUALITY, MaskingTrial
 from wardround.memory.entities import normal_name
+from wardround.memory.trials import all_trials, quality_of, sums_of, trial_history, trials_by_task
 
 Relation = Literal["related", "boundary", "conflict"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 _EDGES = """
-SELECT source, target, live, relation, weight, entity, structure, synergy, task, max(number) FROM edge
+SELECT source, target, live, relation, weight, entity, structure, synergy, task, phi, max(number) FROM edge
 WHERE source = ? AND number <= ? GROUP BY target ORDER BY target
 """
+_FIRST_WEIGHT = "SELECT weight FROM edge WHERE source = ? AND target = ? ORDER BY number LIMIT 1"
 _QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
 _ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _ALIASES_OF = "SELECT DISTINCT name FROM alias WHERE entity = ? AND number <= ? ORDER BY name"
 _ALL_QUALITIES = "SELECT experience, value, max(number) FROM quality WHERE number <= ? GROUP BY experience ORDER BY 1"
 _ALL_EDGES = """
-SELECT source, target, live, relation, weight, entity, structure, synergy, task, max(number) FROM edge
+SELECT source, target, live, relation, weight, entity, structure, synergy, task, phi, max(number) FROM edge
 WHERE number <= ? GROUP BY source, target ORDER BY source, target
 """
 _ALL_ALIASES = "SELECT name, entity, max(number) FROM alias WHERE number <= ? GROUP BY name ORDER BY name"
@@ -38,7 +41,8 @@ class Edge:
     """A directed edge between two experiences, with what its weight was made of.
 
     ``boundary``: alike, but their conditions differ. ``conflict``: same condition, opposite polarity. A component that
-    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away.
+    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away. ``phi`` is what
+    outcomes have moved it by (equation 10).
     """
 
     source: str
@@ -50,6 +54,7 @@ class Edge:
     structure: float | None = None
     synergy: float | None = None
     task: float | None = None
+    phi: float = 0.0
 
     def __post_init__(self) -> None:
         if self.relation not in RELATIONS:
@@ -63,23 +68,36 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class GraphReader:
-    """The graph as of a revision."""
+    """The graph as of a revision; qualities are those for a ``task``, or over all of them."""
 
     connection: sqlite3.Connection
     revision: int
+    task: str = ""
 
     def quality(self, experience: str) -> float | None:
-        """The quality of an experience; None while nothing is known of it."""
+        """The quality of an experience; None while nothing is known of it. Where it was on trial, what it was set to
+        is the prior."""
         row = self.connection.execute(_QUALITY, (experience, self.revision)).fetchone()
-        return None if row is None or row[0] is None else float(row[0])
+        known = None if row is None or row[0] is None else float(row[0])
+        trials = self.trials(experience)
+        return quality_of(trials, self.task, prior=PRIOR_QUALITY if known is None else known) if trials else known
+
+    def trials(self, experience: str) -> dict[str, MaskingTrial]:
+        """The masking trials of an experience by task."""
+        return trials_by_task(self.connection, experience, self.revision)
+
+    def first_weight(self, source: str, target: str) -> float | None:
+        """The weight an edge was made with."""
+        row = self.connection.execute(_FIRST_WEIGHT, (source, target)).fetchone()
+        return None if row is None else float(row[0])
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
         """The live edges that lead from an experience, by their targets' ids."""
         rows = self.connection.execute(_EDGES, (experience, self.revision)).fetchall()
         return tuple(_edge(row) for row in rows if row[2])
 
-    def qualities(self) -> dict[str, float]:
-        """Every quality there is, by experience."""
+    def set_qualities(self) -> dict[str, float]:
+        """Every quality that was set, by experience: without what trials say."""
         rows = self.connection.execute(_ALL_QUALITIES, (self.revision,))
         return {name: float(value) for name, value, _ in rows if value is not None}
 
@@ -89,12 +107,14 @@ class GraphReader:
         return (_edge(row) for row in rows if row[2])
 
     def facts(self) -> dict[str, Any]:
-        """Everything the graph says, as plain values: qualities, live edges, aliases."""
+        """Everything the graph says, as plain values: qualities, live edges, aliases; trials where there are any, so
+        that the hash of a bank without them stays what it was."""
+        trials = [[one, task, *sums_of(trial)] for one, task, trial in all_trials(self.connection, self.revision)]
         return {
-            "qualities": self.qualities(),
-            "edges": [asdict(edge) for edge in self.every_edge()],
+            "qualities": self.set_qualities(),
+            "edges": [edge_facts(edge) for edge in self.every_edge()],
             "aliases": {name: entity for name, entity, _ in self.connection.execute(_ALL_ALIASES, (self.revision,))},
-        }
+        } | ({"trials": trials} if trials else {})
 
     def entity(self, name: str) -> str:
         """The one name of everything that is called so."""
@@ -121,9 +141,27 @@ class GraphReader:
         return tuple(found)
 
 
+def edge_facts(edge: Edge) -> dict[str, Any]:
+    """An edge as plain values; ``phi`` only where outcomes have moved it."""
+    return {name: value for name, value in asdict(edge).items() if name != "phi" or value}
+
+
 def quality_history(connection: sqlite3.Connection, experience: str) -> tuple[tuple[int, float | None], ...]:
-    """Every quality an experience had, with the revision from which it had it; None from where it was taken back."""
-    return tuple((int(number), value) for number, value in connection.execute(_HISTORY, (experience,)))
+    """Every quality an experience had over all tasks, with the revision from which it had it; None from where it was
+    taken back."""
+    known: dict[int, float | None] = dict(connection.execute(_HISTORY, (experience,)))
+    changes: dict[int, dict[str, MaskingTrial]] = {}
+    for number, task, trial in trial_history(connection, experience):
+        changes.setdefault(number, {})[task] = trial
+    found: list[tuple[int, float | None]] = []
+    trials: dict[str, MaskingTrial] = {}
+    value: float | None = None
+    for number in sorted({*known, *changes}):
+        value = known.get(number, value)
+        trials = {task: trial for task, trial in {**trials, **changes.get(number, {})}.items() if trial.episodes}
+        prior = PRIOR_QUALITY if value is None else value
+        found.append((number, quality_of(trials, "", prior=prior) if trials else value))
+    return tuple(found)
 
 
 def write_qualities(connection: sqlite3.Connection, number: int, qualities: Mapping[str, float | None]) -> None:
@@ -134,13 +172,13 @@ def write_qualities(connection: sqlite3.Connection, number: int, qualities: Mapp
 
 def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edge]) -> None:
     """Write edges as of a revision."""
-    columns = "(source, target, number, live, relation, weight, entity, structure, synergy, task)"
+    columns = "(source, target, number, live, relation, weight, entity, structure, synergy, task, phi)"
     connection.executemany(
-        f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(one.source, one.target, number, int(one.live), one.relation, one.weight),
-                *(one.entity, one.structure, one.synergy, one.task),
+                *(one.entity, one.structure, one.synergy, one.task, one.phi),
             )
             for one in edges
         ],
@@ -161,7 +199,7 @@ def write_own_name(connection: sqlite3.Connection, number: int, name: str) -> No
 
 
 def _edge(row: Sequence[Any]) -> Edge:
-    source, target, live, relation, weight, entity, structure, synergy, task, _ = row
+    source, target, live, relation, weight, entity, structure, synergy, task, phi, _ = row
     return Edge(
         source=source,
         target=target,
@@ -172,4 +210,5 @@ def _edge(row: Sequence[Any]) -> Edge:
         structure=structure,
         synergy=synergy,
         task=task,
+        phi=phi,
     )

@@ -68,13 +68,17 @@ class Offered:
 
 @dataclass(slots=True)
 class GraphCase:
-    """One case before the graph of one bank. Scopes are checked once; ``barred`` says what was kept out, and why."""
+    """One case before the graph of one bank. Scopes are checked once; ``barred`` says what was kept out, and why.
+
+    ``task``: only experiences of this task are served; ``asked_task``: qualities are those for this task.
+    """
 
     bank: BankReader
     subject: Subject
     findings: Findings
     settings: GraphRecallSettings
     task: str | None = None
+    asked_task: str = ""
     graph: GraphReader = field(init=False)
     barred: dict[str, str] = field(default_factory=dict, init=False)
     _fetch: Callable[[str], Experience | None] = field(init=False)
@@ -82,7 +86,7 @@ class GraphCase:
     _conflicts: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.graph = self.bank.graph()
+        self.graph = self.bank.graph(task=self.asked_task)
         self._fetch = self.bank.served_to(self.subject, kinds=self.settings.kinds, task=self.task)
 
     def judge(self, name: str) -> Passing | None:

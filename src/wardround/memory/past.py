@@ -89,12 +89,55 @@ def origins_of(file: BankFile) -> tuple[tuple[str, str, str, str], ...]:
     return tuple(tuple(row) for row in file.rows(_ORIGINS))
 
 
-def changed_since(file: BankFile, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """The experiences, the qualities and the edges that were written after a revision."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningStep:
+    """One update by an episode: its revision, its name as it was played, its sample."""
+
+    number: int
+    episode: str
+    sample: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What was written after a revision: experiences, qualities, the ends of edges, trials by experience and task."""
+
+    experiences: tuple[str, ...]
+    qualities: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    trials: tuple[tuple[str, str], ...]
+
+
+def learning_steps(file: BankFile, beginning: str) -> tuple[LearningStep, ...]:
+    """The updates by episodes whose names begin so, oldest first."""
+    query = "SELECT number, episode, sample FROM step WHERE substr(episode, 1, ?) = ? ORDER BY number"
+    rows = file.rows(query, (len(beginning), beginning)) if beginning else ()
+    return tuple(LearningStep(number=number, episode=episode, sample=sample) for number, episode, sample in rows)
+
+
+def step_of(file: BankFile, episode: str) -> int | None:
+    """The revision at which an episode was learnt from; None where it was not."""
+    rows = file.rows("SELECT number FROM step WHERE episode = ?", (episode,)) if episode else ()
+    return int(rows[0][0]) if rows else None
+
+
+def snapshots_of(file: BankFile) -> dict[str, int]:
+    """The revisions that have a name, oldest first."""
+    return dict(file.rows("SELECT name, number FROM snapshot ORDER BY number, name"))
+
+
+def changed_since(file: BankFile, revision: int) -> Changes:
+    """What was written after a revision."""
     names = file.rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
     moved = file.rows("SELECT DISTINCT experience FROM quality WHERE number > ? ORDER BY 1", (revision,))
     edges = file.rows("SELECT DISTINCT source, target FROM edge WHERE number > ? ORDER BY 1, 2", (revision,))
-    return [name for (name,) in names], [name for (name,) in moved], [(one, other) for one, other in edges]
+    tried = file.rows("SELECT DISTINCT experience, task FROM trial WHERE number > ? ORDER BY 1, 2", (revision,))
+    return Changes(
+        experiences=tuple(name for (name,) in names),
+        qualities=tuple(name for (name,) in moved),
+        edges=tuple((one, other) for one, other in edges),
+        trials=tuple((one, task) for one, task in tried),
+    )
 
 
 def revision_at(file: BankFile, moment: str) -> int:

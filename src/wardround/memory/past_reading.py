@@ -7,7 +7,7 @@ from wardround.memory import past
 from wardround.memory.database import damage
 from wardround.memory.following import state_at
 from wardround.memory.graph import quality_history
-from wardround.memory.past import Feedback, RevisionEntry
+from wardround.memory.past import Changes, Feedback, LearningStep, RevisionEntry
 from wardround.memory.reading import BankReader
 from wardround.memory.state import BankState
 
@@ -44,8 +44,23 @@ class PastReader(BankReader):
         with self._lock:
             return past.origins_of(self._file)
 
-    def changed_since(self, revision: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-        """The experiences, the qualities and the edges that were written after a revision."""
+    def learning_steps(self, beginning: str) -> tuple[LearningStep, ...]:
+        """The updates by episodes whose names begin so, oldest first."""
+        with self._lock:
+            return past.learning_steps(self._file, beginning)
+
+    def learnt_at(self, episode: str) -> int | None:
+        """The revision at which an episode was learnt from; None where it was not."""
+        with self._lock:
+            return past.step_of(self._file, episode)
+
+    def snapshots(self) -> dict[str, int]:
+        """The revisions that have a name, oldest first."""
+        with self._lock:
+            return past.snapshots_of(self._file)
+
+    def changed_since(self, revision: int) -> Changes:
+        """What was written after a revision."""
         with self._lock:
             return past.changed_since(self._file, revision)
 

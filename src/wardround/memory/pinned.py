@@ -10,6 +10,7 @@ from wardround.memory.bank_file import BankFile
 from wardround.memory.database import open_for_reading
 from wardround.memory.experience import Subject
 from wardround.memory.following import state_at
+from wardround.memory.past import snapshots_of
 from wardround.memory.reading import BankReader
 from wardround.memory.state import BankState
 from wardround.memory.words import index_as_of
@@ -24,10 +25,13 @@ class PinnedBank(BankReader):
         self._own_index = False
 
     @classmethod
-    def open(cls, path: Path, *, revision: int | None = None) -> PinnedBank:
-        """Open a bank for reading at a revision, by default at its last. UserError where it has not come so far."""
+    def open(cls, path: Path, *, revision: int | str | None = None) -> PinnedBank:
+        """Open a bank for reading at a revision, by its number or its name, by default at its last. UserError where it
+        has not come so far, or has none of that name."""
         file = BankFile(path, open_for_reading(path), writable=False)
         last = file.last_number
+        if isinstance(revision, str):
+            revision = _named(file, revision)
         if revision is not None and revision > last:
             file.close()
             raise UserError(f"the bank {str(path)!r} is older than the one this run was made with")
@@ -60,3 +64,15 @@ class PinnedBank(BankReader):
         with self._lock:
             graph = self.graph().facts()
         return content_hash({"experiences": bodies, **graph} if any(graph.values()) else bodies)
+
+
+def _named(file: BankFile, name: str) -> int:
+    """The number that a revision's name, or the number as text, stands for."""
+    if name.isdecimal():
+        return int(name)
+    there = snapshots_of(file)
+    if name not in there:
+        file.close()
+        known = ", ".join(there) or "none"
+        raise UserError(f"no revision of {file.path} is called {name!r}; named are: {known}")
+    return there[name]

@@ -124,10 +124,11 @@ class BankReader(ABC):
         with self._lock:
             return eligible(self._state(), kinds, task, subject)
 
-    def graph(self, *, revision: int | None = None) -> GraphReader:
-        """Qualities, edges and entities as of a revision; by default, of its own. It reads the open file."""
+    def graph(self, *, revision: int | None = None, task: str = "") -> GraphReader:
+        """Qualities (for a task), edges and entities as of a revision; by default, of its own. It reads the open
+        file."""
         with self._lock:
-            return GraphReader(self._file.connection, self.revision if revision is None else revision)
+            return GraphReader(self._file.connection, self.revision if revision is None else revision, task)
 
     def close(self) -> None:
         """Close the file."""

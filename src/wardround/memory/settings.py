@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from wardround.core import check_settings, setting
 from wardround.memory.extract import MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
 from wardround.memory.graph_recall import GraphRecallSettings
+from wardround.memory.learning import EvolutionSettings
 from wardround.memory.parse import MAXIMUM_ITEMS
 from wardround.models import ModelSettings
 from wardround.retrieval.recent import MAX_TOKENS
@@ -18,6 +19,9 @@ class MemorySettings:
 
     bank: str | None = setting(
         None, "bank of experiences (wardround evolve), for methods that read one", unit="file", flag="--bank"
+    )
+    bank_revision: str | None = setting(
+        None, "serve the bank as of this revision, by its number or its name; none: its last"
     )
     k: int = setting(
         1,
@@ -50,6 +54,7 @@ class MemorySettings:
         least=1,
     )
     graph: GraphRecallSettings = field(default_factory=GraphRecallSettings)
+    evolution: EvolutionSettings = field(default_factory=EvolutionSettings)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -20,6 +20,7 @@ from wardround.memory.bank import Bank
 from wardround.memory.experience import Experience, Provenance
 from wardround.memory.graph import Edge
 from wardround.memory.key import Key
+from wardround.memory.trials import sums_of, trial_of
 
 _FORMAT = "wardround-bank-lines"
 _VERSION = 1
@@ -64,10 +65,16 @@ def import_bank(bank: Bank, path: Path) -> Imported:
             for line in lines
             if "experience" in line and line["experience"]["id"] in new and line["quality"] is not None
         }
+        trials = {
+            (line["experience"]["id"], task): trial_of(sums)
+            for line in lines
+            if "experience" in line and line["experience"]["id"] in new
+            for task, *sums in line.get("trials", ())
+        }
         edges = [Edge(**line["edge"]) for line in lines if "edge" in line]
         fresh = [one for one in edges if {one.source, one.target} & new and _both(bank, one)]
-        if qualities or fresh:
-            bank.set_graph(qualities=qualities, edges=fresh, reason="imported")
+        if qualities or fresh or trials:
+            bank.set_graph(qualities=qualities, edges=fresh, trials=trials, reason="imported")
         aliases = [line["alias"] for line in lines if "alias" in line]
         for name, entity in aliases:
             bank.add_alias(name, of=entity, reason="imported")
@@ -88,6 +95,7 @@ def _lines(bank: Bank) -> Iterator[Mapping[str, Any]]:
             "hands": hands,
             "key": _key(bank, one),
             "quality": facts["qualities"].get(one.id),
+            "trials": [[task, *sums_of(trial)] for task, trial in graph.trials(one.id).items()],
         }
     for edge in facts["edges"]:
         if edge["source"] in names and edge["target"] in names:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
+from wardround.memory.effect import MaskingTrial
 from wardround.memory.state import SERVABLE_SPLITS
 
 
@@ -30,22 +31,25 @@ def undo(bank: Bank, *, to: int, reason: str) -> Undone:
         raise UserError(f"revision {to} is not one of the bank's, which are at {bank.revision}")
     with bank.batch():
         before, then, now = bank.at(revision=to), bank.graph(revision=to), bank.graph()
-        names, qualities, edges = bank.changed_since(to)
-        old = [name for name in names if before.known(name) is not None]
-        new = [name for name in names if before.known(name) is None and bank.history(name)[-1].live]
+        changes = bank.changed_since(to)
+        old = [name for name in changes.experiences if before.known(name) is not None]
+        new = [name for name in changes.experiences if before.known(name) is None and bank.history(name)[-1].live]
         for name in old:
             bank.revert(name, to=to, reason=reason)
         for name in new:
             bank.retire(name, reason=reason)
-        values = {name: then.quality(name) for name in qualities}
-        sources = sorted({source for source, _ in edges})
+        known = then.set_qualities()
+        values = {name: known.get(name) for name in changes.qualities}
+        tried = {(name, task): then.trials(name).get(task, MaskingTrial()) for name, task in changes.trials}
+        sources = sorted({source for source, _ in changes.edges})
         there = {(one.source, one.target): one for name in sources for one in then.edges(name)}
         today = {(one.source, one.target): one for name in sources for one in now.edges(name)}
         taken = {pair: replace(edge, live=False) for pair, edge in today.items()}
-        back = [one for pair in edges if (one := there.get(pair) or taken.get(pair)) is not None]
-        if values or back:
-            bank.set_graph(qualities=values, edges=back, reason=reason)
-    return Undone(reverted=len(old), retired=len(new), qualities=len(values), edges=len(back))
+        back = [one for pair in changes.edges if (one := there.get(pair) or taken.get(pair)) is not None]
+        if values or back or tried:
+            bank.set_graph(qualities=values, edges=back, trials=tried, reason=reason)
+    moved = {*values, *(name for name, _ in tried)}
+    return Undone(reverted=len(old), retired=len(new), qualities=len(moved), edges=len(back))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

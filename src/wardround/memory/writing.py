@@ -104,10 +104,20 @@ def write_feedback(
     return bool(file.connection.execute(_INSERT_FEEDBACK, values).rowcount)
 
 
-def write_tick(file: BankFile, reason: str, *, sample: str = "") -> int:
+def write_snapshot(file: BankFile, name: str, revision: int) -> int:
+    """Name a revision; where the name is given already, return the one it stays with."""
+    values = (name, revision, utc_now())
+    file.connection.execute("INSERT OR IGNORE INTO snapshot VALUES (?, ?, ?)", values)
+    return int(file.rows("SELECT number FROM snapshot WHERE name = ?", (name,))[0][0])
+
+
+def write_tick(file: BankFile, reason: str, *, sample: str = "", episode: str = "") -> int:
     """Take the next number of the bank's clock for a change that is not one of texts; ``sample`` is what caused it."""
     number = file.last_number + 1
-    file.connection.execute("INSERT INTO step VALUES (?, ?, ?, ?)", (number, reason, utc_now(), sample))
+    columns = "(number, reason, at, sample, episode)"
+    file.connection.execute(
+        f"INSERT INTO step {columns} VALUES (?, ?, ?, ?, ?)", (number, reason, utc_now(), sample, episode)
+    )
     file.connection.execute("DELETE FROM sqlite_sequence WHERE name = 'revision'")
     file.connection.execute("INSERT INTO sqlite_sequence VALUES ('revision', ?)", (number,))
     return number

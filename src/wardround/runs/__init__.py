@@ -2,9 +2,11 @@
 
 from wardround.runs.analyses import Point, points_of
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
-from wardround.runs.constructing import Construction, ConstructionSettings, construct, stages
+from wardround.runs.constructing import construct
+from wardround.runs.construction import Construction, ConstructionSettings, stages
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
+from wardround.runs.evolving import StreamEvolution, evolve_stream
 from wardround.runs.execute import execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.predictions import Curve, curves, predictor_rows
@@ -41,6 +43,7 @@ __all__ = [
     "RunSettings",
     "RunSummary",
     "Spending",
+    "StreamEvolution",
     "WorkQueue",
     "by_contender",
     "by_subgroup",
@@ -54,6 +57,7 @@ __all__ = [
     "episode_keys",
     "evidence_cuts",
     "evolve",
+    "evolve_stream",
     "execute",
     "must_have_settings",
     "must_share_clocks",

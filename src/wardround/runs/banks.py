@@ -14,7 +14,7 @@ from typing import Any
 from wardround.agents import Memory
 from wardround.benchmarks import Benchmark
 from wardround.core import UserError
-from wardround.memory import KeyEncoder, PinnedBank, Subject
+from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.retrieval.recent import MAX_TOKENS
@@ -33,7 +33,7 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
     """
     if settings.memory.bank is None:
         return None
-    with PinnedBank.open(Path(settings.memory.bank)) as bank:
+    with PinnedBank.open(Path(settings.memory.bank), revision=settings.memory.bank_revision) as bank:
         if not len(bank) and settings.run.split != TRAINING_SPLIT:
             raise UserError(f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround evolve`")
         return {
@@ -41,7 +41,7 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
             "sha256": bank.content_hash(),
             "experiences": len(bank),
             "kinds": dict(sorted(Counter(one.kind for one in bank.experiences()).items())),
-            "withheld_evaluated": _withhold_evaluated(bank, settings),
+            "withheld_evaluated": withhold_evaluated(bank, settings),
             "encoder": bank.encoder,
         }
 
@@ -55,11 +55,11 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         why = ": something was forgotten since; start a new run" if bank.has_forgotten else ""
         bank.close()
         raise UserError(f"the bank {settings.memory.bank!r} is not the one this run was made with{why}")
-    _withhold_evaluated(bank, settings)
+    withhold_evaluated(bank, settings)
     return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder))
 
 
-def _withhold_evaluated(bank: PinnedBank, settings: RunSettings) -> int:
+def withhold_evaluated(bank: Bank | PinnedBank, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
     benchmark = Benchmark.open(Path(settings.run.benchmark))
     source = Store.open(Path(settings.run.store)).spec.name

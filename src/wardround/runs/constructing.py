@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from wardround.core import FormatError, Progress, ProviderError, Reporter, Usage, UserError, silent
+from wardround.core import FormatError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import Bank, Experience, ModelAsker, text_key
 from wardround.memory.construction import (
@@ -22,7 +22,6 @@ from wardround.memory.construction import (
     AskingBudget,
     Case,
     Drafting,
-    LinkSettings,
     NameIndex,
     draw_by_rules,
     edges_of,
@@ -35,68 +34,15 @@ from wardround.models import Model, recorded_replies, resumed
 from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
 from wardround.runs.cases import CaseReader
+from wardround.runs.construction import FOLDER, Construction, ConstructionSettings
 from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store
 
-FOLDER = "construction"
 _RULES_MODEL = "offline"
 _LINKED = "linked"
 _COMPARED = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstructionSettings:
-    """``success``: the least score that counts as one. ``rules``: draw by rules, judge nothing; with the ``offline``
-    model it is always so. ``link``: how edges are made."""
-
-    success: float = 0.5
-    rules: bool = False
-    link: LinkSettings = field(default_factory=LinkSettings)
-
-
-@dataclass(slots=True, kw_only=True)
-class Construction:
-    """What came of it. ``graph_calls`` are the model calls for entities, names and pairs; ``most_graph_calls`` those of
-    the experience that took most."""
-
-    cases: int = 0
-    unfinished: int = 0
-    attempts: int = 0
-    successes: int = 0
-    drawn: Counter[str] = field(default_factory=Counter)
-    duplicates: int = 0
-    added: int = 0
-    naming_answers: int = 0
-    aliases: int = 0
-    linked: int = 0
-    edges: Counter[str] = field(default_factory=Counter)
-    graph_calls: int = 0
-    most_graph_calls: int = 0
-    failed: int = 0
-    problems: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """What one kind of question has cost over all constructions of a run: its purpose, calls and tokens."""
-
-    purpose: str
-    calls: int
-    usage: Usage
-
-
-def stages(folder: RunFolder) -> tuple[Stage, ...]:
-    """The calls and tokens of construction by purpose; what was asked once counts once, however often it is served."""
-    calls: Counter[str] = Counter()
-    usage: dict[str, Usage] = {}
-    if (folder.path / FOLDER).is_dir():
-        with LogReader(folder.path / FOLDER, may_be_empty=True) as reader:
-            for turn in (turn for trajectory in reader.trajectories() for turn in trajectory.turns):
-                calls[turn.purpose] += 1
-                usage[turn.purpose] = usage.get(turn.purpose, Usage()) + turn.usage
-    return tuple(Stage(purpose=name, calls=calls[name], usage=usage[name]) for name in sorted(calls))
 
 
 def construct(
@@ -120,6 +66,17 @@ def construct(
 async def _construct(
     folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int, report: Reporter
 ) -> Construction:
+    async with open_constructing(folder, bank, settings, concurrency) as constructing:
+        groups, constructing.result.unfinished = constructing.cases.groups()
+        await constructing.take_in(groups, concurrency=concurrency, report=report)
+        return constructing.result
+
+
+@asynccontextmanager
+async def open_constructing(
+    folder: RunFolder, bank: Bank, settings: ConstructionSettings, concurrency: int
+) -> AsyncIterator[Constructing]:
+    """Open everything that drawing and linking takes; its calls are recorded in the run folder."""
     store = open_store(folder)
     models = open_models(folder.settings, store, concurrency)
     place = folder.path / FOLDER
@@ -130,7 +87,7 @@ async def _construct(
         LogReader(place, may_be_empty=True) as earlier,
         EpisodeLog(place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}") as log,
     ):
-        constructing = _Constructing(
+        constructing = Constructing(
             folder=folder,
             settings=settings,
             cases=CaseReader(
@@ -148,14 +105,14 @@ async def _construct(
             log=log,
         )
         try:
-            return await constructing.all(concurrency, report)
+            yield constructing
         finally:
             for model in models.values():
                 await model.close()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Constructing:
+class Constructing:
     """What one construction holds open."""
 
     folder: RunFolder
@@ -168,10 +125,11 @@ class _Constructing:
     log: EpisodeLog
     result: Construction = field(default_factory=Construction)
 
-    async def all(self, concurrency: int, report: Reporter) -> Construction:
+    async def take_in(
+        self, groups: Sequence[Sequence[EpisodeEntry]], *, concurrency: int = 1, report: Reporter = silent
+    ) -> None:
         """Draw from many cases at once; add and link in the order of the cases, so that the bank does not depend on
         whose reply came first."""
-        groups, self.result.unfinished = self.cases.groups()
         drawn: dict[int, list[Experience]] = {}
         waiting = list(enumerate(groups))[::-1]
 
@@ -189,7 +147,6 @@ class _Constructing:
             for experience in drawn[place]:
                 self._add(experience)
         await self._link_all(report)
-        return self.result
 
     async def _draw(self, group: Sequence[EpisodeEntry]) -> list[Experience]:
         key = EpisodeKey.parse(group[0].key)
@@ -198,6 +155,8 @@ class _Constructing:
         self.result.attempts += len(case.attempts)
         self.result.successes += len(case.successes)
         name = f"draw|{key.agent}|{key.model}|{key.task}|{key.sample}"
+        if len(group) < self.folder.settings.run.epochs:
+            name = f"{name}|{key.epoch}"
         recorder = self.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
         if self._by_rules(key.model):
             found = list(draw_by_rules(case))

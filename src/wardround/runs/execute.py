@@ -97,6 +97,23 @@ def execute(
     that are running end and the rest stays open.
     """
     limit = folder.settings.run.max_cost if max_cost is None else max_cost
+    queue = open_work(folder, limit=limit, retry_errors=retry_errors)
+    try:
+        if queue.counts().open:
+            if workers > 1:
+                _run_processes(folder, queue, workers, concurrency, limit, report)
+            else:
+                asyncio.run(_run_here(folder, queue, concurrency, limit, report))
+        return queue.counts()
+    finally:
+        queue.close()
+
+
+def open_work(folder: RunFolder, *, limit: float | None = None, retry_errors: bool = False) -> WorkQueue:
+    """Check that a run may go on as it began, and open its queue: what is finished is done, what nobody plays is open.
+
+    Raises UserError where its settings, plug-ins or sources are not those it began with.
+    """
     must_have_prices(folder.settings, limit)
     must_have_settings(folder)
     must_have_plugins(folder)
@@ -109,15 +126,7 @@ def execute(
     if retry_errors:
         queue.reopen(_failed_keys(folder))
     queue.reclaim()
-    try:
-        if queue.counts().open:
-            if workers > 1:
-                _run_processes(folder, queue, workers, concurrency, limit, report)
-            else:
-                asyncio.run(_run_here(folder, queue, concurrency, limit, report))
-        return queue.counts()
-    finally:
-        queue.close()
+    return queue
 
 
 def _check_sources(folder: RunFolder) -> None:

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS work (
 CREATE INDEX IF NOT EXISTS work_state ON work (state, ordinal);
 """
 """``until`` is of an older version, whose leases ran out."""
+_LEASE_ONE = "UPDATE work SET state = 'leased', owner = ?, attempts = attempts + 1 WHERE key = ? AND state = 'open'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,11 @@ class WorkQueue:
                 (self._owner.name, count),
             ).fetchall()
         return [key for _, key in sorted(rows)]
+
+    def lease_these(self, keys: Iterable[str]) -> list[str]:
+        """Take those of some episodes that are open, in the order given."""
+        with self._writing():
+            return [key for key in keys if self._connection.execute(_LEASE_ONE, (self._owner.name, key)).rowcount]
 
     def done(self, key: str) -> None:
         """Mark an episode finished, for good."""

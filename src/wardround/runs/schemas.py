@@ -23,6 +23,19 @@ _LATER = frozenset(
         "memory.max_reasoning_items",
         "memory.max_tool_items",
         "memory.reflection_temperature",
+        "memory.bank_revision",
+        "memory.evolution.quality",
+        "memory.evolution.masked_share",
+        "memory.evolution.decay",
+        "memory.evolution.quality_rate",
+        "memory.evolution.weight_rate",
+        "memory.evolution.weight_reading",
+        "memory.evolution.delta_baseline",
+        "memory.evolution.insert",
+        "memory.evolution.retire_at",
+        "memory.evolution.retire_after",
+        "memory.evolution.together",
+        "memory.evolution.snapshots",
     }
 )
 """Settings that came while schema 2 was written, and whose defaults are what was done before there were any."""

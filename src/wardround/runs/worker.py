@@ -32,7 +32,7 @@ _PARENT_POLL_SECONDS = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
-    """What one worker process holds open. Use :func:`drain`."""
+    """What one worker process holds open: see :func:`open_worker` and :func:`drain`."""
 
     folder: RunFolder
     settings: RunSettings
@@ -47,7 +47,6 @@ class Worker:
     candidate_encoder: Encoder | None
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
-    memory: Memory | None = None
     max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,7 +57,7 @@ class Worker:
             if not leased:
                 return
             try:
-                await self._episode(leased[0])
+                await self.play(leased[0])
             except BaseException:
                 self.stopping.set()
                 self.queue.give_back(leased[0])
@@ -68,7 +67,8 @@ class Worker:
     def _has_cost_its_most(self) -> bool:
         return self.max_cost is not None and Spending.of(self.folder).reaches(self.max_cost)
 
-    async def _episode(self, text: str) -> None:
+    async def play(self, text: str) -> None:
+        """Play the episode of a key, unless an earlier worker finished it."""
         key = EpisodeKey.parse(text)
         replies = self._earlier_replies(text)
         if replies is None:
@@ -110,13 +110,26 @@ class Worker:
         failed = (entry.outcome or {}).get("finish") == "error"
         return None if entry.state == "finished" and not failed else recorded_replies(self.earlier, text)
 
+    async def close(self) -> None:
+        """Write what waits, and close everything but the memory."""
+        close_encoder(self.encoder)
+        close_encoder(self.candidate_encoder)
+        self.log.close()
+        self.earlier.close()
+        self.queue.close()
+        if self.vectors is not None:
+            self.vectors.close()
+        for model in self.models.values():
+            await model.close()
+
 
 async def drain(
     folder: RunFolder, *, concurrency: int, parent: int | None = None, max_cost: float | None = None
 ) -> None:
     """Play episodes until none is left. ``parent``: stop when that process is gone. ``max_cost``: begin none when the
     run has cost so many US dollars."""
-    worker = await _open(folder, concurrency)
+    memory = run_memory(folder)
+    worker = open_worker(folder, concurrency, memory=memory)
     worker.max_cost = max_cost
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
     watch = asyncio.create_task(_watch(parent))
@@ -127,17 +140,9 @@ async def drain(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        close_encoder(worker.encoder)
-        close_encoder(worker.candidate_encoder)
-        worker.log.close()
-        worker.earlier.close()
-        worker.queue.close()
-        if worker.vectors is not None:
-            worker.vectors.close()
-        if worker.memory is not None:
-            worker.memory.close()
-        for model in worker.models.values():
-            await model.close()
+        await worker.close()
+        if memory is not None:
+            memory.close()
 
 
 async def _watch(parent: int | None) -> None:
@@ -148,12 +153,18 @@ async def _watch(parent: int | None) -> None:
             os._exit(3)
 
 
-async def _open(folder: RunFolder, concurrency: int) -> Worker:
+def run_memory(folder: RunFolder) -> Memory | None:
+    """The bank that a run reads, as its manifest describes it."""
+    return open_memory(folder.settings, folder.manifest.get("bank"), open_store(folder))
+
+
+def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -> Worker:
+    """Open everything that playing a run's episodes takes; ``memory``, which stays the caller's, is what its agents
+    read."""
     settings = folder.settings
     store = open_store(folder)
     benchmark = open_benchmark(folder)
     naming = open_candidate_encoder(settings, store)
-    memory = open_memory(settings, folder.manifest.get("bank"), store)
     earlier = LogReader(folder.logs, may_be_empty=True)
     agents = open_agents(settings, memory)
     searching = any(agent.searches for agent in agents.values())
@@ -172,7 +183,6 @@ async def _open(folder: RunFolder, concurrency: int) -> Worker:
         candidate_encoder=naming,
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
-        memory=memory,
     )
 
 

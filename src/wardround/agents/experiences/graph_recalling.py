@@ -7,6 +7,7 @@ where there is one, its chart; nothing here sees a target.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -76,11 +77,20 @@ class GraphRecalling(Hooks):
         """Recall, note, pin."""
         asking = await asyncio.to_thread(self._asking, episode)
         offered, facts = await (self._by_model if self._walker == "model" else self._by_beam)(episode, asking)
+        room = int(episode.room() * _PINNED_SHARE)
+        served = render_offered(offered, max_tokens=room, count=episode.counter.count)
         detail = {"kind": "graph", "walker": self._walker, "task": episode.task, **facts}
+        if self._memory.masks is not None:
+            masked = [name for name in served.shown if self._memory.masks(episode.id, name)]
+            shown = [name for name in served.shown if name not in masked]
+            detail = _of_a_trial(detail, shown, masked)
+            offered = tuple(one for one in offered if one.experience.id in shown)
+            served = replace(
+                render_offered(offered, max_tokens=room, count=episode.counter.count), left_out=served.left_out
+            )
         episode.recorder.note("experiences", detail)
         for kind in POLARITIES:
             episode.lessons[kind] = tuple(one.experience for one in offered if one.experience.kind == kind)
-        served = render_offered(offered, max_tokens=int(episode.room() * _PINNED_SHARE), count=episode.counter.count)
         if served.left_out:
             episode.recorder.note("experiences_left_out", {"turn": episode.turn, "kind": "graph", **served.facts()})
         if served.text:
@@ -114,7 +124,14 @@ class GraphRecalling(Hooks):
         text = f"{episode.history.prompt[1].content or ''}\n{description}"
         task = episode.task if self._settings.same_task else ""
         return _Asking(
-            case=GraphCase(self._bank, Subject.of_chart(chart), findings_of_chart(chart), self._settings, task or None),
+            case=GraphCase(
+                self._bank,
+                Subject.of_chart(chart),
+                findings_of_chart(chart),
+                self._settings,
+                task or None,
+                asked_task=episode.task,
+            ),
             question=RecallQuestion(text=text, key=self._key(text)),
             description=description,
         )
@@ -122,3 +139,10 @@ class GraphRecalling(Hooks):
     def _key(self, text: str) -> Key | None:
         """The vector of a text, where the bank has vectors to compare it with."""
         return None if self._bank.encoder is None else text_key(self._memory.encoder, text)
+
+
+def _of_a_trial(detail: Mapping[str, Any], shown: Sequence[str], masked: Sequence[str]) -> dict[str, Any]:
+    """What is noted where coins mask some of what came. What there is no room for has no coin: it would not be shown
+    either way."""
+    served = [one for one in detail["served"] if one["id"] in shown]
+    return {**detail, "served": served, "masked": list(masked)}

@@ -7,7 +7,7 @@ was served, is noted in the episode.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,10 +40,12 @@ class ReadableBank(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A bank to read, and the encoder that its keys were made with."""
+    """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode and an experience
+    whether it is held back from it by chance, where a training stream finds out what it does; else nothing is."""
 
     bank: ReadableBank
     encoder: Encoder
+    masks: Callable[[str, str], bool] | None = None
 
     def close(self) -> None:
         """Close the bank's file, where it holds one open."""
