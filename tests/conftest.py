@@ -136,6 +136,14 @@ def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def clinseek_path(synthetic_store: Store, once: Once) -> Path:
+    """All tasks of ClinSeek-Bench on them, two samples of each in every split."""
+    from wardround.benchmarks.clinseek import build_clinseek
+
+    return once("synthetic-clinseek", lambda path: build_clinseek(synthetic_store, path, seed=3, per_task=2))
+
+
+@pytest.fixture(scope="session")
 def mimiciii_hospital(synthetic_hospital: Path, once: Once) -> Path:
     """The same invented patients in files of the shape of MIMIC-III 1.4."""
     return once("mimiciii-hospital", lambda folder: write_dialect("mimiciii", synthetic_hospital, folder))

@@ -1,4 +1,4 @@
-"""The agents there are, by name: the methods and ablations of the RetroSum paper and of the EHR-RAG paper.
+"""The agents there are, by name: the methods and ablations of the papers.
 
 After a ``+`` a name may say what the agent is given beside its method: ``retrosum+ether``, ``react+rag``.
 """
@@ -15,6 +15,7 @@ from wardround.agents.experiences.recalling import Memory, Recalling
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.context import CONTEXT_POLICIES
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
+from wardround.agents.methods.curated import CURATED_METHODS
 from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
 from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS
 from wardround.agents.methods.probabilities import PROBABILITY_ADDITIONS
@@ -38,6 +39,7 @@ for _method in (
     *RETROSUM_METHODS,
     *GRAPH_METHODS,
     *EVIDENCE_METHODS,
+    *CURATED_METHODS,
 ):
     AGENTS.add(_method.name, _method)
 for _name, _addition in {**EVIDENCE_ADDITIONS, **GRAPH_ADDITIONS, **PROBABILITY_ADDITIONS}.items():

@@ -1,10 +1,10 @@
 """Answers: what a task asks for, how a prompt explains it, how a reply is read. No target and no score is here."""
 
-from wardround.answers.candidates import Candidates
+from wardround.answers.candidates import Candidates, ListedCandidates
 from wardround.answers.classes import AnswerClass, Classes, OneClass, SeveralClasses
 from wardround.answers.free_text import parse_answer
 from wardround.answers.kind import AnswerKind, View
-from wardround.answers.question import Question
+from wardround.answers.question import CuratedWindow, Question
 from wardround.answers.registry import ANSWER_KINDS, answer_kind
 
 __all__ = [
@@ -13,6 +13,8 @@ __all__ = [
     "AnswerKind",
     "Candidates",
     "Classes",
+    "CuratedWindow",
+    "ListedCandidates",
     "OneClass",
     "Question",
     "SeveralClasses",

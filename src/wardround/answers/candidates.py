@@ -48,3 +48,20 @@ class Candidates(AnswerKind):
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         return cls(**{**body, "tables": tuple(body["tables"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedCandidates(Candidates):
+    """Names from a candidate table, of which the question itself lists those in most use: one who has no tools can
+    answer it too. ``shown``: how many are listed."""
+
+    name: ClassVar[str] = "listed-candidates"
+    shown: int = 100
+
+    @property
+    def listed(self) -> int:
+        return self.shown
+
+    @property
+    def prompt(self) -> PromptFile:
+        return load_prompt("wardround.answers", "listed_candidates")

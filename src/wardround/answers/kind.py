@@ -95,6 +95,11 @@ class AnswerKind(ABC):
         return self.name
 
     @property
+    def listed(self) -> int:
+        """How many names of its candidate table a question lists, those in most use."""
+        return 0
+
+    @property
     def loss_of_an_extra_name(self) -> bool:
         """Whether a prompt says how many names are usual and that one too many counts against the answer."""
         return False
@@ -120,11 +125,11 @@ class AnswerKind(ABC):
     def explain(self, *, part: str, **values: Any) -> str:
         """Return a part of a prompt that tells what an answer is.
 
-        ``part`` is ``task`` (the end of the question, which also has ``candidate_table`` and ``instructions``) or of an
-        agent's system prompt: ``reading`` (where answers come from), ``finish`` (how to call finish) or ``line`` (how
-        to write the last line without tools).
+        ``part`` is ``task`` (the end of the question, which also has ``candidate_table``, ``instructions`` and the
+        ``listed`` names) or of an agent's system prompt: ``reading`` (where answers come from), ``finish`` (how to call
+        finish) or ``line`` (how to write the last line without tools).
         """
-        known = {"candidate_table": "", "instructions": ""} | values
+        known = {"candidate_table": "", "instructions": "", "listed": ()} | values
         return self.prompt.render(part=part, kind=self, **known)
 
     @abstractmethod

@@ -9,11 +9,19 @@ from wardround.answers.kind import AnswerKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CuratedWindow:
+    """What a curated input shows of the events: from when on, and at most how many, the latest."""
+
+    start: datetime
+    most_events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One task as of one moment (EHR-RAG, table 5).
 
     ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
-    be answered.
+    be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one.
     """
 
     name: str
@@ -25,6 +33,7 @@ class Question:
     prediction_time: datetime
     answer: AnswerKind
     instructions: str = ""
+    curated: CuratedWindow | None = None
 
     @property
     def about(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wardround.answers.candidates import Candidates
+from wardround.answers.candidates import Candidates, ListedCandidates
 from wardround.answers.classes import OneClass, SeveralClasses
 from wardround.answers.kind import AnswerKind
 from wardround.core import Registry, UserError
@@ -13,7 +13,7 @@ from wardround.core import Registry, UserError
 ANSWER_KINDS: Registry[type[AnswerKind]] = Registry("answers", one="answer kind", of=type)
 """Classes of answers; each has a scorer of the same name in ``wardround.scoring``."""
 
-for _kind in (Candidates, OneClass, SeveralClasses):
+for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses):
     ANSWER_KINDS.add(_kind.name, _kind)
 
 

@@ -6,6 +6,7 @@ Nothing here runs an agent or scores an answer.
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.answer_rules import ask, must_have_rules, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.clinseek import CLINSEEK_TASKS, build_clinseek
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
 from wardround.benchmarks.questions import question_of
@@ -16,6 +17,7 @@ from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, Task, get_t
 
 __all__ = [
     "AGENTEHR_TASKS",
+    "CLINSEEK_TASKS",
     "EHRSHOT_TASKS",
     "SPLITS",
     "STRATA",
@@ -27,6 +29,7 @@ __all__ = [
     "Task",
     "ask",
     "build_agentehr",
+    "build_clinseek",
     "build_ehrshot",
     "get_task",
     "leak_check",

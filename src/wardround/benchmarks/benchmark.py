@@ -120,7 +120,9 @@ class Benchmark:
     def prompt(self, sample: Sample) -> str:
         """Return the question of a sample; ``ask`` adds the rules of its answers."""
         task = get_task(sample.task)
-        return render_prompt(task, sample, self.space(task))
+        space = self.space(task)
+        asked_with = None if space is None else self.spaces_of(sample.person).get(space.name, space)
+        return render_prompt(task, sample, asked_with)
 
     def group_of(self, person: int) -> int | None:
         """Return the group of a training person; None of anybody else, and where nothing was counted by group."""

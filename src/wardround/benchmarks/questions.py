@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from wardround.answers import Question
+from wardround.answers import CuratedWindow, Question
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import QuestionText, Task
-from wardround.core import UserError, content_hash
+from wardround.core import UserError, content_hash, parse_time
 
 
 def question_of(task: Task, sample: Sample) -> Question:
-    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it."""
+    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, and from when
+    on a curated input shows events."""
     words = task.words or _words(task.name)
     return Question(
         name=task.name,
@@ -26,7 +27,16 @@ def question_of(task: Task, sample: Sample) -> Question:
         prediction_time=sample.prediction_time,
         answer=task.answer,
         instructions=words.instructions,
+        curated=_curated(sample),
     )
+
+
+def _curated(sample: Sample) -> CuratedWindow | None:
+    """The window of the evidence package, of a sample that has one: it lies in the past."""
+    start = sample.facts.get("curated_from")
+    if start is None:
+        return None
+    return CuratedWindow(start=parse_time(start), most_events=int(sample.facts["curated_events"]))
 
 
 def _words(task: str) -> QuestionText:

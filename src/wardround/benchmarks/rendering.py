@@ -10,7 +10,8 @@ from wardround.tools.candidates import CandidateSpace
 
 
 def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> str:
-    """Return the first user message of an episode. ``space`` is the table its answers come from, None where from none.
+    """Return the first user message of an episode. ``space`` is the table that its answers come from as questions about
+    its person are asked with, None where they come from none.
 
     Nothing of the target reaches it: only the subject, the prediction time and names that all samples share.
     """
@@ -19,4 +20,8 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> s
         subject_id=sample.subject_id, current_time=format_time(sample.prediction_time), question=question
     )
     table = "" if space is None else space.name
-    return f"{asked}\n\n{task.answer.explain(part='task', candidate_table=table, instructions=question.instructions)}"
+    listed = () if space is None else space.most_used(task.answer.listed)
+    explained = task.answer.explain(
+        part="task", candidate_table=table, instructions=question.instructions, listed=listed
+    )
+    return f"{asked}\n\n{explained}"

@@ -9,8 +9,9 @@ from typing import Any
 from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses, answer_kind
 from wardround.core import PromptFile, Registry, UserError, load_prompt
 
-PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000}
-"""By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's."""
+PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000, "clinseek": 128_000}
+"""By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's.
+ClinSeekAgent's prints none, and results of 100,000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

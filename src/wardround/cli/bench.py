@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from wardround.benchmarks import EHRSHOT_TASKS, SPLITS, STRATA, Benchmark, Task, build_ehrshot
+from wardround.benchmarks import (
+    CLINSEEK_TASKS,
+    EHRSHOT_TASKS,
+    SPLITS,
+    STRATA,
+    Benchmark,
+    Task,
+    build_clinseek,
+    build_ehrshot,
+)
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
@@ -25,6 +34,7 @@ EXAMPLES = """
   wardround bench build agentehr --store store --out bench
   wardround bench build agentehr --store store --out bench-published --policy published --per-task 600
   wardround bench build ehrshot --store store --out bench-ehrshot --task guo_los lab_anemia --per-task 200
+  wardround bench build clinseek --store store --out bench-clinseek --per-task 40
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench show bench
@@ -42,14 +52,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--per-task",
         type=int,
-        default=600,
-        help="most samples of a task in each stratum of each split; 0: all (not agentehr)",
+        default=None,
+        help="most samples of a task in each stratum of each split (600, of clinseek 40); 0: all (not agentehr)",
     )
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
     )
-    only = build.add_argument_group("ehrshot")
-    named = [*EHRSHOT_TASKS, *OWN_TASKS.names]
+    only = build.add_argument_group("ehrshot, clinseek")
+    named = [*EHRSHOT_TASKS, *CLINSEEK_TASKS, *OWN_TASKS.names]
     only.add_argument("--task", nargs="+", default=[], choices=named, help="only these; of tasks: those of plug-ins")
     only.add_argument(
         "--per-subject", type=int, default=None, help="most samples of a task from one subject; labels and tasks too"
@@ -57,6 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     only.add_argument("--chexpert-labels", type=Path, default=None, help="CSV file of CheXpert labels by report id")
     only.add_argument(
         "--allow-missing", action="store_true", help="a task whose codes are not in the store is unavailable, no error"
+    )
+    only.add_argument(
+        "--as-they-come", action="store_true", help="risks as often as they are, not half of the answers yes"
     )
     add_own_options(build)
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
@@ -71,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print(Benchmark.open(arguments.folder), arguments)
         return 0
     _check_options(arguments)
+    if arguments.per_task is None:
+        arguments.per_task = _PER_TASK.get(arguments.name, 600)
     progress = TerminalProgress()
     benchmark = _BUILDERS[arguments.name](arguments, progress)
     progress.close()
@@ -124,14 +139,32 @@ def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) ->
     )
 
 
+def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    return build_clinseek(
+        Store.open(arguments.store),
+        arguments.out,
+        seed=arguments.seed,
+        policy=arguments.policy,
+        tasks=arguments.task,
+        per_task=arguments.per_task,
+        balanced=not arguments.as_they_come,
+        user_codes=user_codes_home(),
+        report=progress,
+    )
+
+
 _BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]] = {
     "agentehr": _build_agentehr,
     "ehrshot": _build_ehrshot,
+    "clinseek": _build_clinseek,
     "labels": build_from_labels,
     "tasks": build_from_files,
 }
+_PER_TASK = {"clinseek": 40}
+"""Of the papers; 600 where nothing is said."""
 _OPTIONS_OF = {
-    "task": ("ehrshot", "tasks"),
+    "task": ("ehrshot", "clinseek", "tasks"),
+    "as_they_come": ("clinseek",),
     "per_subject": ("ehrshot", "labels", "tasks"),
     "chexpert_labels": ("ehrshot",),
     "allow_missing": ("ehrshot",),

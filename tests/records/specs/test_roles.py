@@ -128,8 +128,8 @@ def test_a_code_is_read_in_its_first_form_or_by_its_system() -> None:
 
 def test_every_role_has_words_and_no_other_key_is_one() -> None:
     assert set(ROLES) == {
-        *("admission", "stay", "lab", "order", "transfer", "culture"),
-        *("diagnosis", "procedure", "note", "death"),
+        *("admission", "stay", "emergency", "lab", "order", "transfer", "culture"),
+        *("diagnosis", "procedure", "note", "summary", "death"),
     }
 
 

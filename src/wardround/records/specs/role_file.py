@@ -11,7 +11,7 @@ from wardround.records.specs.roles import ROLES, MomentRole, Roles, RowRole, Spa
 from wardround.records.specs.spec import TableSpec
 
 _Shape = TypeVar("_Shape", bound="SpanRole | MomentRole | RowRole")
-_SPANS = ("admission", "stay")
+_SPANS = ("admission", "stay", "emergency")
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
 _BESIDES = ("not_the_record", "hierarchy", "unavailable")
 _CLOCKS = ("_event", "_available")

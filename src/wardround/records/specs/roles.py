@@ -17,6 +17,7 @@ Group = Literal["ccs"]
 ROLES: Mapping[str, str] = {
     "admission": "a stay in hospital, from admission to discharge",
     "stay": "a stay in intensive care",
+    "emergency": "a visit to the emergency department",
     "lab": "a laboratory result",
     "order": "a drug order",
     "transfer": "a move to a care unit",
@@ -24,6 +25,7 @@ ROLES: Mapping[str, str] = {
     "diagnosis": "a diagnosis",
     "procedure": "a procedure done",
     "note": "a text",
+    "summary": "the discharge summary of a finished stay",
     "death": "when the person died",
 }
 """Every role and what plays it."""
@@ -195,6 +197,7 @@ class Roles:
 
     admission: SpanRole | None = None
     stay: SpanRole | None = None
+    emergency: SpanRole | None = None
     lab: tuple[RowRole, ...] = ()
     order: tuple[RowRole, ...] = ()
     transfer: tuple[RowRole, ...] = ()
@@ -202,6 +205,7 @@ class Roles:
     diagnosis: tuple[RowRole, ...] = ()
     procedure: tuple[RowRole, ...] = ()
     note: tuple[RowRole, ...] = ()
+    summary: tuple[RowRole, ...] = ()
     death: tuple[MomentRole, ...] = ()
     not_the_record: tuple[str, ...] = ()
     hierarchy: str | None = None

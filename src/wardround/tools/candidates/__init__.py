@@ -1,17 +1,21 @@
 """Candidates: the closed answer spaces of the tasks and the ladder of searches through them."""
 
-from wardround.tools.candidates.build import build_candidate_spaces, space_name
+from wardround.tools.candidates.build import build_candidate_spaces, seen_space, space_name
 from wardround.tools.candidates.match import LabelMatch
-from wardround.tools.candidates.role_labels import RoleLabels, drug_grouper, role_labels
+from wardround.tools.candidates.role_labels import RoleLabels, drug_grouper, naming_columns, role_labels
 from wardround.tools.candidates.space import CandidateSpace, LabelEncoder
+from wardround.tools.candidates.training import SeenByGroup
 
 __all__ = [
     "CandidateSpace",
     "LabelEncoder",
     "LabelMatch",
     "RoleLabels",
+    "SeenByGroup",
     "build_candidate_spaces",
     "drug_grouper",
+    "naming_columns",
     "role_labels",
+    "seen_space",
     "space_name",
 ]

@@ -129,7 +129,7 @@ def _named_space(played: _Played) -> CandidateSpace | None:
             if label:
                 found.setdefault(label, set()).update(_said_beside(name, role, cells))
         seen.add(group, found)
-    return _seen_space(played.space, seen, played.training, listed, LABORATORY if name == "lab" else "")
+    return seen_space(played.space, seen, played.training, listed, LABORATORY if name == "lab" else "")
 
 
 def _said_beside(name: str, role: RowRole, cells: Cells) -> tuple[str, ...]:
@@ -154,10 +154,11 @@ def _listed(played: _Played, keys: tuple[str, ...]) -> Iterator[Cells]:
     yield from _dictionary(played.store, dictionary["name"], columns)
 
 
-def _seen_space(
+def seen_space(
     name: str, seen: SeenByGroup, training: Groups, listed: Described | None = None, vocabulary: str = ""
 ) -> CandidateSpace | None:
-    """The labels that a dictionary lists, else those that were seen; and what is left without each group."""
+    """The labels that a dictionary lists, else those that were seen; and what is left without each group. None where
+    there is no label."""
     whole = _space(name, listed, seen.all(), vocabulary)
     if whole is None:
         return None

@@ -123,6 +123,14 @@ class CandidateSpace:
             without=dict(sorted(without.items())),
         )
 
+    def most_used(self, limit: int) -> tuple[str, ...]:
+        """The labels that most training subjects have, those as common by name; fewer where fewer are in use."""
+        if self.uses is None or limit < 1:
+            return ()
+        used = zip(self.labels.labels, self.uses.tolist(), strict=True)
+        ranked = sorted((-count, label) for label, count in used if count)
+        return tuple(label for _, label in ranked[:limit])
+
     def by_keyword(self, keyword: Query, limit: int | None = None) -> list[LabelMatch]:
         """Labels that contain the literal text (case, quotes and spacing aside) in their name or an alias."""
         return _joined([self._containing(text, limit) for text in _each(keyword)])

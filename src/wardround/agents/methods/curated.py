@@ -1,0 +1,97 @@
+"""Curated input: the other arm of ClinSeek-Bench. One prompt with an evidence package, no tools, one reply.
+
+The package is read off the same chart that the evidence-seeking arm has tools for, so neither arm can know more than
+the record did. A question without a package of its own is given the last 24 hours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from wardround.agents.evidence.curated_input import CuratedInput, curated_input
+from wardround.agents.loop.agent import AgentSpec, Hooks, LoopSettings
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.side_reader import prompt_text
+from wardround.agents.loop.tokens import count_message
+from wardround.agents.method import Method
+from wardround.agents.settings import NoSettings
+from wardround.answers import CuratedWindow
+from wardround.core import UserError
+from wardround.records import Chart
+
+_WINDOW = timedelta(hours=24)
+_MOST_EVENTS = 100
+_MESSAGE_TOKENS = 32
+
+
+class ShowCurated(Hooks):
+    """Pins the package before the first turn. Where not all fits, the summary is cut first, then the oldest events."""
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Read the package, fit it into the room there is, and note what is in it."""
+        chart = episode.environment.chart
+        if chart is None:
+            raise UserError(f"agent {episode.agent.name!r} shows a record, and there is none behind these tools")
+        package = curated_input(chart, _window(episode, chart))
+        room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
+        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS)
+        episode.pin(text)
+        episode.recorder.note("curated", {"turn": episode.turn, **facts})
+
+
+def _window(episode: Episode, chart: Chart) -> CuratedWindow:
+    asked = episode.question.curated if episode.question is not None else None
+    return asked or CuratedWindow(start=chart.as_of - _WINDOW, most_events=_MOST_EVENTS)
+
+
+def _fitted(package: CuratedInput, episode: Episode, room: int) -> tuple[str, dict[str, int]]:
+    """Return the package as a text of at most ``room`` tokens, and what was cut."""
+    counter = episode.counter
+    whole = len(package.summary)
+    without = counter.count(_text(replace(package, summary=""), cut=whole))
+    events = package.events
+    while events and without > room:
+        events = events[len(events) // 4 + 1 :]
+        left_out = package.events_left_out + len(package.events) - len(events)
+        shown = replace(package, events=events, events_left_out=left_out, summary="")
+        without = counter.count(_text(shown, cut=whole))
+    package = replace(
+        package, events=events, events_left_out=package.events_left_out + len(package.events) - len(events)
+    )
+    summary = package.summary
+    while summary and counter.count(_text(replace(package, summary=summary), cut=whole - len(summary))) > room:
+        summary = summary[: len(summary) * 3 // 4]
+    cut = whole - len(summary)
+    text = _text(replace(package, summary=summary), cut=cut)
+    facts = {"events": len(events), "events_left_out": package.events_left_out, "summary_characters_cut": cut}
+    return text, facts | {"tokens": counter.count(text)}
+
+
+def _text(package: CuratedInput, *, cut: int) -> str:
+    return prompt_text("curated", package=package, cut=cut)
+
+
+def make_curated(settings: NoSettings) -> AgentSpec:
+    """There is nothing to set: the question says which window its package has."""
+    return AgentSpec(
+        name="curated",
+        title="",
+        system="curated_system",
+        hooks=(ShowCurated,),
+        tools="none",
+        loop=LoopSettings(reminders=0),
+        prompts=("curated",),
+    )
+
+
+CURATED_METHODS = (
+    Method(
+        name="curated",
+        title="Curated input: answer from the evidence package of the question",
+        make=make_curated,
+        paper="clinseek",
+        tables=(2, 3),
+        evidence=True,
+    ),
+)

@@ -1,0 +1,253 @@
+"""ClinSeek-Bench as a family of the pipeline: one question a subject, subjects in an order of each task's own.
+
+Answers of decisions come from candidate tables that training subjects make; the ones in most use are shown with the
+question, in both arms, whatever its target. Risks are drawn so that half the answers are yes, where there are enough;
+how many are yes of those looked at stands in the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wardround.benchmarks.answer_rules import AnswerRules
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.clinseek.decision import DecisionAsking
+from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, RiskRule
+from wardround.benchmarks.clinseek.questions import MOST_EVENTS, Asking, StayQuestion
+from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking
+from wardround.benchmarks.clinseek.spaces import decision_spaces
+from wardround.benchmarks.clinseek.timeline import Timelines
+from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.sample import SPLITS, Sample
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, group_of, person_id
+from wardround.benchmarks.task import Task
+from wardround.core import Progress, Reporter, UserError, derive_seed, format_time, from_microseconds, silent
+from wardround.records import Policy, Store
+from wardround.tools.candidates import CandidateSpace
+
+PER_TASK = 40
+"""Of the paper: 1,080 decisions and 720 risks."""
+
+
+def build_clinseek(
+    store: Store,
+    folder: Path,
+    *,
+    seed: int = 0,
+    policy: Policy = "known_at",
+    per_task: int = PER_TASK,
+    tasks: Sequence[str] = (),
+    balanced: bool = True,
+    user_codes: Path | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    report: Reporter = silent,
+) -> Benchmark:
+    """Build the tasks from a store and save them; all 45 unless some are named, with or without ``clinseek.``.
+
+    ``per_task`` is the most samples of a task in each split (0: all). ``balanced``: as many risks that come about as
+    that do not, where there are enough; else as they come.
+    """
+    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    names = tuple(sorted({task_name(one) for one in tasks} or set(CLINSEEK_TASKS)))
+    family = ClinSeek(names=names, balanced=balanced, user_codes=user_codes)
+    return build_family(family, store, folder, settings, report=report)
+
+
+def task_name(name: str) -> str:
+    """Return a task's name here; the paper's own is understood. UserError: it is none of the family."""
+    full = name if name in CLINSEEK_TASKS else f"{FAMILY}.{name}"
+    if full not in CLINSEEK_TASKS:
+        known = ", ".join(rule.name for rule in RULES.values())
+        raise UserError(f"{name!r} is no task of ClinSeek-Bench; its tasks are {known}")
+    return full
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClinSeek:
+    """The family: which of its tasks, and where code tables of the user's own lie."""
+
+    names: tuple[str, ...] = tuple(CLINSEEK_TASKS)
+    balanced: bool = True
+    user_codes: Path | None = None
+    kind: ClassVar[str] = FAMILY
+    paper: ClassVar[str] = "ClinSeekAgent, section 3.1 (ClinSeek-Bench, text)"
+    has_own_splits: ClassVar[bool] = True
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build."""
+        return [CLINSEEK_TASKS[name] for name in self.names]
+
+    def open(self, ground: Ground) -> _OpenClinSeek:
+        """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
+        asking = {name: _asking(name, ground, self.user_codes) for name in self.names}
+        timelines = Timelines(ground.store, ground.settings.policy)
+        training = [subject for subject, split in ground.splits.items() if split == "train"]
+        groups = {one: group_of(ground.store.person_of(one), ground.settings.seed) for one in training}
+        decisions = [one for one in asking.values() if isinstance(one, DecisionAsking) and one.unavailable() is None]
+        return _OpenClinSeek(
+            ground=ground,
+            balanced=self.balanced,
+            asking=asking,
+            groups=groups,
+            spaces=decision_spaces(decisions, groups, timelines),
+            timelines=timelines,
+        )
+
+
+def _asking(name: str, ground: Ground, user_codes: Path | None) -> Asking:
+    rule = RULES[name]
+    if isinstance(rule, RiskRule):
+        return RiskAsking(task=name, rule=rule, store=ground.store, seed=ground.settings.seed)
+    return DecisionAsking.of(name, rule, ground.store, ground.settings, user_codes)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Questions:
+    """The questions of the subjects that were looked at, in that order; ``looked_at`` counts the others too."""
+
+    asked: list[StayQuestion] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    looked_at: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OpenClinSeek:
+    ground: Ground
+    balanced: bool
+    asking: Mapping[str, Asking]
+    groups: Mapping[int, int]
+    spaces: Mapping[str, CandidateSpace]
+    timelines: Timelines
+
+    def unavailable(self, task: Task) -> str | None:
+        reason = self.asking[task.name].unavailable()
+        if reason is None and task.answer.spaces and not any(name in self.spaces for name in task.answer.spaces):
+            return "no training subject has such an event: there is nothing to choose from"
+        return reason
+
+    def questions(self, task: Task) -> _Questions:
+        """Ask one subject after the other until every split has enough, or there are no more."""
+        asking, found = self.asking[task.name], _Questions()
+        order = self._order(task)
+        held: Counter[tuple[str, str]] = Counter()
+        for subject in order:
+            split = self.ground.splits[subject]
+            if self._has_enough(task, held, split):
+                continue
+            found.looked_at += 1
+            asked = asking.question(self.timelines.of(subject), found.dropped)
+            if asked is not None:
+                held[split, asked.target[0] if self._in_halves(task) else ""] += 1
+                found.asked.append(asked)
+            self.ground.report(Progress(label=task.name, done=found.looked_at, total=len(order), unit="subjects"))
+        return found
+
+    def draw(self, task: Task, questions: _Questions) -> list[StayQuestion]:
+        """As many of each answer of a risk as half the number asks for, the rest as they come."""
+        per_task = self.ground.settings.per_task or len(questions.asked)
+        drawn: list[StayQuestion] = []
+        for split in SPLITS:
+            pool = [one for one in questions.asked if self.ground.splits[one.subject] == split]
+            first = _halves(pool, per_task // 2) if self._in_halves(task) else []
+            rest = [one for one in pool if one not in first]
+            drawn += (first + rest)[:per_task]
+        return sorted(drawn, key=lambda one: one.subject)
+
+    def samples(self, task: Task, questions: _Questions, drawn: list[StayQuestion]) -> list[Sample]:
+        return [self._sample(task, one) for one in drawn]
+
+    def describe(
+        self, task: Task, questions: _Questions, drawn: list[StayQuestion], samples: Sequence[Sample]
+    ) -> TaskFacts:
+        sizes = [(self.groups[one.subject_id], len(one.target)) for one in samples if one.split == "train"]
+        said: dict[str, Any] = {
+            "title": task.title,
+            "group": task.about,
+            "prompt": {"name": task.prompt.name, "version": task.prompt.version, "sha256": task.prompt.sha256},
+            "subjects_looked_at": questions.looked_at,
+            "questions": len(questions.asked),
+        }
+        if task.answer.label_values:
+            said["balance"] = {
+                "drawn": "half of each answer where there are enough" if self._in_halves(task) else "as they come",
+                "questions_by_class": dict(Counter(one.target[0] for one in questions.asked)),
+                "samples_by_class": samples_by_class(samples),
+            }
+        else:
+            said["candidate_table"] = self._space(task).name
+            said["candidates"] = len(self._space(task).labels)
+        return TaskFacts(
+            rules=AnswerRules.counted(task, sizes).to_json(),
+            drops=dict(sorted(questions.dropped.items())) | {"not_drawn": len(questions.asked) - len(drawn)},
+            said=said,
+        )
+
+    def last(self, task: Task, questions: _Questions, drawn: list[StayQuestion], samples: Sequence[Sample]) -> str:
+        return "one question of a subject is asked, so what an earlier one was answered with is not known"
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
+            "sampling": "subjects in an order of their own for each task, one question of each",
+            "most_curated_events": MOST_EVENTS,
+            "balanced": self.balanced,
+        }
+
+    def _order(self, task: Task) -> list[int]:
+        """Every subject, in an order of the task's own."""
+        seed = self.ground.settings.seed
+        return sorted(self.ground.splits, key=lambda subject: derive_seed(seed, task.name, "subject", subject))
+
+    def _in_halves(self, task: Task) -> bool:
+        return self.balanced and bool(task.answer.label_values)
+
+    def _has_enough(self, task: Task, held: Counter[tuple[str, str]], split: str) -> bool:
+        per_task = self.ground.settings.per_task
+        if not per_task:
+            return False
+        if not self._in_halves(task):
+            return held[split, ""] >= per_task
+        return all(held[split, answer] >= (per_task + 1) // 2 for answer in task.answer.label_values)
+
+    def _space(self, task: Task) -> CandidateSpace:
+        return next(self.spaces[name] for name in task.answer.spaces if name in self.spaces)
+
+    def _sample(self, task: Task, one: StayQuestion) -> Sample:
+        moment = from_microseconds(one.asked)
+        return Sample(
+            id=f"{task.name}-{one.subject}-{moment:%Y%m%dT%H%M%S}",
+            task=task.name,
+            subject_id=one.subject,
+            person_id=person_id(self.ground.store, one.subject),
+            prediction_time=moment,
+            target=one.target,
+            split=self.ground.splits[one.subject],
+            stratum="any",
+            unwinnable=self._unwinnable(task, one),
+            facts={
+                "event_time": None if one.event is None else format_time(from_microseconds(one.event)),
+                "row_ids": list(one.row_ids),
+                "late_cells": {row: list(columns) for row, columns in one.late_cells.items()},
+                "curated_from": format_time(from_microseconds(one.curated_from)),
+                "curated_events": MOST_EVENTS,
+            },
+        )
+
+    def _unwinnable(self, task: Task, one: StayQuestion) -> tuple[str, ...]:
+        if task.answer.label_values:
+            return ()
+        space, group = self._space(task), self.groups.get(one.subject)
+        asked_with = space if group is None else space.without.get(group, space)
+        return tuple(name for name in one.target if asked_with.labels.resolve(name) is None)
+
+
+def _halves(pool: Sequence[StayQuestion], half: int) -> list[StayQuestion]:
+    """The first of each answer, as many as a half."""
+    by_answer = {answer: [one for one in pool if one.target == (answer,)] for answer in (YES, NO)}
+    return [one for found in by_answer.values() for one in found[:half]]

@@ -1,0 +1,41 @@
+"""One question: when a subject is asked, what the answer is, which rows say so, and what the curated input shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wardround.benchmarks.clinseek.timeline import Timeline
+
+HOUR = 3_600_000_000
+MOST_EVENTS = 100
+"""Of a curated input (EHR-R1 has up to 100 events of the last 24 hours)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StayQuestion:
+    """Times in microseconds. ``asked`` is when the last event of the curated input became known, ``curated_from`` where
+    that input begins; ``event`` is when the answer comes about (None: it never does).
+
+    ``row_ids``: rows that no chart may show yet; ``late_cells``: cells that must be empty, by row.
+    """
+
+    subject: int
+    asked: int
+    curated_from: int
+    target: tuple[str, ...]
+    event: int | None = None
+    row_ids: tuple[str, ...] = ()
+    late_cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Asking(Protocol):
+    """How a task is asked. One question per subject, chosen before anybody's answer is looked at where that can be."""
+
+    def unavailable(self) -> str | None:
+        """Say why no subject of this store can be asked, None if one can."""
+
+    def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
+        """Return a subject's question; None where it has none, and count why."""

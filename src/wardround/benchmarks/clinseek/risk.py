@@ -1,0 +1,221 @@
+"""Risks: whether something will have come about, asked at a moment of a stay that its name gives.
+
+The moment is the last one, by the task's hour, at which the chart changed. A stay is chosen before its answer is looked
+at. What of the answer the chart shows by then makes the question void: it is counted and not asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.benchmarks.clinseek.definitions import Anchor, RiskRule, SpanName
+from wardround.benchmarks.clinseek.questions import HOUR, StayQuestion
+from wardround.benchmarks.clinseek.timeline import Span, Timeline
+from wardround.benchmarks.columns import NO_TIME
+from wardround.core import derive_seed
+from wardround.records import Store, unplayed
+
+YES, NO = "1", "0"
+_DAY = 24 * HOUR
+_FOREVER = np.iinfo(np.int64).max
+_SPAN_OF: Mapping[Anchor, SpanName] = {
+    "emergency_end": "emergency",
+    "first_day": "admission",
+    "first_unit_day": "stay",
+    "discharge": "admission",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StayOutcome:
+    """What became of a stay. ``event``: when that came about; ``row_id``: the row that says so; ``of_stay``: it is the
+    end of the stay itself that does."""
+
+    yes: bool
+    event: int | None = None
+    row_id: str | None = None
+    of_stay: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskAsking:
+    """One risk task on one store."""
+
+    task: str
+    rule: RiskRule
+    store: Store
+    seed: int
+
+    def unavailable(self) -> str | None:
+        """Say why no subject of this store can be asked."""
+        roles = self.store.spec.roles
+        needed: tuple[SpanName, ...] = (_SPAN_OF[self.rule.moment], *_NEEDED.get(self.rule.outcome, ()))
+        for kind in needed:
+            role = getattr(roles, kind)
+            if role is None:
+                return unplayed(kind)
+            if role.table not in self.store.table_names:
+                return f"the store has no table {role.table!r}, which plays the role `{kind}`"
+        return None
+
+    def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
+        """Ask about the stay whose own number is the least."""
+        found = list(self.questions(timeline, dropped))
+        return min(found, key=self._number) if found else None
+
+    def questions(self, timeline: Timeline, dropped: Counter[str]) -> Iterator[StayQuestion]:
+        """Yield the question of every stay that can be asked about."""
+        for span in timeline.spans(_SPAN_OF[self.rule.moment]):
+            made = self._of_span(timeline, span)
+            if isinstance(made, str):
+                dropped[made] += 1
+            else:
+                yield made
+
+    def _number(self, one: StayQuestion) -> int:
+        return derive_seed(self.seed, self.task, one.subject, "stay", one.curated_from)
+
+    def _of_span(self, timeline: Timeline, span: Span) -> StayQuestion | str:
+        """The question of a stay, or why it has none."""
+        window = _window(self.rule, timeline, span)
+        if isinstance(window, str):
+            return window
+        since, until = window
+        moments = timeline.moments
+        within = moments[(moments >= since) & (moments <= until)]
+        if not len(within):
+            return "nothing_known_by_then"
+        asked = int(within[-1])
+        outcome = _OUTCOMES[self.rule.outcome](self.rule, timeline, span, asked)
+        if outcome is None:
+            return "died_before"
+        if outcome.event is not None and outcome.event <= asked:
+            return "already_known"
+        return StayQuestion(
+            subject=timeline.subject,
+            asked=asked,
+            curated_from=since,
+            target=(YES if outcome.yes else NO,),
+            event=outcome.event,
+            row_ids=() if outcome.row_id is None else (outcome.row_id,),
+            late_cells={} if outcome.of_stay is None else {outcome.of_stay: self._ends(span)},
+        )
+
+    def _ends(self, span: Span) -> tuple[str, ...]:
+        return tuple(getattr(self.store.spec.roles, span.kind).ends)
+
+
+def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
+    """From when to when the curated input may reach, both included; or why the stay is not asked about."""
+    if span.end == NO_TIME or span.end <= span.start:
+        return "stay_without_end"
+    if rule.moment == "emergency_end":
+        return span.start, _before_leaving(rule, timeline, span) - 1
+    if rule.moment == "discharge":
+        return max(span.start, span.end - _DAY), span.end
+    until = span.start + _DAY
+    return (span.start, until) if span.end > until else "left_within_a_day"
+
+
+def _before_leaving(rule: RiskRule, timeline: Timeline, span: Span) -> int:
+    """When a visit is over: its end tells where the person went, and an admission's row that there is one."""
+    led_to = _admission_of(timeline, span)
+    if rule.outcome != "admitted" or led_to is None:
+        return span.end
+    return min(span.end, max(led_to.start, span.start + 1))
+
+
+def _admission_of(timeline: Timeline, visit: Span) -> Span | None:
+    """The stay in hospital that an emergency visit led to: the one that its row names, else one that began in it."""
+    stays = timeline.spans("admission")
+    if visit.encounter is not None:
+        return next((stay for stay in stays if stay.names == visit.encounter), None)
+    return next((stay for stay in stays if visit.start <= stay.start <= visit.end), None)
+
+
+def _admitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    led_to = _admission_of(timeline, span)
+    return StayOutcome(yes=False) if led_to is None else StayOutcome(yes=True, event=led_to.start, row_id=led_to.row_id)
+
+
+def _death_in(timeline: Timeline, span: Span) -> int | None:
+    found = [time for time in timeline.deaths.tolist() if span.start <= time <= span.end]
+    return found[0] if found else None
+
+
+def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    """Of an emergency visit: in the stay that it led to, or in the visit itself."""
+    stay = (_admission_of(timeline, span) or span) if span.kind == "emergency" else span
+    death = _death_in(timeline, stay)
+    if death is None:
+        return StayOutcome(yes=False, of_stay=span.row_id)
+    return StayOutcome(yes=True, event=death, of_stay=span.row_id)
+
+
+def _intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    until = span.end + rule.hours * HOUR
+    found = next((stay for stay in timeline.spans("stay") if span.start <= stay.start <= until), None)
+    return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
+
+
+def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    moved = _intensive_care(rule, timeline, span, asked)
+    return moved if moved.yes else _dies_in_stay(rule, timeline, span, asked)
+
+
+def _returns(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    return _next_within(timeline.spans(span.kind), span, rule)
+
+
+def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
+    return None if _death_in(timeline, span) is not None else _next_within(timeline.spans("admission"), span, rule)
+
+
+def _next_within(stays: tuple[Span, ...], span: Span, rule: RiskRule) -> StayOutcome:
+    until = span.end + rule.hours * HOUR
+    found = next((stay for stay in stays if stay.key > span.key and span.end <= stay.start < until), None)
+    return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
+
+
+def _stays(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    """In hospital more than the hours, in intensive care as many or more: as the paper's source counts them."""
+    length, asked_length = span.end - span.start, rule.hours * HOUR
+    longer = length > asked_length if span.kind == "admission" else length >= asked_length
+    return StayOutcome(yes=longer, event=span.end, of_stay=span.row_id)
+
+
+def _dies(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    until = asked + rule.hours * HOUR
+    found = [time for time in timeline.deaths.tolist() if span.start <= time < until]
+    return StayOutcome(yes=True, event=found[0], of_stay=span.row_id) if found else StayOutcome(yes=False)
+
+
+def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    stay = next((one for one in timeline.spans("admission") if one.start <= span.start <= one.end), None)
+    last = _FOREVER if stay is None else stay.end
+    later = [one for one in timeline.spans("stay") if one.key > span.key and span.end <= one.start <= last]
+    return StayOutcome(yes=True, event=later[0].start, row_id=later[0].row_id) if later else StayOutcome(yes=False)
+
+
+_OUTCOMES: Mapping[str, Callable[[RiskRule, Timeline, Span, int], StayOutcome | None]] = {
+    "admitted": _admitted,
+    "dies_in_stay": _dies_in_stay,
+    "intensive_care": _intensive_care,
+    "dies_or_intensive_care": _dies_or_intensive_care,
+    "returns": _returns,
+    "readmitted": _readmitted,
+    "stays": _stays,
+    "dies": _dies,
+    "returns_to_unit": _returns_to_unit,
+}
+_NEEDED: Mapping[str, tuple[SpanName, ...]] = {
+    "admitted": ("admission",),
+    "intensive_care": ("stay",),
+    "dies_or_intensive_care": ("stay",),
+    "dies_in_stay": ("admission",),
+    "returns_to_unit": ("admission",),
+}

@@ -1,0 +1,137 @@
+"""One subject's record as times: its stays, its deaths, and the moments at which something became known.
+
+Read from the trusted store. A moment is when a chart changes: the later of a row's event and its availability, under
+the published clocks its time of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wardround.benchmarks.clinseek.definitions import SpanName
+from wardround.benchmarks.columns import (
+    AVAILABLE,
+    EVENT,
+    NO_TIME,
+    PUBLISHED,
+    Ints,
+    cell_times,
+    event_times,
+    microseconds,
+)
+from wardround.benchmarks.spans import read_spans
+from wardround.records import Policy, SpanRole, Store
+from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.shards.layout import NEVER_TIME
+from wardround.records.specs.coded_rows import CodedRows
+
+_KEPT = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One stay. ``end`` is NO_TIME while it is open; ``names``: what other rows call it (None: nothing);
+    ``encounter``: the stay in hospital that its own row names."""
+
+    kind: SpanName
+    start: int
+    end: int
+    row_id: str
+    names: Any = None
+    encounter: Any = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Its place in order."""
+        return self.start, self.row_id
+
+
+class Timeline:
+    """What is read of one subject, table by table, when it is first asked for."""
+
+    def __init__(self, store: Store, subject: int, policy: Policy) -> None:
+        self.store, self.subject, self.policy = store, subject, policy
+        self._rows: dict[str, pa.RecordBatch] = {}
+        self._spans: dict[SpanName, tuple[Span, ...]] = {}
+
+    def rows(self, table: str) -> pa.RecordBatch:
+        """Every row of a table, clocks and all."""
+        if table not in self._rows:
+            self._rows[table] = self.store.rows(self.subject, table)
+        return self._rows[table]
+
+    def event(self, table: str) -> Ints:
+        """When each row of a table happened; under the published clocks, when they say so, where they do."""
+        batch = self.rows(table)
+        if self.policy == "known_at" or self.store.spec.tables[table].published.time is None:
+            return event_times(batch)
+        return _placed(microseconds(batch.column(PUBLISHED)))
+
+    def known(self, table: str) -> Ints:
+        """When a chart shows each row of a table, NO_TIME where it never does or always did."""
+        batch = self.rows(table)
+        if self.policy == "published":
+            has_clock = self.store.spec.tables[table].published.time is not None
+            return self.event(table) if has_clock else np.full(batch.num_rows, NO_TIME)
+        known = np.maximum(microseconds(batch.column(EVENT)), microseconds(batch.column(AVAILABLE)))
+        return _placed(known)
+
+    def spans(self, kind: SpanName) -> tuple[Span, ...]:
+        """The stays of a kind, in order; none where no table plays the role."""
+        if kind not in self._spans:
+            self._spans[kind] = self._read_spans(kind)
+        return self._spans[kind]
+
+    def _read_spans(self, kind: SpanName) -> tuple[Span, ...]:
+        role: SpanRole | None = getattr(self.store.spec.roles, kind)
+        if role is None or role.table not in self.store.table_names:
+            return ()
+        batch = self.rows(role.table)
+        found = read_spans(role, event_times(batch), CodedRows(batch=batch))
+        ids = batch.column("row_id").to_pylist()
+        names = [None] * batch.num_rows if role.id is None else batch.column(role.id).to_pylist()
+        named = self.store.spec.tables[role.table].encounter
+        has_encounter = named is not None and named in batch.schema.names
+        encounters = batch.column(named).to_pylist() if has_encounter else [None] * batch.num_rows
+        return tuple(
+            Span(kind=kind, start=start, end=end, row_id=ids[row], names=names[row], encounter=encounters[row])
+            for start, end, row in zip(found.starts.tolist(), found.ends.tolist(), found.rows.tolist(), strict=True)
+        )
+
+    @cached_property
+    def moments(self) -> Ints:
+        """Every time at which the chart changes, in order, each once."""
+        tables = [name for name in self.store.table_names if not self.store.spec.tables[name].is_static]
+        times = np.concatenate([np.empty(0, np.int64), *(self.known(name) for name in tables)])
+        return np.unique(times[times != NO_TIME])
+
+    @cached_property
+    def deaths(self) -> Ints:
+        """The moments at which the record says that the person died."""
+        times = [np.empty(0, np.int64)]
+        for role in self.store.spec.roles.death:
+            if role.table in self.store.table_names and role.time is not None:
+                batch = self.rows(role.table)
+                times.append(event_times(batch) if role.time == EVENT else cell_times(batch.column(role.time)))
+        every = np.concatenate(times)
+        return np.unique(every[every != NO_TIME])
+
+
+def _placed(times: Ints) -> Ints:
+    return np.where((times <= ALWAYS_TIME) | (times >= NEVER_TIME), NO_TIME, times)
+
+
+class Timelines:
+    """The timelines of a store's subjects; the latest few are kept, as every task looks at the same people."""
+
+    def __init__(self, store: Store, policy: Policy) -> None:
+        self._made = lru_cache(maxsize=_KEPT)(lambda subject: Timeline(store, subject, policy))
+
+    def of(self, subject: int) -> Timeline:
+        """Return a subject's."""
+        return self._made(subject)

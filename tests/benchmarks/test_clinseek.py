@@ -1,0 +1,167 @@
+"""ClinSeek-Bench on the synthetic hospital: the tasks of the paper, asked when it says, nothing of an answer told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from wardround.agents.evidence.curated_input import curated_input
+from wardround.benchmarks import CLINSEEK_TASKS, Benchmark, build_clinseek, get_task, leak_check, question_of
+from wardround.benchmarks.clinseek.build import task_name
+from wardround.core import UserError, from_microseconds, parse_time
+from wardround.records import Chart, Store
+
+DECISIONS = [
+    "admissions",
+    "omr",
+    "emar",
+    "procedures_icd",
+    "procedures_ccs",
+    "diagnoses_icd",
+    "diagnoses_ccs",
+    "labevents",
+    "microbiologyevents",
+    "services",
+    "transfers",
+    "poe",
+    "radiology",
+    "prescriptions",
+    "prescriptions_atc",
+    "pyxis",
+    "medrecon",
+    "medrecon_atc",
+    "diagnosis",
+    "diagnosis_ccs",
+    "chartevents",
+    "ingredientevents",
+    "datetimeevents",
+    "procedureevents",
+    "inputevents",
+    "outputevents",
+    "next_event",
+]
+RISKS = [
+    "ED_Hospitalization",
+    "ED_Inpatient_Mortality",
+    "ED_ICU_Tranfer_12hour",
+    "ED_Reattendance_3day",
+    "ED_Critical_Outcomes",
+    "LengthOfStay_3day",
+    "LengthOfStay_7day",
+    "Inpatient_Mortality",
+    "ICU_Mortality_1day",
+    "ICU_Mortality_2day",
+    "ICU_Mortality_3day",
+    "ICU_Mortality_7day",
+    "ICU_Mortality_14day",
+    "ICU_Stay_7day",
+    "ICU_Stay_14day",
+    "ICU_Readmission",
+    "Readmission_30day",
+    "Readmission_60day",
+]
+WITHOUT_ATC = {"clinseek.prescriptions_atc", "clinseek.medrecon_atc"}
+
+
+@pytest.fixture(scope="module")
+def bench(clinseek_path: Path) -> Benchmark:
+    return Benchmark.open(clinseek_path)
+
+
+def test_it_has_the_tasks_of_the_paper_by_their_names() -> None:
+    assert len(DECISIONS) == 27
+    assert len(RISKS) == 18
+    assert set(CLINSEEK_TASKS) == {f"clinseek.{name}" for name in (*DECISIONS, *RISKS)}
+    groups = {name.removeprefix("clinseek."): task.about for name, task in CLINSEEK_TASKS.items()}
+    assert [name for name, group in groups.items() if group == "decision"] == DECISIONS
+    assert [name for name, group in groups.items() if group == "risk"] == RISKS
+
+
+def test_a_name_of_the_paper_means_the_task_and_another_is_refused() -> None:
+    assert task_name("labevents") == "clinseek.labevents" == task_name("clinseek.labevents")
+    with pytest.raises(UserError, match="'guo_los' is no task of ClinSeek-Bench"):
+        task_name("guo_los")
+
+
+def test_the_synthetic_hospital_has_every_task_but_those_that_need_an_atc_map(bench: Benchmark) -> None:
+    said = bench.manifest["tasks"]
+    assert {name for name in said if "unavailable" in said[name]} == WITHOUT_ATC
+    assert {task.name for task in bench.tasks} == set(CLINSEEK_TASKS) - WITHOUT_ATC
+    assert all("codes add drug-atc" in said[name]["unavailable"] for name in WITHOUT_ATC)
+
+
+def test_no_chart_shows_anything_of_an_answer(bench: Benchmark, synthetic_store: Store) -> None:
+    assert leak_check(bench, synthetic_store) == ()
+    decisions = [one for one in bench.all_samples if get_task(one.task).about == "decision"]
+    assert decisions
+    assert all(one.facts["row_ids"] for one in decisions)
+
+
+def test_the_answer_comes_soon_after_the_question_and_before_the_stay_ends(bench: Benchmark) -> None:
+    """Within 24 hours, but for what has only a day of its own and for outpatient measurements (30 days)."""
+    for one in bench.samples("clinseek.labevents") + bench.samples("clinseek.emar") + bench.samples("clinseek.pyxis"):
+        wait = parse_time(one.facts["event_time"]) - one.prediction_time
+        assert timedelta(0) < wait <= timedelta(hours=24), one.id
+    for one in bench.samples("clinseek.procedures_ccs"):
+        assert parse_time(one.facts["event_time"]).date() > one.prediction_time.date()
+
+
+def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, synthetic_store: Store) -> None:
+    """At most 100 events, the latest, each on the chart; and at that moment something became known."""
+    for one in bench.samples(split="test"):
+        chart = synthetic_store.chart(one.subject_id, one.prediction_time)
+        window = question_of(get_task(one.task), one).curated
+        assert window is not None
+        assert window.most_events == 100
+        package = curated_input(chart, window)
+        columns = chart.event_columns()
+        summaries = columns.table_names.index("discharge")
+        since = [
+            place
+            for place, time in enumerate(columns.time.tolist())
+            if not columns.is_static[place]
+            and columns.table[place] != summaries
+            and from_microseconds(time) >= window.start
+        ]
+        assert len(package.events) == min(100, len(since))
+        assert package.events_left_out == max(0, len(since) - 100)
+        before = synthetic_store.chart(one.subject_id, one.prediction_time - timedelta(seconds=1))
+        assert _shown(chart) != _shown(before), f"nothing became known at {one.id}"
+
+
+def test_a_training_subjects_candidates_are_made_by_others_and_are_the_same_for_all_others(bench: Benchmark) -> None:
+    listed = {}
+    for one in bench.samples("clinseek.labevents"):
+        key = bench.group_of(one.person)
+        names = bench.prompt(one).partition("Names to answer with")[2].partition("How to work")[0]
+        assert listed.setdefault(key, names) == names
+        assert "\n- " in names
+    assert None in listed
+    assert len(listed) > 1
+
+
+def test_half_of_the_answers_to_a_risk_are_yes_where_there_are_enough(bench: Benchmark) -> None:
+    said = bench.manifest["tasks"]["clinseek.LengthOfStay_3day"]["balance"]
+    assert said["samples_by_class"]["train"] == {"0": 1, "1": 1} == said["samples_by_class"]["test"]
+    assert (
+        sum(said["questions_by_class"].values()) == bench.manifest["tasks"]["clinseek.LengthOfStay_3day"]["questions"]
+    )
+
+
+def test_a_source_without_a_module_says_which_role_or_table_is_missing(
+    mimiciii_store_path: Path, tmp_path: Path
+) -> None:
+    store = Store.open(mimiciii_store_path)
+    asked = ["pyxis", "ED_Hospitalization", "labevents"]
+    built = build_clinseek(store, tmp_path / "bench", seed=1, per_task=2, tasks=asked)
+    said = built.manifest["tasks"]
+    assert said["clinseek.pyxis"]["unavailable"] == "the store has no table 'pyxis'"
+    assert "role `emergency`" in said["clinseek.ED_Hospitalization"]["unavailable"]
+    assert built.samples("clinseek.labevents")
+
+
+def _shown(chart: Chart) -> list[pa.RecordBatch]:
+    return [chart.table(name).batch for name in chart.table_names]
