@@ -10,8 +10,7 @@ where shared fixtures touch it, the rest of their files and of the room, too. Th
 loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails for has survived; one that takes
 all its time counts as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on;
 survivors and the kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found
-nothing, and a run that a busy machine starves is no verdict: it is drawn again when the sample goes on. Needs
-pytest-cov.
+nothing. The time of a run is the processor's, so a busy machine finds nothing either. Needs pytest-cov.
 
 One module while its tests are written, with those tests alone (they are run once for coverage and durations):
 
@@ -52,7 +51,8 @@ _CARRIED = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 )
-_WALL_SECONDS = 900
+_FAIR_SECONDS = 900
+"""What waits longer without a processor's work waits forever: seconds of a machine that nobody else uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,11 @@ class Outcome:
     verdict: str
     tests: int
     killer: str = ""
+
+    @property
+    def site(self) -> tuple[str, int, str, str]:
+        """Which mutant it is."""
+        return self.file, self.line, self.before, self.after
 
 
 class Coverage:
@@ -158,12 +163,16 @@ class Tree:
 
     def run(self, room: str, tests: list[str], *, cpu_seconds: int) -> int:
         """Return pytest's exit status, or a negative signal of a run that was ended."""
-        request = {"tests": tests, "cpu_seconds": cpu_seconds, "wall_seconds": _WALL_SECONDS, "last": "last.txt"}
+        request = {"tests": tests, "cpu_seconds": cpu_seconds, "fair_seconds": _FAIR_SECONDS, "last": "last.txt"}
         server = self._server(room)
         assert server.stdin is not None
         assert server.stdout is not None
         print(json.dumps(request), file=server.stdin, flush=True)
         return int(server.stdout.readline())
+
+    def start(self, room: str) -> None:
+        """Have the room's process load what it needs, while no mutant stands in the tree."""
+        self._server(room)
 
     def close(self) -> None:
         """End the processes."""
@@ -217,6 +226,7 @@ def _within(coverage: Coverage, tests: list[str], budget_seconds: float) -> list
 
 
 def _run(tree: Tree, file: str, mutation: Mutation, tests: list[str], budget_seconds: float) -> str:
+    tree.start(Path(file).parts[2])
     path = tree.path / file
     original, times = path.read_text(), path.stat()
     path.write_text(mutation.source)
@@ -298,6 +308,8 @@ def report(outcomes: list[Outcome]) -> None:
 
 
 def _rate(name: str, outcomes: list[Outcome]) -> None:
+    if not outcomes:
+        return
     killed = sum(outcome.verdict in {"killed", "endless"} for outcome in outcomes)
     low, high = wilson(killed, len(outcomes))
     print(f"{name:10} {killed} of {len(outcomes)} found: {killed / len(outcomes):.3f} ({low:.3f} to {high:.3f})")
@@ -329,9 +341,10 @@ def main() -> None:
         parser.error("give --coverage and --durations, or --tests")
     coverage = Coverage(settings.coverage, settings.durations)
     files = [path.resolve() for path in settings.only] if settings.only else of_rooms(root, settings.rooms)
-    judged = {(outcome.file, outcome.line, outcome.before, outcome.after) for outcome in _done(out)}
+    drawn = draw(root, files, settings.mutants, settings.seed)
+    judged = {outcome.site for outcome in _done(out)}
     queue: Queue[tuple[str, Mutation]] = Queue()
-    for file, mutation in draw(root, files, settings.mutants, settings.seed):
+    for file, mutation in drawn:
         if (file, mutation.line, mutation.before, mutation.after) not in judged:
             queue.put((file, mutation))
     lock = threading.Lock()
@@ -343,12 +356,14 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    broken = unsound(trees[0], _done(out))
+    of_draw = {(file, mutation.line, mutation.before, mutation.after) for file, mutation in drawn}
+    outcomes = [outcome for outcome in _done(out) if outcome.site in of_draw]
+    broken = unsound(trees[0], outcomes)
     for tree in trees:
         tree.close()
     if broken:
         print("fail without any mutation, so what they found does not count:", *sorted(broken), sep="\n  ")
-    report([outcome for outcome in _done(out) if outcome.killer not in broken])
+    report([outcome for outcome in outcomes if outcome.killer not in broken])
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
 
 It loads what is not ours and the rooms that the import contract puts above ROOM: these can import nothing of it, so
 none of their code is another with the mutant. The room itself and all below it are imported in the fork, from the
-mutated file. A request is a line of JSON on standard input (tests, cpu_seconds, wall_seconds, last: where the output
-goes), an answer the exit status on standard output; 124 is a run that took all of its time.
+mutated file. A request is a line of JSON on standard input (tests, cpu_seconds, fair_seconds, last: where the output
+goes), an answer the exit status on standard output; negative where the run was ended because it took all of its time.
+Time is the processor's, or for what waits forever that of the clock, slower by as much as others use the machine.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pkgutil
 import resource
 import signal
 import sys
+import time
 import tomllib
 import traceback
 import warnings
@@ -30,6 +32,7 @@ _ARGUMENTS = [
     "-q",
     *(part for name in ("cacheprovider", "randomly", "xdist", "cov") for part in ("-p", f"no:{name}")),
 ]
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.01, 0.5
 _ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins that are loaded already
 
 
@@ -91,11 +94,22 @@ def run(request: dict[str, object]) -> int:
     if child == 0:
         os.setsid()
         _test(request)
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(child, signal.SIGKILL))
-    signal.alarm(int(str(request["wall_seconds"])))
-    _, status = os.waitpid(child, 0)
-    signal.alarm(0)
-    return os.waitstatus_to_exitcode(status)
+    left = float(str(request["fair_seconds"]))
+    wait = _SHORTEST_WAIT
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(wait)
+        left -= wait * _fair_share()
+        wait = min(2 * wait, _LONGEST_WAIT)
+        if left <= 0:
+            os.killpg(child, signal.SIGKILL)
+
+
+def _fair_share() -> float:
+    """How much of the machine is there for one process that could run all the time."""
+    return min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1e-9))
 
 
 def _test(request: dict[str, object]) -> None:

@@ -54,28 +54,34 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equivalents:
-    """What is the same program however it is changed: constants by module, and arguments by their keyword."""
+    """What is the same program however it is changed: constants and expressions by module, arguments by keyword."""
 
     constants: dict[str, dict[str, str]]
+    expressions: dict[str, dict[str, str]]
     keywords: dict[str, str]
 
     @classmethod
     def read(cls) -> Equivalents:
         """Read the list beside this file."""
         listed = tomllib.loads(Path(__file__).with_name("mutation_equivalents.toml").read_text())
-        return cls(constants=listed["constants"], keywords=listed["keywords"])
+        return cls(constants=listed["constants"], expressions=listed["expressions"], keywords=listed["keywords"])
 
     def names(self, path: Path) -> Collection[str]:
         """The constants of one module."""
         return self.constants.get(f"{path.parent.name}.{path.stem}", {})
 
+    def texts(self, path: Path) -> Collection[str]:
+        """The expressions and statements of one module, as they stand there."""
+        return self.expressions.get(f"{path.parent.name}.{path.stem}", {})
 
-NONE = Equivalents(constants={}, keywords={})
+
+NONE = Equivalents(constants={}, expressions={}, keywords={})
 
 
 def sites(source: str, path: Path = Path(), equivalents: Equivalents = NONE) -> list[ast.AST]:
     """Every node of a module that has a mutation and is not set aside, in reading order."""
-    walk = _Walk(constants=equivalents.names(path), keywords=equivalents.keywords)
+    texts = {_unified(text) for text in equivalents.texts(path)}
+    walk = _Walk(constants=equivalents.names(path), texts=texts, keywords=equivalents.keywords)
     return [node for node in walk.below(ast.parse(source)) if _changed(node, equivalents.keywords)]
 
 
@@ -87,9 +93,10 @@ def mutations(source: str, node: ast.AST, equivalents: Equivalents = NONE) -> li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """Goes through a module; what stands in a constant or under a keyword that is set aside is not gone into."""
+    """Goes through a module; a constant, an expression or an argument that is set aside is not gone into."""
 
     constants: Collection[str]
+    texts: Collection[str]
     keywords: Collection[str]
 
     def below(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -104,8 +111,14 @@ class _Walk:
     def _is_aside(self, node: ast.AST) -> bool:
         if isinstance(node, ast.keyword):
             return node.arg in self.keywords
+        if self.texts and isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) in self.texts:
+            return True
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         return isinstance(target, ast.Name) and target.id in self.constants and isinstance(node, ast.stmt)
+
+
+def _unified(text: str) -> str:
+    return ast.unparse(ast.parse(text))
 
 
 def _changed(node: ast.AST, aside: Collection[str]) -> list[tuple[ast.AST, str]]:

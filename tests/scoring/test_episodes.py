@@ -127,3 +127,46 @@ def test_the_probabilities_of_an_episode_are_those_noted_last() -> None:
     refused = replace(made, notes=(Note(n=0, kind="probabilities", detail={"turn": 1, "unavailable": "none"}),))
     assert score_episode(refused, SAMPLE, LABELS, []).probabilities == {}
     assert score_episode(made, SAMPLE, LABELS, []).probabilities == {}
+
+
+def test_only_notes_of_their_own_kind_are_counted() -> None:
+    notes = (
+        Note(n=0, kind="summary", detail={"by": "window"}),
+        Note(n=1, kind="summary", detail={"failed": "no room"}),
+        Note(n=2, kind="summary", detail={"by": "answer"}),
+        Note(n=3, kind="experiences", detail={"served": ["a", "b"]}),
+        Note(n=4, kind="experiences", detail={}),
+        Note(n=5, kind="evidence", detail={"events_left_out": 3}),
+        Note(n=6, kind="evidence", detail={"events_left_out": 7}),
+        Note(n=7, kind="other", detail={"events_left_out": 99, "served": ["c"], "labels": {"x": 1.0}}),
+        Note(n=8, kind="probabilities", detail={"labels": {"Medicine": 0.25}}),
+        Note(n=9, kind="other", detail={"labels": {"x": 1.0}}),
+    )
+    made = replace(trajectory([LOOK, END], answer=["Med"], facts=FACTS), notes=notes)
+    use = episode_use(made)
+    assert (use.summaries, use.failed_summaries, use.summarises, use.summarised) == (2, 1, True, True)
+    assert (use.experiences, use.evidence_left_out) == (2, 7)
+    assert score_episode(made, SAMPLE, LABELS, []).probabilities == {"Medicine": 0.25}
+    nothing = episode_use(replace(made, notes=()))
+    assert (nothing.summaries, nothing.summarises, nothing.experiences, nothing.evidence_left_out) == (
+        0,
+        False,
+        None,
+        None,
+    )
+    asked = episode_use(replace(made, notes=notes[4:5]))
+    assert (asked.experiences, asked.summarises) == (0, False)
+    assert episode_use(replace(made, notes=(Note(n=0, kind="summarising", detail={}),))).summarises
+
+
+def test_time_and_money_are_added_over_calls_and_results() -> None:
+    made = trajectory([LOOK, LOOK, END], answer=["Med"], facts=FACTS, cost=0.25, refused=[1])
+    use = episode_use(made)
+    assert (use.turns, use.model_calls, use.cost, use.model_seconds) == (3, 3, 0.75, 6.0)
+    assert use.tool_seconds == pytest.approx(0.5 * sum(len(turn.results) for turn in made.turns))
+    assert use.tool_errors == 1
+    turns = tuple(replace(turn, prompt_bytes=100, prefix_bytes=20 * place) for place, turn in enumerate(made.turns))
+    assert episode_use(replace(made, turns=turns)).prefix_share == pytest.approx(0.2)
+    assert use.prefix_share is None
+    unknown = replace(made, turns=(*made.turns[:2], replace(made.turns[2], cost=None)))
+    assert episode_use(unknown).cost is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,12 +12,15 @@ from wardround.scoring import (
     EpisodeScore,
     EpisodeUse,
     ErrorClass,
+    EvidenceCut,
     GroundingCounts,
     SetScore,
+    SummaryRow,
     per_sample,
     render_table,
     summarise,
 )
+from wardround.scoring.successes import Successes
 
 
 def scored(
@@ -151,3 +155,101 @@ def test_counts_of_many_episodes_are_added_by_column() -> None:
     some = [GroundingCounts(citations=3, read=2, passed=1), GroundingCounts(answers=2, backed=1), GroundingCounts()]
     assert GroundingCounts.total(some) == GroundingCounts(citations=3, read=2, passed=1, answers=2, backed=1)
     assert GroundingCounts.total(iter(())) == GroundingCounts()
+
+
+def row(**cells: object) -> SummaryRow:
+    made = summarise([scored(1, 0.5)], resamples=50)[0]
+    return replace(made, **cells)  # type: ignore[arg-type]
+
+
+def cell(title: str, *rows: SummaryRow) -> list[str] | None:
+    """The cells of a column, None where it is not shown."""
+    header, rule, *lines = render_table(rows).splitlines()
+    places = [(found.start(), found.end()) for found in re.finditer("-+", rule)]
+    titles = [header[start:end].strip() for start, end in places]
+    if title not in titles:
+        return None
+    start, end = places[titles.index(title)]
+    return [line[start:end].strip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("title", "cells", "shown"),
+    [
+        ("n", {"n": 7}, "7"),
+        ("patients", {"subjects": 5}, "5"),
+        ("P", {"precision": 0.12345}, "0.123"),
+        ("R", {"recall": 0.98765}, "0.988"),
+        ("R max", {"reachable_recall": 0.75}, "0.750"),
+        ("turns", {"turns": 3.14}, "3.1"),
+        ("trials", {"trials": 1.25}, "1.2"),
+        ("trials", {"trials": 1.0}, None),
+        ("tokens in", {"input_tokens": 12345.6}, "12,346"),
+        ("out", {"output_tokens": 1234.5}, "1,234"),
+        ("out", {"output_tokens": None}, None),
+        ("US$", {"cost": 0.0}, "0.0000"),
+        ("seconds", {"seconds": 2.345}, "2.35"),
+        ("grounded", {"grounding": GroundingCounts(citations=3, passed=1)}, "0.333"),
+        ("lessons", {"experiences": 0.0}, "0.0"),
+        ("lessons", {"experiences": None}, None),
+        ("evidence cut", {"evidence_cut": EvidenceCut(episodes=2, of=3, events=10.0)}, "2 of 3 (-10)"),
+        ("evidence cut", {"evidence_cut": EvidenceCut(episodes=0, of=3)}, None),
+        ("evidence cut", {"evidence_cut": None}, None),
+        ("summarised", {"summarised": 0, "episodes": 4}, "0 of 4"),
+        ("summaries failed", {"summaries": 5, "failed_summaries": 1}, "1 of 5"),
+        ("summaries failed", {"summaries": 5, "failed_summaries": 0}, None),
+        ("failed", {"failed": 1}, "1"),
+        ("failed", {"failed": 0}, None),
+        ("right", {"successes": Successes(right=3, cited=2, corrupt=1, unread=1)}, "3"),
+        ("corrupt", {"successes": Successes(right=3, cited=2, corrupt=1, unread=1)}, "1 of 2 (50%)"),
+        ("unread", {"successes": Successes(right=3, cited=2, corrupt=1, unread=1)}, "1"),
+        ("unread", {"successes": Successes(right=3)}, None),
+        ("in", {"metric": "accuracy"}, "accuracy"),
+        ("score", {"metric": "accuracy"}, "0.500"),
+        ("F1", {"metric": "accuracy"}, None),
+        ("in", {}, None),
+        ("errors (episodes)", {"errors": {ErrorClass.TOOL_REPEAT: 2, ErrorClass.TOOL_USAGE: 0}}, "repeat:2"),
+    ],
+)
+def test_a_column_of_the_text_table(title: str, cells: dict[str, object], shown: str | None) -> None:
+    assert cell(title, row(**cells)) == (None if shown is None else [shown])
+
+
+def test_a_column_is_there_where_any_row_has_it() -> None:
+    cut = row(evidence_cut=EvidenceCut(episodes=1, of=1, events=2.0), failed=1, model="other")
+    assert cell("model", row(), cut) == ["offline", "other"]
+    assert cell("failed", row(), cut) == ["0", "1"]
+    text = render_table([row(), cut]).splitlines()
+    assert [line.count("1 of 1") for line in text[2:]] == [0, 1]
+    assert cell("in", row(), row(metric="accuracy")) == ["F1", "accuracy"]
+
+
+def test_columns_of_text_stand_left_and_numbers_right() -> None:
+    lines = render_table([row(task="t", n=5), row(task="longer", n=500)]).splitlines()
+    assert [line[:15] for line in lines] == ["task    stratum", "------  -------", "t       common ", "longer  common "]
+    at = lines[0].index("  n") + 3
+    assert [line[at - 3 : at] for line in lines] == ["  n", "---", "  5", "500"]
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_calls_of_tools_are_added_and_in_order() -> None:
+    scores = [
+        replace(scored(n, 0.5), use=replace(scored(n, 0.5).use, tool_calls=calls))
+        for n, calls in enumerate([{"sql": 2, "finish": 1}, {"finish": 1}, {}])
+    ]
+    (found,) = summarise(scores, resamples=50)
+    assert list(found.tool_calls.items()) == [("finish", 2), ("sql", 2)]
+
+
+def test_what_was_served_summarised_and_spent_is_of_all_episodes() -> None:
+    use = replace(scored(1, 0.5).use, experiences=4, summaries=3, failed_summaries=1, summarises=True)
+    plain = scored(2, 0.5)
+    failed = replace(plain, finish="error", answer=None)
+    (found,) = summarise([replace(scored(1, 0.5), use=use), failed], resamples=50)
+    assert (found.experiences, found.summarised, found.summaries, found.failed_summaries) == (None, 1, 3, 1)
+    assert (found.turns, found.trials, found.seconds, found.cost, found.failed) == (4.0, 1.0, 1.5, 0.5, 1)
+    assert (found.input_tokens, found.output_tokens) == (1000.0, 20.0)
+    (other,) = summarise([replace(scored(n, 0.5), use=replace(use, experiences=n)) for n in (1, 4)], resamples=50)
+    assert other.experiences == 2.5
+    (without,) = summarise([plain], resamples=50)
+    assert (without.summarised, without.summaries, without.evidence_cut, without.successes.cited) == (None, 0, None, 0)
