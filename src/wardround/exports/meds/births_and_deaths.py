@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from wardround.core import to_microseconds
 from wardround.exports.meds.event_rows import CodeBook, EventCounts, EventRows, Integers, TimeMode, plain_events
-from wardround.exports.meds.revisions import first_known
 from wardround.records.chart.censor import clock
+from wardround.records.chart.revisions import first_known
 from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Times
 from wardround.records.shards.layout import LATE, NEVER_TIME
 from wardround.records.shards.table_layout import TableLayout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -20,40 +19,12 @@ from wardround.exports.meds.event_rows import (
     null_static,
     plain_events,
 )
-from wardround.exports.meds.revisions import Revisions, first_known, last_revisions, revisions
 from wardround.records.chart.censor import ChartTable, birth_dates
 from wardround.records.chart.event_columns import EventColumns, event_columns
+from wardround.records.chart.revisions import Revisions, first_known, last_revisions, revisions
+from wardround.records.pieces import StoredTable
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.table_layout import TableLayout
-from wardround.records.store import Store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTable:
-    """Stored rows of one table, subjects in order."""
-
-    layout: TableLayout
-    subject: Integers
-    stored: pa.RecordBatch
-
-
-def stored_pieces(store: Store, shard: int, rows: int) -> Iterator[list[StoredTable]]:
-    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects."""
-    found = [part for name in store.table_names if (part := store.shard_rows(shard, name)) is not None]
-    if not found:
-        return
-    subjects, counts = np.unique(np.concatenate([subject for _, subject, _ in found]), return_counts=True)
-    number = (np.cumsum(counts) - 1) // rows
-    heads = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
-    for first, end in zip(heads.tolist(), [*heads[1:].tolist(), len(subjects)], strict=True):
-        least, most = subjects[first], subjects[end - 1]
-        piece = []
-        for layout, subject, stored in found:
-            start, stop = int(np.searchsorted(subject, least)), int(np.searchsorted(subject, most, side="right"))
-            if stop > start:
-                own = subject[start:stop]
-                piece.append(StoredTable(layout=layout, subject=own, stored=stored.slice(start, stop - start)))
-        yield piece
 
 
 def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from wardround.core import Progress, Reporter, UserError, private_folder, silent
 from wardround.exports.meds.event_rows import CodeBook, EventCounts, EventRows, TimeMode
-from wardround.exports.meds.events import events_of, stored_pieces
+from wardround.exports.meds.events import events_of
 from wardround.exports.meds.write import DATA_SCHEMA, MEDS_VERSION, SUBJECTS_PER_FILE, DataFiles, write_metadata
+from wardround.records.pieces import ROWS_AT_ONCE, stored_pieces
 from wardround.records.rules.language import Times
 from wardround.records.specs.arrow_types import valid
 from wardround.records.store import Store
@@ -33,7 +34,7 @@ class ExportSettings:
 
     time: TimeMode = "known"
     subjects_per_file: int = SUBJECTS_PER_FILE
-    rows_at_once: int = 1 << 17
+    rows_at_once: int = ROWS_AT_ONCE
     splits: Mapping[int, str] | None = None
 
 

@@ -1,6 +1,6 @@
 """A table's rows as they became known: each row once, and once more whenever a cell of its event was filled in later.
 
-This is what makes an exported event safe: every revision holds only what a chart shows at the revision's own time.
+This is what makes exported events and bundles safe: every revision holds only what a chart shows at its own time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ _SOME_DAY = datetime.max
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
     """Rows as known from ``known`` on. ``batch`` is handed out as a chart does; ``subject``, ``event`` (the event time,
-    ``ALWAYS_TIME`` of static rows) and ``number`` (0 first) stand beside it."""
+    ``ALWAYS_TIME`` of static rows), ``number`` (0 first) and ``rows`` (the places of the stored rows) stand beside it;
+    ``is_pending``: they are orders whose result is not known yet."""
 
     batch: pa.RecordBatch
     subject: Integers
     event: Times
     known: Times
     number: Integers
+    rows: Integers
+    is_pending: bool = False
 
 
 def first_known(stored: pa.RecordBatch) -> Times:
@@ -45,10 +48,15 @@ def first_known(stored: pa.RecordBatch) -> Times:
     return np.where(available == NEVER_TIME, NEVER_TIME, np.maximum(clock(stored, EVENT), available))
 
 
-def revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integers) -> Iterator[Revisions]:
-    """Yield the rows of a table as they became known, then what became known later of them, then orders that ran."""
+def revisions(
+    layout: TableLayout, stored: pa.RecordBatch, subject: Integers, wanted: frozenset[str] | None = None
+) -> Iterator[Revisions]:
+    """Yield the rows of a table as they became known, then what became known later of them, then orders that ran.
+
+    ``wanted`` are the columns whose filling in makes a revision, those of the table's events if not given.
+    """
     base = first_known(stored)
-    clocks = _late_clocks(layout, stored, base)
+    clocks = _late_clocks(layout, stored, base, event_cells(layout) if wanted is None else wanted)
     for place, times in enumerate([base, *clocks]):
         rows = np.flatnonzero(times != NEVER_TIME)
         number = np.full(len(rows), min(place, 1), dtype=np.int64)
@@ -68,7 +76,8 @@ def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integer
     ``known`` is when all of it was known.
     """
     base = first_known(stored)
-    known = np.maximum.reduce([base, *(np.where(t == NEVER_TIME, base, t) for t in _late_clocks(layout, stored, base))])
+    clocks = _late_clocks(layout, stored, base, event_cells(layout))
+    known = np.maximum.reduce([base, *(np.where(times == NEVER_TIME, base, times) for times in clocks)])
     rows = np.flatnonzero(base != NEVER_TIME)
     if len(rows):
         yield _revision(layout, stored, subject, rows, known[rows], np.zeros(len(rows), np.int64))
@@ -83,11 +92,13 @@ def _revision(
 ) -> Revisions:
     taken = stored if len(rows) == stored.num_rows else stored.take(pa.array(rows))
     batch = hand_out(layout, taken, _SOME_DAY, late_masks(layout, taken, known), ())
-    return Revisions(batch=batch, subject=subject[rows], event=clock(taken, EVENT), known=known, number=number)
+    return Revisions(
+        batch=batch, subject=subject[rows], event=clock(taken, EVENT), known=known, number=number, rows=rows
+    )
 
 
-def _event_columns(layout: TableLayout) -> frozenset[str]:
-    """Return the columns that make a table's events, as :mod:`wardround.records.event_columns` flattens them."""
+def event_cells(layout: TableLayout) -> frozenset[str]:
+    """Return the columns that make a table's events, as :mod:`wardround.records.chart.event_columns` flattens them."""
     spec, present = layout.spec, frozenset(layout.columns)
     if present.isdisjoint({spec.code, spec.value, spec.text}):
         return frozenset(spoken_columns(spec, tuple(layout.columns)))
@@ -95,12 +106,11 @@ def _event_columns(layout: TableLayout) -> frozenset[str]:
     return frozenset(name for name in named if name is not None) & present
 
 
-def _late_clocks(layout: TableLayout, stored: pa.RecordBatch, base: Times) -> list[Times]:
-    """Return, for each late clock of cells that events are made of, when it changes a row: ``NEVER_TIME`` if not.
+def _late_clocks(layout: TableLayout, stored: pa.RecordBatch, base: Times, wanted: frozenset[str]) -> list[Times]:
+    """Return, for each late clock of the wanted cells, when it changes a row: ``NEVER_TIME`` if not.
 
     A moment at which several clocks change one row counts once.
     """
-    wanted = _event_columns(layout)
     found: list[Times] = []
     for group in layout.late:
         columns = sorted(group.columns & wanted)
@@ -156,4 +166,12 @@ def _order_rows(
     numbers: Any = integers(taken.column(taken.schema.get_field_index(GROUP)), null=0)
     taken = taken.set_column(0, "row_id", numbered_ids(layout.spec.name, numbers))
     batch = hand_out(layout, taken, _SOME_DAY, hidden, ())
-    return Revisions(batch=batch, subject=subject[rows], event=starts, known=starts, number=np.zeros_like(starts))
+    return Revisions(
+        batch=batch,
+        subject=subject[rows],
+        event=starts,
+        known=starts,
+        number=np.zeros_like(starts),
+        rows=rows,
+        is_pending=True,
+    )
