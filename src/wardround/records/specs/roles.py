@@ -19,11 +19,16 @@ ROLES: Mapping[str, str] = {
     "stay": "a stay in intensive care",
     "emergency": "a visit to the emergency department",
     "lab": "a laboratory result",
+    "vital": "a vital sign or another measurement at the bedside",
     "order": "a drug order",
+    "administration": "a dose of a drug given",
+    "intake": "what a person is given as a fluid or an infusion",
+    "output": "what leaves the body: urine, drains",
     "transfer": "a move to a care unit",
     "culture": "a culture or another test of microbiology",
     "diagnosis": "a diagnosis",
     "procedure": "a procedure done",
+    "allergy": "what a person does not tolerate",
     "note": "a text",
     "summary": "the discharge summary of a finished stay",
     "death": "when the person died",
@@ -136,6 +141,14 @@ class RowRole:
     drug_code: str | None = None
     """Of orders: the column with the drug's national code, which may say more than its name."""
     twin: Twin | None = None
+    stop: str | None = None
+    """Of orders, intake and procedures: the column in which a chart shows when it ended, once it has."""
+    route: str | None = None
+    """Of orders: how the drug is given."""
+    fluid: str | None = None
+    """Of results: the column that says what was examined; one of anything but blood is another measurement."""
+    measures: Mapping[str, str] = field(default_factory=dict)
+    """Of rows that hold many measurements: their columns and what each of them measures."""
     low: str | None = None
     high: str | None = None
     """Of results: the limits of what is normal."""
@@ -180,10 +193,10 @@ class RowRole:
     def named_columns(self) -> tuple[str, ...]:
         """Every column it names."""
         conditions = (column for condition in self.where for column in condition)
-        single = (self.id, self.clock, self.specimen, self.organism, self.drug_code, self.low, self.high)
-        coded = (self.code, self.system_column, self.value, self.text, self.unit)
+        single = (self.id, self.clock, self.specimen, self.organism, self.drug_code, self.stop, self.route, self.fluid)
+        coded = (self.code, self.system_column, self.value, self.text, self.unit, self.low, self.high)
         twin = (self.twin.column,) if self.twin else ()
-        return tuple(filter(None, (*self.label, *self.time, *single, *coded, *twin, *conditions)))
+        return tuple(filter(None, (*self.label, *self.time, *self.measures, *single, *coded, *twin, *conditions)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,11 +212,16 @@ class Roles:
     stay: SpanRole | None = None
     emergency: SpanRole | None = None
     lab: tuple[RowRole, ...] = ()
+    vital: tuple[RowRole, ...] = ()
     order: tuple[RowRole, ...] = ()
+    administration: tuple[RowRole, ...] = ()
+    intake: tuple[RowRole, ...] = ()
+    output: tuple[RowRole, ...] = ()
     transfer: tuple[RowRole, ...] = ()
     culture: tuple[RowRole, ...] = ()
     diagnosis: tuple[RowRole, ...] = ()
     procedure: tuple[RowRole, ...] = ()
+    allergy: tuple[RowRole, ...] = ()
     note: tuple[RowRole, ...] = ()
     summary: tuple[RowRole, ...] = ()
     death: tuple[MomentRole, ...] = ()
