@@ -7,6 +7,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spec": ("wardround.cli.spec", "draft, check or show the spec of a source of your own"),
     "ingest": ("wardround.cli.ingest", "read a folder of source files into a point-in-time store"),
     "bench": ("wardround.cli.bench", "build or show a benchmark"),
+    "bundles": (
+        "wardround.cli.bundles",
+        "write or print what became known hour by hour, and the decisions to foretell",
+    ),
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
     "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
     "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),

@@ -1,0 +1,52 @@
+"""Bundles: what became known of a subject, hour by hour, the decisions to foretell, and the state that follows (TRACE).
+
+A deterministic map from a chart or a store (section 4 of the paper). Nothing here reads a model.
+"""
+
+from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundles
+from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleStream
+from wardround.bundles.fold import fold, states
+from wardround.bundles.kinds import ActionType, EventKind, ValueLevel
+from wardround.bundles.state import (
+    ActiveMedication,
+    ActiveProblem,
+    DoneAction,
+    KnownAllergy,
+    PatientState,
+    Reading,
+    StateChange,
+    StateLimits,
+    Trend,
+)
+from wardround.bundles.targets import StepTargets, Targets, step_targets, untimed_types
+from wardround.bundles.text import bundle_text, event_text
+
+__all__ = [
+    "ActionType",
+    "ActiveMedication",
+    "ActiveProblem",
+    "Bundle",
+    "BundleEvent",
+    "BundleEvents",
+    "BundleStream",
+    "DoneAction",
+    "EventKind",
+    "KnownAllergy",
+    "PatientState",
+    "Reading",
+    "StateChange",
+    "StateLimits",
+    "StepTargets",
+    "Targets",
+    "Trend",
+    "ValueLevel",
+    "bundle_text",
+    "bundles_of",
+    "event_text",
+    "fold",
+    "states",
+    "step_targets",
+    "store_bundles",
+    "subject_bundles",
+    "untimed_types",
+]

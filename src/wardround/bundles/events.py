@@ -1,0 +1,190 @@
+"""Events as columns, cut into bundles: everything that became known of one subject within one clock hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from math import isnan
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wardround.bundles.kinds import EventKind, ValueLevel
+from wardround.core import from_microseconds
+
+HOUR = 3_600_000_000
+"""Microseconds of an hour."""
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleEvent:
+    """One event of a bundle. ``time``: when it happened, ``known``: when it became known; ``text``: the value in words,
+    of orders the dose; ``revision`` above 0: the row was known before, and this is how it reads from now on."""
+
+    kind: EventKind
+    concept: str
+    value: float | None
+    text: str | None
+    unit: str | None
+    level: ValueLevel
+    time: datetime
+    known: datetime
+    row_id: str
+    revision: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleEvents:
+    """Events as columns of one length n, in order of subject, hour, event time, then as the source has them.
+
+    ``event``, ``known``: microseconds since 1970; ``concept``: places in ``names``; ``value``: NaN where there is none;
+    ``timed``: whether the event's time is a moment, and not a day or a stay. Words are Arrow arrays.
+    """
+
+    subject: Integers
+    event: Integers
+    known: Integers
+    kind: npt.NDArray[np.int8]
+    concept: Integers
+    value: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    level: npt.NDArray[np.int8]
+    revision: Integers
+    timed: npt.NDArray[np.bool_]
+    names: tuple[str, ...] = field(repr=False)
+    text: Any = field(repr=False)
+    unit: Any = field(repr=False)
+    row_id: Any = field(repr=False)
+    encounter: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.subject)
+
+    @property
+    def hour(self) -> Integers:
+        """(n,) the clock hour in which each became known, in hours since 1970."""
+        return self.known // HOUR
+
+    def slice(self, start: int, stop: int) -> BundleEvents:
+        """Return some events in a row, without a copy."""
+        return BundleEvents(
+            **{name: getattr(self, name)[start:stop] for name in NUMBERS},
+            **{name: getattr(self, name).slice(start, stop - start) for name in WORDS},
+            names=self.names,
+        )
+
+    def take(self, rows: Integers | npt.NDArray[np.bool_]) -> BundleEvents:
+        """Return some events by their places, or those under a mask."""
+        places = np.flatnonzero(rows) if rows.dtype == bool else rows
+        wanted = pa.array(places)
+        return BundleEvents(
+            **{name: getattr(self, name)[places] for name in NUMBERS},
+            **{name: getattr(self, name).take(wanted) for name in WORDS},
+            names=self.names,
+        )
+
+    def __iter__(self) -> Iterator[BundleEvent]:
+        cells = (getattr(self, name).tolist() for name in ("kind", "concept", "value", "level", "event", "known"))
+        words = (getattr(self, name).to_pylist() for name in ("text", "unit", "row_id"))
+        rows = zip(*cells, *words, self.revision.tolist(), strict=True)
+        for kind, concept, value, level, event, known, text, unit, row_id, revision in rows:
+            yield BundleEvent(
+                kind=EventKind(kind),
+                concept=self.names[concept],
+                value=None if isnan(value) else value,
+                text=text,
+                unit=unit,
+                level=ValueLevel(level),
+                time=from_microseconds(event),
+                known=from_microseconds(known),
+                row_id=row_id,
+                revision=revision,
+            )
+
+
+NUMBERS = ("subject", "event", "known", "kind", "concept", "value", "low", "high", "level", "revision", "timed")
+WORDS = ("text", "unit", "row_id", "encounter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """What became known of a subject within the clock hour that begins at ``hour``.
+
+    ``gap_hours``: clock hours since the bundle before, None for the first. ``encounter``: the stay that its rows name.
+    """
+
+    subject_id: int
+    hour: datetime
+    gap_hours: int | None
+    columns: BundleEvents = field(repr=False)
+
+    @cached_property
+    def events(self) -> tuple[BundleEvent, ...]:
+        """Its events as objects."""
+        return tuple(self.columns)
+
+    @cached_property
+    def encounter(self) -> str | None:
+        """The stay that the first of its rows that names one does."""
+        return next((name for name in self.columns.encounter.to_pylist() if name is not None), None)
+
+    def of_kind(self, *kinds: EventKind) -> tuple[BundleEvent, ...]:
+        """Its events of some kinds."""
+        return tuple(event for event in self.events if event.kind in kinds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleStream:
+    """The bundles of some subjects, in order. ``starts``: (b + 1,) where each bundle's events begin."""
+
+    columns: BundleEvents = field(repr=False)
+    starts: Integers = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def subjects(self) -> Integers:
+        """(b,) whose each bundle is."""
+        return self.columns.subject[self.starts[:-1]]
+
+    @cached_property
+    def hours(self) -> Integers:
+        """(b,) the hour of each bundle, in hours since 1970."""
+        return self.columns.hour[self.starts[:-1]]
+
+    @cached_property
+    def gaps(self) -> Integers:
+        """(b,) clock hours since the subject's bundle before, 0 for a first one."""
+        follows = self.subjects[1:] == self.subjects[:-1]
+        first = np.zeros(min(len(self), 1), np.int64)
+        return np.concatenate([first, np.where(follows, np.diff(self.hours), 0)])
+
+    def __getitem__(self, place: int) -> Bundle:
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        gap = int(self.gaps[place])
+        return Bundle(
+            subject_id=int(self.subjects[place]),
+            hour=from_microseconds(int(self.hours[place]) * HOUR),
+            gap_hours=gap or None,
+            columns=self.columns.slice(int(self.starts[place]), int(self.starts[place + 1])),
+        )
+
+    def __iter__(self) -> Iterator[Bundle]:
+        return (self[place] for place in range(len(self)))
+
+
+def cut(columns: BundleEvents) -> BundleStream:
+    """Cut events that are in order into bundles."""
+    if not len(columns):
+        return BundleStream(columns=columns, starts=np.zeros(1, np.int64))
+    hour, subject = columns.hour, columns.subject
+    fresh = np.r_[True, (subject[1:] != subject[:-1]) | (hour[1:] != hour[:-1])]
+    return BundleStream(columns=columns, starts=np.r_[np.flatnonzero(fresh), len(columns)])

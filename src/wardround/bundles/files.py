@@ -1,0 +1,151 @@
+"""Bundles of a whole store on disk: events and targets as Parquet, in order, a row per event and per target."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround.bundles.bundling import store_bundles
+from wardround.bundles.events import HOUR, BundleStream
+from wardround.bundles.kinds import EventKind, ValueLevel
+from wardround.bundles.targets import TYPES, StepTargets, step_targets, untimed_types
+from wardround.core import Progress, Reporter, UserError, private_folder, silent
+from wardround.records import Store
+
+SCHEMA_VERSION = 1
+_KINDS = pa.array(["", *(kind.name for kind in sorted(EventKind))])
+_LEVELS = pa.array([level.name for level in sorted(ValueLevel)])
+_TIME = pa.timestamp("us")
+
+
+@dataclass(slots=True, kw_only=True)
+class BundlesReport:
+    """What was written. ``skipped``: steps without a target of a type; ``visible``: decisions seen already."""
+
+    folder: Path
+    subjects: int = 0
+    bundles: int = 0
+    events: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    visible: Counter[str] = field(default_factory=Counter)
+    without_targets: dict[str, str] = field(default_factory=dict)
+
+    def add(self, stream: BundleStream, targets: StepTargets) -> None:
+        """Count some subjects' bundles."""
+        events = stream.columns
+        self.subjects += len(np.unique(events.subject))
+        self.bundles += len(stream)
+        self.events += len(events)
+        counts = np.bincount(events.kind, minlength=len(_KINDS)).tolist()
+        self.kinds.update({kind.name: counts[kind] for kind in EventKind if counts[kind]})
+        self.targets.update({name: int((targets.types == place).sum()) for place, name in enumerate(TYPES)})
+        self.skipped.update(targets.skipped)
+        self.visible.update(targets.visible)
+
+
+def write_bundles(store: Store, folder: Path, *, report: Reporter = silent) -> BundlesReport:
+    """Write ``events.parquet``, ``targets.parquet`` and ``about.json`` into a new folder.
+
+    UserError: the folder holds something, or the source's roles give no events.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: the folder is not empty; choose another one")
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    private_folder(unfinished)
+    made = BundlesReport(
+        folder=folder, without_targets={str(name): why for name, why in untimed_types(store.spec).items()}
+    )
+    with (
+        pq.ParquetWriter(unfinished / "events.parquet", EVENTS, compression="zstd") as events,
+        pq.ParquetWriter(unfinished / "targets.parquet", TARGETS, compression="zstd") as targets,
+    ):
+        for stream in store_bundles(store):
+            steps = step_targets(stream)
+            events.write_table(event_table(stream))
+            targets.write_table(target_table(steps))
+            made.add(stream, steps)
+            report(Progress(label="bundles", done=made.subjects, total=len(store.subjects), unit="subjects"))
+    about = {"schema_version": SCHEMA_VERSION, "source": store.spec.title, "store": store.digest[:16]}
+    (unfinished / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    if folder.exists():
+        folder.rmdir()
+    unfinished.rename(folder)
+    return made
+
+
+EVENTS = pa.schema(
+    [
+        ("subject_id", pa.int64()),
+        ("hour", _TIME),
+        ("gap_hours", pa.int64()),
+        ("kind", pa.string()),
+        ("concept", pa.string()),
+        ("value", pa.float64()),
+        ("text", pa.string()),
+        ("unit", pa.string()),
+        ("level", pa.string()),
+        ("event_time", _TIME),
+        ("available_at", _TIME),
+        ("revision", pa.int64()),
+        ("encounter", pa.string()),
+        ("row_id", pa.string()),
+    ]
+)
+"""One row per event; a bundle is the rows of one subject and hour. ``gap_hours``: since the bundle before, or null."""
+TARGETS = pa.schema([("subject_id", pa.int64()), ("hour", _TIME), ("type", pa.string()), ("concept", pa.string())])
+"""One row per target of the step after the bundle of ``hour``."""
+
+
+def event_table(stream: BundleStream) -> pa.Table:
+    """Return a stream's events as a table."""
+    events = stream.columns
+    sizes = np.diff(stream.starts)
+    gaps = np.repeat(stream.gaps, sizes)
+    columns = {
+        "subject_id": pa.array(events.subject),
+        "hour": _times(events.hour * HOUR),
+        "gap_hours": pa.array(gaps, mask=gaps == 0),
+        "kind": _KINDS.take(pa.array(events.kind)),
+        "concept": _named(events.names, events.concept),
+        "value": pa.array(events.value, mask=np.isnan(events.value)),
+        "text": events.text,
+        "unit": events.unit,
+        "level": _LEVELS.take(pa.array(events.level)),
+        "event_time": _times(events.event),
+        "available_at": _times(events.known),
+        "revision": pa.array(events.revision),
+        "encounter": events.encounter,
+        "row_id": events.row_id,
+    }
+    return pa.table(columns, schema=EVENTS)
+
+
+def target_table(targets: StepTargets) -> pa.Table:
+    """Return the targets of a stream's steps as a table."""
+    stream = targets.stream
+    columns = {
+        "subject_id": pa.array(stream.subjects[targets.steps]),
+        "hour": _times(stream.hours[targets.steps] * HOUR),
+        "type": pa.array([str(name) for name in TYPES]).take(pa.array(targets.types)),
+        "concept": _named(stream.columns.names, targets.concepts),
+    }
+    return pa.table(columns, schema=TARGETS)
+
+
+def _named(names: tuple[str, ...], places: Any) -> Any:
+    return pa.array(list(names), pa.string()).take(pa.array(places))
+
+
+def _times(times: Any) -> Any:
+    return pa.array(times.view("datetime64[us]"), _TIME)

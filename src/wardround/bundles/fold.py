@@ -1,0 +1,228 @@
+"""A state after a bundle: each kind of event changes it in one exact way (TRACE's Steward, in code)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from wardround.bundles.amendments import as_if_always_so, is_amendment, joined
+from wardround.bundles.events import Bundle, BundleEvent, cut
+from wardround.bundles.kinds import EventKind
+from wardround.bundles.levels import with_levels
+from wardround.bundles.state import (
+    ActiveMedication,
+    ActiveProblem,
+    DoneAction,
+    KnownAllergy,
+    PatientState,
+    Reading,
+    Section,
+    StateChange,
+    Trend,
+)
+
+_TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
+_DONE = (
+    EventKind.MEDICATION_START,
+    EventKind.ADMINISTRATION,
+    EventKind.INFUSION_START,
+    EventKind.LAB,
+    EventKind.CULTURE_TAKEN,
+    EventKind.CULTURE,
+    EventKind.PROCEDURE,
+)
+_ROWS_KEPT = 5
+"""Of a problem that many rows name: the last so many."""
+
+
+def states(bundles: Iterable[Bundle], start: PatientState | None = None) -> Iterator[PatientState]:
+    """Yield the state after every bundle of one subject. What the bundles amend is looked up in those before them."""
+    past: list[Bundle] = []
+    state = start
+    for bundle in bundles:
+        state = fold(PatientState(subject_id=bundle.subject_id) if state is None else state, bundle, past)
+        past.append(bundle)
+        yield state
+
+
+def fold(state: PatientState, bundle: Bundle, past: Sequence[Bundle] = ()) -> PatientState:
+    """Return the state after a bundle. ``past`` are the subject's bundles before it: looked at only where the bundle
+    corrects or withdraws a row, as the state is then folded afresh from what the chart shows now."""
+    if is_amendment(bundle.columns).any():
+        return _folded_afresh(state, [*past, bundle])
+    return _folded(state, bundle)
+
+
+def _folded_afresh(state: PatientState, bundles: Sequence[Bundle]) -> PatientState:
+    events = with_levels(as_if_always_so(joined([bundle.columns for bundle in bundles])))
+    fresh = PatientState(subject_id=state.subject_id, limits=state.limits)
+    for bundle in cut(events):
+        fresh = _folded(fresh, bundle)
+    return replace(fresh, hour=bundles[-1].hour)
+
+
+def _folded(state: PatientState, bundle: Bundle) -> PatientState:
+    draft = _Draft.of(state, bundle.hour)
+    for event in bundle.events:
+        step = _STEPS.get(event.kind)
+        if step is not None:
+            step(draft, event)
+        if event.kind in _DONE:
+            draft.done(event)
+    return draft.finished(state)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A state while a bundle is folded into it."""
+
+    hour: datetime
+    window: timedelta
+    readings: int
+    problems: dict[str, ActiveProblem]
+    medications: dict[str, ActiveMedication]
+    trends: dict[tuple[EventKind, str, str], Trend]
+    allergies: dict[str, KnownAllergy]
+    actions: dict[tuple[EventKind, str], DoneAction]
+    history: list[StateChange]
+
+    @classmethod
+    def of(cls, state: PatientState, hour: datetime) -> _Draft:
+        return cls(
+            hour=hour,
+            window=timedelta(hours=state.limits.window_hours),
+            readings=state.limits.readings,
+            problems=dict(state.problems),
+            medications=dict(state.medications),
+            trends=dict(state.trends),
+            allergies=dict(state.allergies),
+            actions=dict(state.actions),
+            history=[],
+        )
+
+    def note(self, section: Section, what: str, concept: str, row_id: str) -> None:
+        change = StateChange(hour=self.hour, section=section, what=what, concept=concept, row_id=row_id)
+        self.history.append(change)
+
+    def done(self, event: BundleEvent) -> None:
+        """Count something done; the newest time stands."""
+        key = (event.kind, event.concept)
+        old = self.actions.pop(key, None)
+        newest = old is None or event.time >= old.last
+        self.actions[key] = DoneAction(
+            concept=event.concept,
+            kind=event.kind,
+            last=event.time if newest or old is None else old.last,
+            count=1 if old is None else old.count + 1,
+            row_id=event.row_id if newest or old is None else old.row_id,
+        )
+
+    def finished(self, state: PatientState) -> PatientState:
+        """Return the state, each section cut to its limit."""
+        evicted = dict(state.evicted)
+        limits = state.limits
+        for name in ("problems", "medications", "trends", "allergies", "actions"):
+            _evict(getattr(self, name), getattr(limits, name), name, evicted)
+        history = (*state.history, *self.history)
+        over = len(history) - limits.history
+        if over > 0:
+            evicted["history"] = evicted.get("history", 0) + over
+        return PatientState(
+            subject_id=state.subject_id,
+            hour=self.hour,
+            problems=self.problems,
+            medications=self.medications,
+            trends=self.trends,
+            allergies=self.allergies,
+            actions=self.actions,
+            history=history[max(over, 0) :],
+            evicted=evicted,
+            limits=limits,
+        )
+
+
+def _evict(section: dict[Any, Any], limit: int, name: str, evicted: dict[str, int]) -> None:
+    """Drop the entries that were touched longest ago."""
+    for key in list(section)[: max(len(section) - limit, 0)]:
+        del section[key]
+        evicted[name] = evicted.get(name, 0) + 1
+
+
+def _diagnosed(draft: _Draft, event: BundleEvent) -> None:
+    old = draft.problems.pop(event.concept, None)
+    if old is None:
+        draft.note("problems", "added", event.concept, event.row_id)
+    draft.problems[event.concept] = ActiveProblem(
+        concept=event.concept,
+        since=event.known if old is None else old.since,
+        row_ids=(*(() if old is None else old.row_ids), event.row_id)[-_ROWS_KEPT:],
+    )
+
+
+def _allergic(draft: _Draft, event: BundleEvent) -> None:
+    old = draft.allergies.pop(event.concept, None)
+    if old is None:
+        draft.note("allergies", "added", event.concept, event.row_id)
+    since = event.known if old is None else old.since
+    draft.allergies[event.concept] = KnownAllergy(
+        concept=event.concept, reaction=event.text, since=since, row_id=event.row_id
+    )
+
+
+def _started(draft: _Draft, event: BundleEvent) -> None:
+    dose = event.text if event.value is None else f"{event.value:g}"
+    same = next((each for each in reversed(draft.medications.values()) if each.concept == event.concept), None)
+    if same is None:
+        draft.note("medications", "started", event.concept, event.row_id)
+    elif (same.dose, same.unit) != (dose, event.unit):
+        what = f"dose {same.dose} {same.unit} -> {dose} {event.unit}"
+        draft.note("medications", what, event.concept, event.row_id)
+    draft.medications[event.row_id] = ActiveMedication(
+        concept=event.concept, dose=dose, unit=event.unit, since=event.time, kind=event.kind, row_id=event.row_id
+    )
+
+
+def _stopped(draft: _Draft, event: BundleEvent) -> None:
+    old = draft.medications.pop(event.row_id, None)
+    if old is not None and all(each.concept != old.concept for each in draft.medications.values()):
+        draft.note("medications", "stopped", old.concept, event.row_id)
+
+
+def _discharged(draft: _Draft, event: BundleEvent) -> None:
+    """Orders belong to a stay: what runs ends with it."""
+    for name in dict.fromkeys(each.concept for each in draft.medications.values()):
+        draft.note("medications", "ended at discharge", name, event.row_id)
+    draft.medications.clear()
+
+
+def _measured(draft: _Draft, event: BundleEvent) -> None:
+    if event.value is None:
+        return
+    key = (event.kind, event.concept, event.unit or "")
+    old = draft.trends.pop(key, None)
+    new = Reading(time=event.time, value=event.value, level=event.level, row_id=event.row_id)
+    readings = (new,) if old is None else _by_time(old.readings, new)
+    from_time = readings[-1].time - draft.window
+    kept = tuple(each for each in readings if each.time >= from_time)[-draft.readings :]
+    draft.trends[key] = Trend(concept=event.concept, unit=event.unit, kind=event.kind, readings=kept)
+
+
+def _by_time(readings: tuple[Reading, ...], new: Reading) -> tuple[Reading, ...]:
+    if new.time >= readings[-1].time:
+        return (*readings, new)
+    place = next(place for place, each in enumerate(readings) if each.time > new.time)
+    return (*readings[:place], new, *readings[place:])
+
+
+_STEPS: Mapping[EventKind, Callable[[_Draft, BundleEvent], None]] = {
+    EventKind.DIAGNOSIS: _diagnosed,
+    EventKind.ALLERGY: _allergic,
+    EventKind.MEDICATION_START: _started,
+    EventKind.INFUSION_START: _started,
+    EventKind.MEDICATION_STOP: _stopped,
+    EventKind.INFUSION_STOP: _stopped,
+    EventKind.DISCHARGE: _discharged,
+    **dict.fromkeys(_TRENDS, _measured),
+}

@@ -1,0 +1,87 @@
+"""``wardround bundles``: a store or one chart, hour by hour, with the decisions there are to foretell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wardround.bundles import ActionType, bundle_text, bundles_of, step_targets
+from wardround.bundles.bundling import END_OF_TIME
+from wardround.bundles.files import BundlesReport, write_bundles
+from wardround.cli.json_output import add_json_option, print_json
+from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError, parse_time, printable
+from wardround.records import Store
+
+EXAMPLES = """
+  wardround bundles --store store --out bundles
+      bundles/events.parquet: a row per event, with the hour in which it became known; bundles/targets.parquet: the
+      decisions (orders, specimens, procedures) until the next bundle
+  wardround bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
+      one chart's bundles in words, as a model reads them
+  wardround bundles --store store --subject 12345678 --targets
+      the record to its end, with what is to be foretold after each bundle
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store")
+    parser.add_argument("--out", type=Path, help="folder to write the whole store's bundles to")
+    parser.add_argument("--subject", help="whose bundles to print, as the source calls the subject")
+    parser.add_argument(
+        "--as-of", help="with --subject: as of when (a date means the end of that day); the end if left out"
+    )
+    parser.add_argument("--targets", action="store_true", help="with --subject: print the targets of every step too")
+    add_json_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write or print."""
+    if (arguments.out is None) == (arguments.subject is None):
+        raise UserError("say where the whole store's bundles go (--out FOLDER) or whose to print (--subject ID)")
+    store = Store.open(arguments.store)
+    if arguments.subject is None:
+        _write(store, arguments)
+    else:
+        _print_chart(store, arguments)
+    return 0
+
+
+def _write(store: Store, arguments: argparse.Namespace) -> None:
+    progress = TerminalProgress()
+    report = write_bundles(store, arguments.out, report=progress)
+    progress.close()
+    if arguments.json:
+        print_json(report)
+        return
+    _print_report(report)
+
+
+def _print_report(report: BundlesReport) -> None:
+    print(f"{report.subjects:,} subjects, {report.bundles:,} bundles, {report.events:,} events: {report.folder}")
+    print("events: " + ", ".join(f"{name} {count:,}" for name, count in report.kinds.most_common()))
+    for name in ActionType:
+        print(
+            f"targets {name}: {report.targets[name]:,}; {report.skipped[name]:,} steps have none,"
+            f" {report.visible[name]:,} decisions left out as they were on the chart already"
+        )
+    for type_name, why in report.without_targets.items():
+        print(f"no targets {type_name}: {why}")
+
+
+def _print_chart(store: Store, arguments: argparse.Namespace) -> None:
+    as_of = END_OF_TIME if arguments.as_of is None else parse_time(arguments.as_of)
+    stream = bundles_of(store.chart(store.subject_of(arguments.subject), as_of))
+    targets = step_targets(stream)
+    texts = [bundle_text(bundle) for bundle in stream]
+    wanted = [targets.of(place) if arguments.targets else {} for place in range(len(stream))]
+    if arguments.json:
+        print_json([{"text": text, "targets": its} for text, its in zip(texts, wanted, strict=True)])
+        return
+    for text, its in zip(texts, wanted, strict=True):
+        print(printable(text))
+        for name, concepts in its.items():
+            print(printable(f"  -> {name}: {'; '.join(concepts)}"))
+    if not texts:
+        print("nothing was known of this subject by then")
