@@ -13,10 +13,10 @@ from wardround.bundles.state import (
     DoneAction,
     KnownAllergy,
     PatientState,
-    Reading,
     StateChange,
     StateLimits,
     Trend,
+    TrendReading,
 )
 from wardround.bundles.targets import StepTargets, Targets, step_targets, untimed_types
 from wardround.bundles.text import bundle_text, event_text
@@ -33,12 +33,12 @@ __all__ = [
     "EventKind",
     "KnownAllergy",
     "PatientState",
-    "Reading",
     "StateChange",
     "StateLimits",
     "StepTargets",
     "Targets",
     "Trend",
+    "TrendReading",
     "ValueLevel",
     "bundle_text",
     "bundles_of",

@@ -17,10 +17,10 @@ from wardround.bundles.state import (
     DoneAction,
     KnownAllergy,
     PatientState,
-    Reading,
     Section,
     StateChange,
     Trend,
+    TrendReading,
 )
 
 _TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
@@ -202,14 +202,14 @@ def _measured(draft: _Draft, event: BundleEvent) -> None:
         return
     key = (event.kind, event.concept, event.unit or "")
     old = draft.trends.pop(key, None)
-    new = Reading(time=event.time, value=event.value, level=event.level, row_id=event.row_id)
+    new = TrendReading(time=event.time, value=event.value, level=event.level, row_id=event.row_id)
     readings = (new,) if old is None else _by_time(old.readings, new)
     from_time = readings[-1].time - draft.window
     kept = tuple(each for each in readings if each.time >= from_time)[-draft.readings :]
     draft.trends[key] = Trend(concept=event.concept, unit=event.unit, kind=event.kind, readings=kept)
 
 
-def _by_time(readings: tuple[Reading, ...], new: Reading) -> tuple[Reading, ...]:
+def _by_time(readings: tuple[TrendReading, ...], new: TrendReading) -> tuple[TrendReading, ...]:
     if new.time >= readings[-1].time:
         return (*readings, new)
     place = next(place for place, each in enumerate(readings) if each.time > new.time)

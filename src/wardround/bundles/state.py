@@ -37,7 +37,7 @@ class ActiveMedication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TrendReading:
     """One measured value of a trend."""
 
     time: datetime
@@ -53,10 +53,10 @@ class Trend:
     concept: str
     unit: str | None
     kind: EventKind
-    readings: tuple[Reading, ...]
+    readings: tuple[TrendReading, ...]
 
     @property
-    def last(self) -> Reading:
+    def last(self) -> TrendReading:
         """The newest reading."""
         return self.readings[-1]
 
