@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
     "export": ("wardround.cli.export", "write a store, labels or predictions as MEDS"),
     "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
+    "corpus": ("wardround.cli.corpus", "add, list, search or remove corpora of medical text"),
     "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),
     "list": (
         "wardround.cli.listing",

@@ -25,6 +25,7 @@ EXAMPLES = """
 """
 
 _EXTRAS = {
+    "knowledge": "corpora of medical text and the browser (wardround corpus)",
     "mcp": "the MCP server and wardround play",
     "encoders": "sentence encoders for candidate search and retrieval",
     "predictors": "count-based logistic regression and gradient boosting, vectors of foundation models",

@@ -18,3 +18,8 @@ def home() -> Path:
 def user_codes_home() -> Path:
     """Return the folder of user-supplied code tables; it need not exist."""
     return home() / "codes"
+
+
+def corpora_home() -> Path:
+    """Return the folder of installed corpora; it need not exist."""
+    return home() / "corpora"

@@ -11,6 +11,7 @@ from typing import Any
 
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
+from wardround.cli.paths import corpora_home
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.settings_options import add_settings_options, asked_settings
 from wardround.core import UserError, estimate_tokens
@@ -41,7 +42,7 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
         folder = RunFolder.open(arguments.resume)
         refuse_other_settings(asked, folder.settings)
         return folder
-    settings = RunSettings.read(merged(asked, changes))
+    settings = RunSettings.read(merged(_own_corpora(), merged(asked, changes)))
     given = {"benchmark": settings.run.benchmark, "store": settings.run.store, "out": arguments.out}
     missing = [name for name, value in given.items() if not value]
     if missing:
@@ -50,6 +51,12 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
     for line in _warnings(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
     return folder
+
+
+def _own_corpora() -> dict[str, Any]:
+    """The setting that names the user's own folder of corpora, where there is one."""
+    folder = corpora_home()
+    return {"knowledge": {"library": str(folder)}} if folder.is_dir() else {}
 
 
 def _warnings(folder: RunFolder) -> list[str]:

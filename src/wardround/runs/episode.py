@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.knowledge import Knowledge
 from wardround.records import Store
 from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.runs.settings import EpisodeKey
@@ -25,12 +26,13 @@ def open_environment(
     retrieval: RetrievalSettings | None = None,
     more_tools: Sequence[str] = (),
     aids: Aids = DEFAULT_AIDS,
+    knowledge: Knowledge | None = None,
 ) -> Environment:
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
     ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
     beside the usual ones.
-    ``aids`` are what the session does for a language model.
+    ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart.
     """
     space = benchmark.space(get_task(sample.task))
     return Environment(
@@ -42,6 +44,7 @@ def open_environment(
         retrieval=retrieval,
         answer_space=None if space is None else space.name,
         aids=aids,
+        knowledge=knowledge,
     )
 
 

@@ -25,6 +25,7 @@ from wardround.core import Progress, Reporter, UserError, load_plugins, loaded_p
 from wardround.records import Store
 from wardround.runs.banks import close_encoder, open_candidate_encoder
 from wardround.runs.folder import RunFolder
+from wardround.runs.knowledge import corpora_facts
 from wardround.runs.models import open_models
 from wardround.runs.preparing import all_agents, episode_keys, prepare
 from wardround.runs.presets import PRESETS
@@ -61,6 +62,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     facts = {
         **_facts(settings, store, plan.benchmark, plan.agents, len(plan.keys)),
         "bank": plan.bank,
+        "corpora": corpora_facts(settings, plan.agents),
         "plugins": [one.to_json() for one in plan.plugins],
         "preset": _preset_facts(settings),
     }

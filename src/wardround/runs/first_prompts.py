@@ -16,6 +16,7 @@ from wardround.agents import AgentSpec, EstimatedTokens, run_episode
 from wardround.agents.loop.tokens import count_message, count_schemas
 from wardround.benchmarks import Sample
 from wardround.core import LimitReached, UserError, derive_seed
+from wardround.knowledge import Knowledge
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
@@ -113,6 +114,7 @@ async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder:
         retrieval=settings.retrieval,
         more_tools=(*settings.run.tools, *agent.more_tools),
         aids=settings.aids,
+        knowledge=Knowledge.open(settings.knowledge),
     )
     try:
         await run_episode(

@@ -18,6 +18,8 @@ _LATER = frozenset(
         "model.presence_penalty",
         "budget.forced_finish",
         "retrieval.candidate_encoder",
+        "knowledge.library",
+        "knowledge.published_until",
         "memory.key_tokens",
         "memory.max_items",
         "memory.max_reasoning_items",

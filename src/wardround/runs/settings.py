@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, refuse_unknown, setting, strict
+from wardround.knowledge import KnowledgeSettings
 from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
 from wardround.predictors import PredictorSettings
@@ -87,6 +88,7 @@ SECTIONS: Mapping[str, type] = {
     "budget": Budget,
     "retrieval": RetrievalSettings,
     "memory": MemorySettings,
+    "knowledge": KnowledgeSettings,
     "aids": Aids,
     "scoring": ScoringSettings,
     "predictors": PredictorSettings,
@@ -109,6 +111,7 @@ class RunSettings:
     agent: Mapping[str, Any] = field(default_factory=dict)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
+    knowledge: KnowledgeSettings = field(default_factory=KnowledgeSettings)
     aids: Aids = field(default_factory=Aids)
     scoring: ScoringSettings = field(default_factory=ScoringSettings)
     predictors: PredictorSettings = field(default_factory=PredictorSettings)
@@ -156,7 +159,10 @@ class RunSettings:
         run, bank = self.run, self.memory.bank
         where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
-        return replace(self, run=run, memory=replace(self.memory, bank=None if bank is None else _absolute(bank)))
+        library = self.knowledge.library
+        knowledge = replace(self.knowledge, library=None if library is None else _absolute(library))
+        memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
+        return replace(self, run=run, memory=memory, knowledge=knowledge)
 
     def changes_of_preset(self) -> dict[str, Any] | None:
         """Return what differs from the preset these settings began with, by name; None where they began with none."""

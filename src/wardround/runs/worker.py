@@ -14,6 +14,7 @@ from typing import Any
 
 from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
+from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
@@ -21,6 +22,7 @@ from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.folder import RunFolder
+from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
 from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -47,6 +49,7 @@ class Worker:
     candidate_encoder: Encoder | None
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
+    knowledge: Knowledge
     max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -86,6 +89,7 @@ class Worker:
             retrieval=self.settings.retrieval,
             more_tools=(*self.settings.run.tools, *agent.more_tools),
             aids=self.settings.aids,
+            knowledge=self.knowledge,
         )
         try:
             outcome = await run_episode(
@@ -183,6 +187,7 @@ def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -
         candidate_encoder=naming,
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
+        knowledge=open_knowledge(settings, folder.manifest.get("corpora")),
     )
 
 

@@ -7,6 +7,7 @@ from wardround.tools.aids import AID_NAMES, Aids
 from wardround.tools.definition import Tool
 from wardround.tools.environment import Environment
 from wardround.tools.grounding import Citation, supports_answer
+from wardround.tools.knowledge_tools import corpus_tool
 from wardround.tools.page import Page
 from wardround.tools.result import ToolResult
 from wardround.tools.session import Session
@@ -29,6 +30,7 @@ __all__ = [
     "Tool",
     "ToolResult",
     "Toolset",
+    "corpus_tool",
     "default_toolset",
     "supports_answer",
     "tool",

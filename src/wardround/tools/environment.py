@@ -13,6 +13,7 @@ from typing import Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.core.suggestions import unknown
+from wardround.knowledge import Knowledge
 from wardround.records import Chart
 from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.tools.aids import Aids
@@ -40,6 +41,7 @@ class Environment(Session):
         retrieval: RetrievalSettings | None = None,
         answer_space: str | None = None,
         aids: Aids = DEFAULT_AIDS,
+        knowledge: Knowledge | None = None,
     ) -> None:
         super().__init__(
             chart,
@@ -49,6 +51,7 @@ class Environment(Session):
             retrieval=retrieval,
             answer_space=answer_space,
             aids=aids,
+            knowledge=knowledge,
         )
         self.toolset = default_toolset() if toolset is None else toolset
         self._read: set[str] = set()

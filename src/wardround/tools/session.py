@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
+from wardround.knowledge import Knowledge
 from wardround.records import Chart
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.aids import Aids
@@ -29,7 +30,7 @@ class Session:
     ``candidates`` are the candidate spaces the session may search, by table name. ``max_result_tokens`` bounds the text
     of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
     ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``aids`` what is done
-    for a language model beyond the papers' tools.
+    for a language model beyond the papers' tools, ``knowledge`` the corpora that may be read (default: the handbook).
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class Session:
         retrieval: RetrievalSettings | None = None,
         answer_space: str | None = None,
         aids: Aids = DEFAULT_AIDS,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.chart = chart
         self.aids = aids
+        self.knowledge = knowledge or Knowledge()
         self.candidates = dict(candidates)
         if answer_space is not None and aids.short_pages:
             self.candidates = {name: space for name, space in candidates.items() if name == answer_space}

@@ -15,6 +15,14 @@ from wardround.tools.candidate_tools import (
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
 from wardround.tools.inner_tools import finish, get_next_page, think
+from wardround.tools.knowledge_tools import (
+    retrieve_corpus,
+    retrieve_handbook,
+    retrieve_pubmed,
+    retrieve_statpearls,
+    retrieve_textbooks,
+    retrieve_wikipedia,
+)
 from wardround.tools.record_tools import (
     get_event_counts_by_time,
     get_latest_records,
@@ -42,6 +50,14 @@ _CANDIDATES = (
     get_candidates_by_keyword,
     get_candidates_by_fuzzy_matching,
     get_candidates_by_semantic_similarity,
+)
+_KNOWLEDGE = (
+    retrieve_pubmed,
+    retrieve_textbooks,
+    retrieve_statpearls,
+    retrieve_wikipedia,
+    retrieve_handbook,
+    retrieve_corpus,
 )
 _INNER = (get_next_page, think, finish)
 
@@ -94,7 +110,7 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_INNER):
+for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_KNOWLEDGE, *_INNER):
     TOOLS.add(_tool.name, _tool)
 
 

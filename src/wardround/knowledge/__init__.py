@@ -1,0 +1,33 @@
+"""Knowledge: corpora of medical text on this machine, searched by words, and pages of the web where allowed.
+
+Knows no patient: what is asked comes from tools, what leaves the machine passes their guard.
+"""
+
+from wardround.knowledge.access import Knowledge
+from wardround.knowledge.adding import Added, add_corpus, remove_corpus
+from wardround.knowledge.corpus import Corpus, parse_address
+from wardround.knowledge.document import Deletion, Document, visible
+from wardround.knowledge.formats import FORMATS, CorpusFormat
+from wardround.knowledge.index import Hit
+from wardround.knowledge.library import HANDBOOK, Library
+from wardround.knowledge.manifest import CorpusManifest
+from wardround.knowledge.settings import KnowledgeSettings
+
+__all__ = [
+    "FORMATS",
+    "HANDBOOK",
+    "Added",
+    "Corpus",
+    "CorpusFormat",
+    "CorpusManifest",
+    "Deletion",
+    "Document",
+    "Hit",
+    "Knowledge",
+    "KnowledgeSettings",
+    "Library",
+    "add_corpus",
+    "parse_address",
+    "remove_corpus",
+    "visible",
+]

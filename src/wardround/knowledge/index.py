@@ -1,0 +1,193 @@
+"""The full-text index of one corpus, on tantivy: what is stored of a document and how it is found.
+
+A query is taken apart by the analyser that took the documents apart and put together as terms, so that no character of
+it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, titles counting twice as much as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from wardround.core import UserError, how_to_install
+from wardround.knowledge.document import Document
+
+if TYPE_CHECKING:
+    import tantivy
+
+_TITLE_WEIGHT = 2.0
+_LONGEST_WORD = 60
+_MOST_TERMS = 16
+"""Of a query; of more the rarest are looked for."""
+_WORDS = "words"
+_EPOCH = date(1970, 1, 1)
+_HEAP_BYTES = 64_000_000
+_SMALL_HEAP_BYTES = 15_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A document that was found, and its BM25 score, which compares only within one search."""
+
+    document: Document
+    score: float
+
+
+class CorpusIndex:
+    """An index in a folder, or without one in memory. Safe to search from many threads; one process writes at a time.
+
+    Raises UserError where the extra [knowledge] is not installed or the folder holds no index that can be read.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        library = _library()
+        self._analyser = _analyser()
+        self._schema = _schema()
+        try:
+            self._index = library.Index(self._schema, None if folder is None else str(folder))
+        except (ValueError, OSError) as error:
+            raise UserError(
+                f"the index in {str(folder)!r} cannot be opened ({error}); remove and add it again"
+            ) from None
+        self._index.register_tokenizer(_WORDS, self._analyser)
+        self._small = folder is None
+
+    def __len__(self) -> int:
+        return int(self._index.searcher().num_docs)
+
+    def search(self, query: str, limit: int, *, offset: int = 0, until: date | None = None) -> list[Hit]:
+        """Return the documents nearest to a query, best first; ``until`` leaves out what was published later."""
+        searcher = self._index.searcher()
+        terms = self._terms(query, searcher)
+        if not terms or limit < 1:
+            return []
+        result = searcher.search(self._query(terms, until), limit, count=False, offset=offset)
+        return [Hit(document=_document(searcher.doc(place)), score=float(score)) for score, place in result.hits]
+
+    def get(self, identifier: str, *, until: date | None = None) -> Document | None:
+        """Return a document by its id, None where there is none (or, with ``until``, none that old)."""
+        library, searcher = _library(), self._index.searcher()
+        wanted = library.Query.term_query(self._schema, "id", identifier)
+        hits = searcher.search(self._dated(wanted, until), 1, count=False).hits
+        return _document(searcher.doc(hits[0][1])) if hits else None
+
+    def writer(self) -> CorpusWriter:
+        """Open the index for writing; UserError while another process does."""
+        try:
+            opened = self._index.writer(_SMALL_HEAP_BYTES if self._small else _HEAP_BYTES, 1)
+        except ValueError as error:
+            raise UserError(f"the corpus is being written to by another process ({error}); wait for it") from None
+        return CorpusWriter(self._index, self._schema, opened)
+
+    def _terms(self, query: str, searcher: tantivy.Searcher) -> Sequence[str]:
+        """The stems of a query, each once; of a long one the rarest that are there at all."""
+        terms = list(dict.fromkeys(self._analyser.analyze(query)))
+        if len(terms) <= _MOST_TERMS:
+            return terms
+        frequency = {term: searcher.doc_freq("text", term) for term in terms}
+        known = sorted((term for term in terms if frequency[term]), key=frequency.__getitem__)
+        return known[:_MOST_TERMS]
+
+    def _query(self, terms: Sequence[str], until: date | None) -> tantivy.Query:
+        library = _library()
+        parts = []
+        for term in terms:
+            title = library.Query.term_query(self._schema, "title", term)
+            parts.append((library.Occur.Should, library.Query.term_query(self._schema, "text", term)))
+            parts.append((library.Occur.Should, library.Query.boost_query(title, _TITLE_WEIGHT)))
+        return self._dated(library.Query.boolean_query(parts), until)
+
+    def _dated(self, query: tantivy.Query, until: date | None) -> tantivy.Query:
+        if until is None:
+            return query
+        library = _library()
+        early = library.Query.range_query(
+            self._schema, "published", library.FieldType.Integer, -(2**62), (until - _EPOCH).days
+        )
+        free = library.Query.const_score_query(early, 0.0)
+        both = [(library.Occur.Must, query), (library.Occur.Must, free)]
+        return cast("tantivy.Query", library.Query.boolean_query(both))
+
+
+class CorpusWriter:
+    """Writes documents; what was put is there for readers, all of it at once, after :meth:`commit`."""
+
+    def __init__(self, index: tantivy.Index, schema: tantivy.Schema, writer: tantivy.IndexWriter) -> None:
+        self._index = index
+        self._schema = schema
+        self._writer = writer
+
+    def put(self, document: Document, published: date, *, replaces: bool) -> None:
+        """Add a document; ``replaces``: take out the one of the same id first."""
+        if replaces:
+            self.remove(document.id)
+        fields = {
+            "id": document.id,
+            "title": document.title,
+            "text": document.text,
+            "address": document.address.encode(),
+            "published": (published - _EPOCH).days,
+        }
+        self._writer.add_document(_library().Document.from_dict(fields, self._schema))
+
+    def remove(self, identifier: str) -> None:
+        """Take out a document; one that is not there is none the less."""
+        self._writer.delete_documents_by_term("id", identifier)
+
+    def commit(self) -> None:
+        """Make everything since the last commit part of the index, on the disk."""
+        self._writer.commit()
+        self._index.reload()
+
+    def close(self) -> None:
+        """Drop what was not committed, let merges end and give the index free."""
+        self._writer.rollback()
+        self._writer.wait_merging_threads()
+
+
+def _library() -> ModuleType:
+    """Return tantivy; it is optional, and loaded only where an index is opened."""
+    try:
+        import tantivy as library
+    except ModuleNotFoundError:
+        raise UserError(f"corpora need the extra [knowledge]: {how_to_install('knowledge')}") from None
+    return library
+
+
+def _analyser() -> tantivy.TextAnalyzer:
+    library = _library()
+    filters = library.Filter
+    builder = (
+        library.TextAnalyzerBuilder(library.Tokenizer.simple())
+        .filter(filters.remove_long(_LONGEST_WORD))
+        .filter(filters.lowercase())
+        .filter(filters.ascii_fold())
+        .filter(filters.stopword("english"))
+        .filter(filters.stemmer("english"))
+    )
+    return cast("tantivy.TextAnalyzer", builder.build())
+
+
+def _schema() -> tantivy.Schema:
+    builder = _library().SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("title", stored=True, tokenizer_name=_WORDS, index_option="freq")
+    builder.add_text_field("text", stored=True, tokenizer_name=_WORDS, index_option="freq")
+    builder.add_bytes_field("address", stored=True, indexed=False)
+    builder.add_integer_field("published", stored=True, indexed=True, fast=True)
+    return cast("tantivy.Schema", builder.build())
+
+
+def _document(stored: tantivy.Document) -> Document:
+    fields: dict[str, list[Any]] = stored.to_dict()
+    return Document(
+        id=fields["id"][0],
+        title=fields["title"][0],
+        text=fields["text"][0],
+        published=date.fromordinal(_EPOCH.toordinal() + fields["published"][0]),
+        address=bytes(fields["address"][0]).decode(),
+    )

@@ -1,0 +1,147 @@
+"""Tools that look up medical knowledge in the corpora on this machine. Nothing they are asked leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+from wardround.core import ToolFailure, estimate_tokens
+from wardround.knowledge import Corpus, Document, Hit
+from wardround.tools.definition import Tool
+from wardround.tools.page import Page
+from wardround.tools.result import ToolResult
+from wardround.tools.session import Session
+from wardround.tools.signature import Range, tool
+
+_CAPTION_TOKENS = 80
+_LEAST_TOKENS = 120
+"""Of a document's text on a page that shows several."""
+_CHARACTERS_PER_TOKEN = 3
+_USUAL = 5
+"""Documents of a search, as in the papers' tools."""
+_MOST = 20
+_SHOWN_QUERY = 80
+
+Query = Annotated[str, "What to look up, in a few medical words. No patient's details are needed."]
+Limit = Annotated[int, Range(1, _MOST), "How many documents."]
+
+
+def corpus_tool(corpus: str, what: str) -> Tool:
+    """Return the tool ``retrieve_<corpus>``, which searches the corpus of that name; ``what`` describes it."""
+
+    def retrieve(session: Session, page: Page, *, query: Query, limit: Limit = _USUAL) -> ToolResult:
+        return _found(session, page, corpus, query, limit)
+
+    retrieve.__doc__ = f"Look up {what}: the documents nearest to a query, best first, with their texts."
+    return tool("knowledge", name=f"retrieve_{corpus}")(retrieve)
+
+
+retrieve_pubmed = corpus_tool("pubmed", "abstracts of the biomedical literature (PubMed)")
+retrieve_textbooks = corpus_tool("textbooks", "passages of medical textbooks")
+retrieve_statpearls = corpus_tool("statpearls", "StatPearls articles for clinical decisions")
+retrieve_wikipedia = corpus_tool("wikipedia", "general knowledge (Wikipedia)")
+retrieve_handbook = corpus_tool("handbook", "short reference pages on common clinical problems and tests")
+
+
+@tool("knowledge")
+def retrieve_corpus(
+    session: Session,
+    page: Page,
+    *,
+    corpus: Annotated[str, "Name of an installed corpus; leave it empty to be told which there are."],
+    query: Query,
+    limit: Limit = _USUAL,
+) -> ToolResult:
+    """Look up a query in any installed corpus of medical knowledge, by the corpus's name."""
+    return _found(session, page, corpus, query, limit)
+
+
+def _found(session: Session, page: Page, name: str, query: str, limit: int) -> ToolResult:
+    wanted = " ".join(query.split())
+    if not wanted:
+        raise ToolFailure("'query' is empty; say in a few medical words what to look up.")
+    corpus = _corpus(session, name)
+    found = list(corpus.search(wanted, limit + 1, offset=page.offset, until=session.knowledge.until))
+    shown = found[:limit]
+    if not shown:
+        return ToolResult(text=f"{_told(corpus)}: {_nothing(session, page, wanted)}", rows_total=0, rows_shown=0)
+    cursor = page.cursor(page.offset + limit) if len(found) > limit else None
+    more = f", cursor={cursor} for the next" if cursor else ""
+    end = page.offset + len(shown)
+    caption = f"{_told(corpus)}: documents {page.offset + 1}-{end} nearest to {_short(wanted)!r}{more}"
+    return ToolResult(
+        text="\n".join([caption, *_texts(session, page, corpus, shown)]), rows_shown=len(shown), cursor=cursor
+    )
+
+
+def _corpus(session: Session, name: str) -> Corpus:
+    library = session.knowledge.library
+    plain = name.strip().casefold()
+    if plain not in library.names:
+        raise ToolFailure(
+            f"the corpus {plain!r} is not installed here. Installed: {', '.join(library.names)}; search one of them "
+            "with its tool if you have it, else go on without."
+        )
+    return library.get(plain)
+
+
+def _told(corpus: Corpus) -> str:
+    manifest = corpus.manifest
+    count = f"{manifest.documents:,} document{'' if manifest.documents == 1 else 's'}"
+    return f"{manifest.name} ({count}, as of {manifest.date})"
+
+
+def _nothing(session: Session, page: Page, query: str) -> str:
+    """Why nothing is shown."""
+    until = session.knowledge.until
+    dated = f" that was published by {until}" if until is not None else ""
+    if page.offset:
+        return "there are no further documents."
+    return f"no document{dated} holds a word of {_short(query)!r}; try other words."
+
+
+def _texts(session: Session, page: Page, corpus: Corpus, hits: Sequence[Hit]) -> list[str]:
+    """One paragraph per document, each with an equal share of the page."""
+    share = max(_LEAST_TOKENS, (page.tokens - _CAPTION_TOKENS) // len(hits))
+    return [
+        _text(session, page, corpus, hit.document, number=page.offset + place, tokens=share)
+        for place, hit in enumerate(hits, start=1)
+    ]
+
+
+def _text(session: Session, page: Page, corpus: Corpus, document: Document, *, number: int, tokens: int) -> str:
+    address = corpus.address(document)
+    head = f"[{number}] {document.title or document.id} (published by {document.published}; {address})"
+    text, rest = _cut(document.text, tokens - estimate_tokens(head))
+    if rest:
+        whole = page.part(partial(_read_on, session, corpus, document.id), "read_document", address)
+        text += f" [{rest:,} more characters: cursor={whole.cursor(len(document.text) - rest)}]"
+    return f"{head}\n{text}"
+
+
+def _read_on(session: Session, corpus: Corpus, identifier: str, page: Page) -> ToolResult:
+    """A document from the page's offset (characters) on."""
+    document = corpus.get(identifier, until=session.knowledge.until)
+    assert document is not None, identifier
+    text, rest = _cut(document.text[page.offset :], page.tokens - _CAPTION_TOKENS)
+    cursor = page.cursor(len(document.text) - rest) if rest else None
+    more = f", cursor={cursor} for the next" if cursor else ""
+    start = page.offset + 1
+    end = len(document.text) - rest
+    caption = f"{corpus.address(document)}: characters {start:,}-{end:,} of {len(document.text):,}{more}"
+    return ToolResult(text=f"{caption}\n{text}", cursor=cursor)
+
+
+def _cut(text: str, tokens: int) -> tuple[str, int]:
+    """The start of a text that so many tokens hold, to the end of a word, and how many characters are left."""
+    room = max(1, tokens) * _CHARACTERS_PER_TOKEN
+    if len(text) <= room:
+        return text, 0
+    end = max(text.rfind(" ", room // 2, room), text.rfind("\n", room // 2, room))
+    end = room if end < 0 else end
+    return text[:end], len(text) - end
+
+
+def _short(query: str) -> str:
+    return query if len(query) <= _SHOWN_QUERY else query[: _SHOWN_QUERY - 3] + "..."

@@ -1,0 +1,85 @@
+"""A corpus from the command line into an episode: added, found by an agent's tool, in the log and the manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tantivy")
+
+from fake_server import Answer, FakeServer, tools
+from wardround.cli.main import main
+from wardround.core import UserError
+from wardround.knowledge import add_corpus
+from wardround.log import LogReader
+from wardround.runs import RunFolder, RunSettings, execute, start
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    document = {"id": "7", "title": "Furosemide", "content": "Loop diuretics lower potassium.", "year": 2019}
+    (folder / "a.jsonl").write_text(json.dumps(document) + "\n")
+    words = ["corpus", "add", "pubmed", str(folder / "a.jsonl"), "--licence", "invented", "--date", "2024-06-30"]
+    assert main([*words, "--library", str(folder / "lib")]) == 0
+    return folder / "lib"
+
+
+def settings(library: Path, benchmark: Path, store: Path, url: str, **more: Any) -> RunSettings:
+    return RunSettings.of(
+        benchmark=str(benchmark),
+        store=str(store),
+        models=("openai/test-model",),
+        base_url=url,
+        tasks=("diagnoses",),
+        limit=1,
+        tools=("retrieve_pubmed",),
+        library=str(library),
+        **more,
+    )
+
+
+def test_an_agent_looks_something_up(
+    library: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    def model(body: Any) -> Answer:
+        if any(message["role"] == "tool" for message in body["messages"]):
+            return tools(("finish", json.dumps({"response": ["Essential hypertension"]})))
+        return tools(("retrieve_pubmed", json.dumps({"query": "loop diuretic potassium"})))
+
+    with FakeServer(model) as server:
+        run = settings(library, synthetic_benchmark_path, synthetic_store_path, server.url)
+        folder = start(tmp_path / "run", run)
+        assert execute(folder, workers=1, concurrency=1).done == 1
+    assert folder.manifest["corpora"]["pubmed"]["documents"] == 1
+    assert folder.manifest["corpora"]["handbook"]["licence"] == "Apache-2.0"
+    with LogReader(folder.logs) as reader:
+        (trajectory,) = reader.trajectories()
+        records = [record for turn in trajectory.turns for record in turn.results]
+    (text,) = [record.result_text for record in records if record.call.name == "retrieve_pubmed"]
+    assert "Loop diuretics lower potassium." in text
+    assert "corpus://pubmed/7" in text
+
+
+def test_a_run_goes_on_only_with_the_corpora_it_began_with(
+    library: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    with FakeServer(lambda body: tools(("finish", json.dumps({"response": ["x"]})))) as server:
+        run = settings(library, synthetic_benchmark_path, synthetic_store_path, server.url)
+        folder = start(tmp_path / "run", run)
+        (tmp_path / "b.jsonl").write_text('{"id": "8", "content": "More."}\n')
+        add_corpus(library, "pubmed", tmp_path / "b.jsonl")
+        with pytest.raises(UserError, match="'pubmed' is not what it was when this run began"):
+            execute(RunFolder.open(folder.path), workers=1, concurrency=1)
+
+
+def test_a_library_that_is_not_there_is_refused_before_anything_is_paid_for(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    with FakeServer([]) as server:
+        run = settings(tmp_path / "none", synthetic_benchmark_path, synthetic_store_path, server.url)
+        with pytest.raises(UserError, match="wardround corpus add"):
+            start(tmp_path / "run", run)
