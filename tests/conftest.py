@@ -128,6 +128,25 @@ def synthetic_store(synthetic_store_path: Path) -> Store:
 
 
 @pytest.fixture(scope="session")
+def film_hospital(once: Once) -> Path:
+    """Raw files of 12 invented patients with their chest films."""
+    pytest.importorskip("pydicom", reason="needs the extra [imaging]")
+    from wardround.synth.radiographs import write_films
+
+    def make(folder: Path) -> None:
+        synthesize(folder, patients=12, seed=3, films=True)
+        write_films(folder)
+
+    return once("film-hospital", make)
+
+
+@pytest.fixture(scope="session")
+def film_store(film_hospital: Path, once: Once) -> Store:
+    """Their store, open."""
+    return Store.open(once("film-store", lambda path: ingest("mimiciv", film_hospital, path)))
+
+
+@pytest.fixture(scope="session")
 def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
     """The six AgentEHR tasks on them, a few samples each."""
     from wardround.benchmarks.agentehr import build_agentehr

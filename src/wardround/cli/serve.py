@@ -16,6 +16,7 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
 from wardround.cli.paths import home
 from wardround.core import UserError, content_hash, parse_time
+from wardround.imaging import ImageSettings, open_images
 from wardround.records import Store
 from wardround.retrieval import open_encoder
 from wardround.tools import Environment, default_toolset
@@ -50,6 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--print-config", action="store_true", help="print what an MCP client's configuration needs, and serve nothing"
     )
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
+    parser.add_argument("--tool", action="append", default=[], help="offer this tool too (wardround list tools)")
+    parser.add_argument("--images", help="where the image tools find the chart's images: a folder or a DICOMweb URL")
     parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
     parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
     parser.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint, on this machine")
@@ -77,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.http:
         where.check(store.spec.sensitivity)
     access, lane = AccessLog(_access_log(arguments)), SqlLane()
-    toolset = default_toolset(evidence=arguments.evidence_tool)
+    images = open_images(ImageSettings(source=arguments.images))
+    toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
     benchmark = Benchmark.open(arguments.benchmark) if arguments.benchmark else None
@@ -95,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             {} if benchmark is None else benchmark.spaces_of(store.person_of(subject_id)),
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
+            images=images.of(chart, subject),
         )
         return ServedSession(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
 
@@ -144,6 +149,9 @@ def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
     words += ["--result-tokens", str(arguments.result_tokens), "--access-log", str(_access_log(arguments).resolve())]
     if arguments.benchmark:
         words += ["--benchmark", str(arguments.benchmark.resolve())]
+    for name in arguments.tool:
+        words += ["--tool", name]
+    words += ["--images", arguments.images] if arguments.images else []
     if arguments.evidence_tool:
         words += ["--evidence-tool", "--encoder", arguments.encoder]
         words += ["--encoder-url", arguments.encoder_url] if arguments.encoder_url else []

@@ -9,10 +9,12 @@ from pathlib import Path
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.synth import DIALECTS, SynthManifest, plant_traps, synthesize, write_dialect
+from wardround.synth.radiographs import write_films
 
 EXAMPLES = """
   wardround synth hospital --patients 200
   wardround synth big --patients 100000 --workers 2 --no-notes
+  wardround synth hospital --patients 20 --films
   wardround synth omop-hospital --patients 50 --dialect omop --traps
 """
 
@@ -26,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="write .csv instead of .csv.gz")
     for part in ("icu", "ed", "notes"):
         parser.add_argument(f"--no-{part}", action="store_true", help=f"leave out the {part} tables")
+    parser.add_argument("--films", action="store_true", help="draw the chest radiographs too, as DICOM files in cxr/")
     parser.add_argument(
         "--dialect",
         choices=list(DIALECTS),
@@ -45,7 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{str(folder)!r} is not an empty folder; name another one or say --force")
     if arguments.patients < 1 or arguments.workers < 1:
         raise UserError("--patients and --workers must be at least 1")
-    if arguments.dialect == "mimiciv" and not arguments.traps:
+    as_it_is = arguments.dialect == "mimiciv" and not arguments.traps
+    if arguments.films and not as_it_is:
+        raise UserError("--films are drawn for the plain hospital: leave out --dialect and --traps")
+    if as_it_is:
         manifest = _synthesize(arguments, folder, compress=not arguments.plain)
     else:
         with tempfile.TemporaryDirectory(prefix="wardround-synth-") as name:
@@ -54,10 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.traps:
                 hospital = plant_traps(hospital, Path(name) / "trapped")
             write_dialect(arguments.dialect, hospital, folder)
+    if arguments.films:
+        _draw(folder)
     rows = sum(manifest.rows.values())
     what = "" if arguments.dialect == "mimiciv" else f", written as {arguments.dialect}"
     print(f"{arguments.patients:,} invented subjects, {rows:,} rows in {len(manifest.rows)} tables{what}: {folder}")
     return 0
+
+
+def _draw(folder: Path) -> None:
+    progress = TerminalProgress()
+    count = write_films(folder, report=progress)
+    progress.close()
+    print(f"{count:,} chest radiographs drawn: {folder / 'cxr' / 'files'}")
 
 
 def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) -> SynthManifest:
@@ -71,6 +86,7 @@ def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) 
         icu=not arguments.no_icu,
         ed=not arguments.no_ed,
         notes=not arguments.no_notes,
+        films=arguments.films,
         report=progress,
     )
     progress.close()

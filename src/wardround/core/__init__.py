@@ -20,6 +20,7 @@ from wardround.core.extras import how_to_install
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
+from wardround.core.pictures import Picture, PictureBytes, data_url
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
 from wardround.core.private import keep_private, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
@@ -53,6 +54,8 @@ __all__ = [
     "LeakError",
     "LimitReached",
     "Message",
+    "Picture",
+    "PictureBytes",
     "Plugin",
     "Price",
     "PrintableStream",
@@ -82,6 +85,7 @@ __all__ = [
     "check_settings",
     "choices_of",
     "content_hash",
+    "data_url",
     "derive_seed",
     "end_of_day",
     "estimate_tokens",

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from wardround.core.pictures import Picture, PictureBytes
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -50,12 +52,16 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message. ``tool_call_id`` is set exactly on messages of role ``tool``."""
+    """One message. ``tool_call_id`` is set exactly on messages of role ``tool``.
+
+    ``wire`` names its pictures by their hashes; their bytes are put in where a request is sent (`models/wire.py`).
+    """
 
     role: Role
     content: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    pictures: tuple[Picture, ...] = ()
     _wire: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -86,16 +92,28 @@ class Message:
             ]
         if self.tool_call_id is not None:
             body["tool_call_id"] = self.tool_call_id
+        if self.pictures:
+            body["pictures"] = [picture.to_wire() for picture in self.pictures]
         return body
 
     @classmethod
-    def from_wire(cls, body: Mapping[str, Any]) -> Message:
-        """Read the chat-completions form; tolerant of absent and null fields, strict about types."""
+    def from_wire(cls, body: Mapping[str, Any], find: PictureBytes | None = None) -> Message:
+        """Read the chat-completions form; tolerant of absent and null fields, strict about types.
+
+        ``find`` gives the bytes of the pictures it names; without it only their references are read.
+        """
         calls = tuple(_call_from_wire(call, index) for index, call in enumerate(body.get("tool_calls") or ()))
         content = body.get("content")
         if content is not None and not isinstance(content, str):
             content = "".join(part.get("text", "") for part in content if isinstance(part, Mapping))
-        return cls(role=body["role"], content=content, tool_calls=calls, tool_call_id=body.get("tool_call_id"))
+        pictures = tuple(Picture.from_wire(picture, find) for picture in body.get("pictures") or ())
+        return cls(
+            role=body["role"],
+            content=content,
+            tool_calls=calls,
+            tool_call_id=body.get("tool_call_id"),
+            pictures=pictures,
+        )
 
 
 def _call_from_wire(call: Mapping[str, Any], index: int) -> ToolCall:

@@ -89,12 +89,12 @@ def turn_of(
     )
 
 
-def record_of(columns: Sequence[Any], *, text: str = "", row_ids: tuple[str, ...] = ()) -> ToolRecord:
-    """Make a record of its columns, without its turn's, and of its result."""
+def record_of(columns: Sequence[Any], *, result: Message, row_ids: tuple[str, ...] = ()) -> ToolRecord:
+    """Make a record of its columns, without its turn's, and of its result's message."""
     call_id, name, arguments, is_error, seconds, table, total, shown, cursor = columns
     return ToolRecord(
         call=ToolCall(id=call_id, name=name, arguments=arguments),
-        result_text=text,
+        result_text=result.content or "",
         is_error=bool(is_error),
         seconds=seconds,
         table=table,
@@ -102,4 +102,5 @@ def record_of(columns: Sequence[Any], *, text: str = "", row_ids: tuple[str, ...
         rows_shown=shown,
         row_ids=row_ids,
         cursor=cursor,
+        pictures=result.pictures,
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wardround.core import UserError, must_be_complete, private_file
 from wardround.log.kept import TABLE as KEPT_TABLE
+from wardround.log.pictures import TABLE as PICTURE_TABLE
 
 SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
@@ -64,6 +65,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
                 connection.execute(statement)
             connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
         connection.execute(KEPT_TABLE)
+        connection.execute(PICTURE_TABLE)
         connection.execute("COMMIT")
         _check_version(connection, path)
     except sqlite3.Error as error:

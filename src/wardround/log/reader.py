@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from wardround.core import Message, UserError
+from wardround.core import Message, PictureBytes, UserError
 from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, record_of, turn_of
 from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
 from wardround.log.kept import KeptReply, has_kept, read_kept
 from wardround.log.outlines import read_outlines
 from wardround.log.path import ROOT
+from wardround.log.pictures import read_picture
 from wardround.log.played import Outline
 from wardround.log.rows import EpisodeEntry, Note, ToolRecord, Trajectory
 
@@ -225,9 +227,10 @@ def _read_whole(found: _Found) -> Trajectory:
 def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
     connection = bodies.connection
     rows = connection.execute(_WALK, {"episode": entry.key})
-    tree = {node: (parent, Message.from_wire(json.loads(text))) for node, parent, text in rows}
+    find = partial(read_picture, connection)
+    tree = {node: (parent, Message.from_wire(json.loads(text), find)) for node, parent, text in rows}
     paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
-    results = _results(connection, entry.key)
+    results = _results(connection, entry.key, find)
     turns = tuple(
         turn_of(
             columns,
@@ -258,9 +261,10 @@ def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> t
     return path
 
 
-def _results(connection: sqlite3.Connection, episode: str) -> dict[int, list[ToolRecord]]:
+def _results(connection: sqlite3.Connection, episode: str, find: PictureBytes) -> dict[int, list[ToolRecord]]:
     found: dict[int, list[ToolRecord]] = {}
     for turn, *columns, row_ids, text in connection.execute(_RESULTS, (episode,)):
-        record = record_of(columns, text=json.loads(text)["content"], row_ids=tuple(json.loads(row_ids)))
+        result = Message.from_wire(json.loads(text), find)
+        record = record_of(columns, result=result, row_ids=tuple(json.loads(row_ids)))
         found.setdefault(turn, []).append(record)
     return found

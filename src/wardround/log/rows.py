@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from wardround.core import Message, ToolCall, ToolSchema, Usage
+from wardround.core import Message, Picture, ToolCall, ToolSchema, Usage
 
 EpisodeState = Literal["open", "finished"]
 USAGE_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
@@ -56,7 +56,10 @@ class GivenReply(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """One tool call and its result. ``row_ids`` are the record rows whose content is in ``result_text``."""
+    """One tool call and its result. ``row_ids`` are the record rows whose content is in ``result_text``.
+
+    ``pictures`` are those that the model was shown with it.
+    """
 
     call: ToolCall
     result_text: str
@@ -67,6 +70,13 @@ class ToolRecord:
     rows_shown: int | None = None
     row_ids: tuple[str, ...] = ()
     cursor: str | None = None
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def message(self) -> Message:
+        """The result as later prompts carry it."""
+        text, call = self.result_text, self.call.id
+        return Message(role="tool", content=text, tool_call_id=call, pictures=self.pictures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,15 +23,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wardround.core import Message, ToolSchema, UserError, canonical_json, chain_hash
+from wardround.core import Message, Picture, ToolSchema, UserError, canonical_json, chain_hash
 from wardround.log.database import explained, open_for_writing
 from wardround.log.kept import row_of
 from wardround.log.path import ROOT, PromptPath
+from wardround.log.pictures import INSERT as INSERT_PICTURE
+from wardround.log.pictures import row_of_picture
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord
 
 _STATEMENTS = {
     "episode": "INSERT INTO episode VALUES (?, ?, NULL, 'open', ?, NULL) ON CONFLICT (key) DO UPDATE SET "
     "facts = excluded.facts, outcome = NULL, state = 'open', started = excluded.started, ended = NULL",
+    "picture": INSERT_PICTURE,
     "body": "INSERT OR IGNORE INTO body VALUES (?, ?)",
     "message": "INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?)",
     "stale_tool": "DELETE FROM tool WHERE episode = ? AND turn = ?",
@@ -263,7 +266,15 @@ class EpisodeRecorder:
         if message.digest not in self._written:
             self._written.add(message.digest)
             self._log._add("body", (message.digest, message.wire.decode()))
+            for picture in message.pictures:
+                self._add_picture(picture)
         return message.digest
+
+    def _add_picture(self, picture: Picture) -> None:
+        row = row_of_picture(picture)
+        if row[0] not in self._written and picture.data:
+            self._written.add(row[0])
+            self._log._add("picture", row)
 
     def _add_text(self, text: str) -> bytes:
         data = text.encode("utf-8", "replace")
@@ -275,7 +286,7 @@ class EpisodeRecorder:
         if self._again:
             self._log._add("stale_tool", (self.episode, ordinal))
         for n, result in enumerate(results):
-            body = self._add_body(Message(role="tool", content=result.result_text, tool_call_id=result.call.id))
+            body = self._add_body(result.message)
             call = result.call
             row_ids = _json(result.row_ids)
             counts = (result.table, result.rows_total, result.rows_shown, row_ids)

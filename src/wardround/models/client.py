@@ -9,6 +9,7 @@ from wardround.core import Price, ProviderError, content_hash
 from wardround.models.endpoint import Endpoint
 from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
+from wardround.models.shown_pictures import ShowPictures
 from wardround.models.too_long import as_too_long
 from wardround.models.wire import ReadReply, encode_request, read_reply
 from wardround.models.withheld import as_withheld
@@ -20,7 +21,8 @@ class ChatModel:
     """A model served behind ``/chat/completions``.
 
     ``served_name`` is what the server calls it; ``extra`` are fields added to every request body (for example
-    ``{"chat_template_kwargs": {"enable_thinking": False}}``), and part of the model's identity.
+    ``{"chat_template_kwargs": {"enable_thinking": False}}``), and part of the model's identity. ``pictures``: in which
+    messages the server takes those of tool results; anything but ``user`` is part of the identity too.
     """
 
     def __init__(
@@ -30,11 +32,15 @@ class ChatModel:
         *,
         price: Price | None = None,
         extra: Mapping[str, Any] | None = None,
+        pictures: ShowPictures = "user",
     ) -> None:
         self.name = f"openai/{served_name}"
         self.identity = f"{self.name}@{endpoint.base_url}"
         if extra:
             self.identity += f"#{content_hash(dict(extra))[:12]}"
+        if pictures != "user":
+            self.identity += f"#pictures-{pictures}"
+        self._pictures: ShowPictures = pictures
         self.endpoint = endpoint
         self._served_name = served_name
         self._price = price
@@ -70,7 +76,13 @@ class ChatModel:
         await self.endpoint.close()
 
     def _encode(self, request: Request) -> bytes:
-        return encode_request(request, self._served_name, extra=self._extra, with_schema=self._takes_schema)
+        return encode_request(
+            request,
+            self._served_name,
+            extra=self._extra,
+            with_schema=self._takes_schema,
+            pictures=self._pictures,
+        )
 
     def _refuses_schema(self, request: Request, fault: Fault) -> bool:
         """Whether the server offers no structured output; it is then asked without, from now on."""

@@ -17,6 +17,7 @@ from wardround.models.relay import RelayModel
 from wardround.models.replay import ReplayModel
 from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import with_tool_calls
+from wardround.models.shown_pictures import ShowPictures
 from wardround.records import Roles
 
 
@@ -36,6 +37,7 @@ class Opening:
     endpoint: Endpoint | None = None
     relay_timeout_seconds: float = 3600.0
     tool_calls: str = "native"
+    pictures: ShowPictures = "user"
     roles: Roles | None = None
     """What the tables of the source are for, for models that plan by it."""
 
@@ -79,7 +81,7 @@ def _open_served(opening: Opening) -> Model:
             policy=opening.retry,
             max_concurrent=opening.max_concurrent,
         )
-    model = ChatModel(opening.rest, endpoint, price=opening.price, extra=opening.extra)
+    model = ChatModel(opening.rest, endpoint, price=opening.price, extra=opening.extra, pictures=opening.pictures)
     return with_tool_calls(model, opening.tool_calls)
 
 
@@ -138,13 +140,15 @@ def open_model(
     endpoint: Endpoint | None = None,
     relay_timeout_seconds: float = 3600.0,
     tool_calls: str = "native",
+    pictures: ShowPictures = "user",
     roles: Roles | None = None,
 ) -> Model:
     """Open a model. Without a guard the strictest one holds: record text stays on this machine.
 
     ``endpoint`` shares another model's endpoint, limit and breaker. Raises UserError for an unknown name, a missing
     option or an endpoint the guard does not allow. ``tool_calls``: how a served model is asked for them
-    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`). ``roles`` are those of the source it
+    (``native``, ``schema``, ``auto``; see :mod:`wardround.models.schema_calls`), ``pictures`` where it takes those of
+    tool results (``user``, ``tool``, ``none``). ``roles`` are those of the source it
     is asked about: the offline policy plans by them.
     """
     entry, rest = find_model(name)
@@ -164,6 +168,7 @@ def open_model(
             endpoint=endpoint,
             relay_timeout_seconds=relay_timeout_seconds,
             tool_calls=tool_calls,
+            pictures=pictures,
             roles=roles,
         )
     )

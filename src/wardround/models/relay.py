@@ -2,7 +2,8 @@
 ``<n>.reply.json``.
 
 The reply is a message, ``{"content": "..."}`` or ``{"tool_calls": [{"name": "...", "arguments": {...}}]}``, or a whole
-chat completion. One that cannot be read is answered with ``<n>.error.txt`` and awaited again.
+chat completion. One that cannot be read is answered with ``<n>.error.txt`` and awaited again. Pictures that a request
+names lie in the folder ``pictures``, each once, under its hash.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class RelayModel:
         text = json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
         part = self.folder / f".{os.getpid()}-{digest[:16]}.part"
         try:
+            self._write_pictures(request)
             part.write_bytes(text)
             while True:
                 number, self._next = self._next, self._next + 1
@@ -111,6 +113,17 @@ class RelayModel:
             raise ProviderError(f"{self.name}: cannot write a request ({error.strerror})") from error
         finally:
             part.unlink(missing_ok=True)
+
+    def _write_pictures(self, request: Request) -> None:
+        """Write those that are not in the folder yet, each in one step."""
+        shown = {picture.file_name: picture for message in request.messages for picture in message.pictures}
+        for name, picture in shown.items():
+            path = self.folder / "pictures" / name
+            if not path.exists():
+                private_folder(path.parent)
+                part = path.with_name(f".{os.getpid()}-{name}.part")
+                part.write_bytes(picture.data)
+                part.replace(path)
 
     async def _await_reply(self, number: int, request: Request, started: float) -> ReadReply:
         path = self.folder / f"{number}.reply.json"

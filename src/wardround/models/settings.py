@@ -7,6 +7,7 @@ from math import inf
 
 from wardround.core import Price, UserError, check_settings, setting
 from wardround.models.schema_calls import ToolCalls
+from wardround.models.shown_pictures import ShowPictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,11 @@ class ModelOptions:
         "how a served model is asked for tool calls: through the endpoint's tools, or described in the prompt with the "
         "reply bound to their schemas; auto finds out whether the server's template ignores tools",
         was=("--tool-calls",),
+    )
+    pictures: ShowPictures = setting(
+        "user",
+        "where the server takes the pictures of tool results: in a user message behind them, in the tool message "
+        "itself, or nowhere, and the model is told what it does not see",
     )
     price: tuple[float, ...] = setting(
         (), "input,output[,cached]", unit="US dollars per million tokens", was=("--price",)

@@ -18,6 +18,7 @@ from typing import Any
 from wardround.core import Message, ToolCall, Usage
 from wardround.models.endpoint import MalformedReply, error_text, read_json
 from wardround.models.protocol import FinishReason, Request
+from wardround.models.shown_pictures import ShowPictures, placed, with_parts
 
 MOST_CALLS = 64
 """Tool calls of one reply that are taken in; the next one stands for all that came after it, and is refused."""
@@ -55,9 +56,17 @@ class ReadReply:
 
 
 def encode_request(
-    request: Request, model: str, *, extra: Mapping[str, Any] | None = None, with_schema: bool = True
+    request: Request,
+    model: str,
+    *,
+    extra: Mapping[str, Any] | None = None,
+    with_schema: bool = True,
+    pictures: ShowPictures = "user",
 ) -> bytes:
-    """Return the request's body. ``extra`` fields are added last; an extra that is None removes a standard field."""
+    """Return the request's body. ``extra`` fields are added last; an extra that is None removes a standard field.
+
+    ``pictures``: in which messages those of tool results go out.
+    """
     settings = request.settings
     fields: dict[str, Any] = {
         "max_tokens": settings.max_output_tokens,
@@ -74,7 +83,8 @@ def encode_request(
     if "max_completion_tokens" in extra:
         del fields["max_tokens"]
     fields |= extra
-    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, joined(request.messages))), b"]"]
+    sent = tuple(placed(request.messages, pictures))
+    parts = [b'{"model":', _json(model), b',"messages":[', b",".join(map(sendable, joined(sent))), b"]"]
     if request.tools:
         parts += [b',"tools":[', b",".join(tool.wire for tool in request.tools), b"]"]
         if request.tool_choice != "auto":
@@ -93,7 +103,8 @@ def joined(messages: Sequence[Message]) -> Iterator[Message]:
         if role != "user" or len(run) == 1:
             yield from run
         else:
-            yield Message(role="user", content="\n\n".join(message.content or "" for message in run))
+            pictures = tuple(picture for message in run for picture in message.pictures)
+            yield Message(role="user", content="\n\n".join(message.content or "" for message in run), pictures=pictures)
 
 
 def sendable(message: Message) -> bytes:
@@ -101,7 +112,10 @@ def sendable(message: Message) -> bytes:
 
     Servers parse the arguments of earlier calls, and once a model has written broken JSON they answer 400 to all that
     follows (vLLM issue 43995), so such arguments go out inside an object. The log keeps what the model wrote.
+    Pictures, which a message only names, go out with their bytes.
     """
+    if message.pictures:
+        return with_parts(message)
     if not message.tool_calls or all(_is_object(call.arguments) for call in message.tool_calls):
         return message.wire
     calls = tuple(

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.imaging import Imaging
 from wardround.knowledge import Knowledge
 from wardround.records import Store
 from wardround.retrieval import Encoder, RetrievalSettings
@@ -14,6 +15,7 @@ from wardround.runs.settings import EpisodeKey
 from wardround.tools import Aids, Environment, default_toolset
 
 DEFAULT_AIDS = Aids()
+NO_IMAGES = Imaging()
 
 
 def open_environment(
@@ -27,16 +29,19 @@ def open_environment(
     more_tools: Sequence[str] = (),
     aids: Aids = DEFAULT_AIDS,
     knowledge: Knowledge | None = None,
+    images: Imaging = NO_IMAGES,
 ) -> Environment:
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
     ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
     beside the usual ones.
-    ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart.
+    ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart,
+    ``images`` where the chart's images are opened.
     """
     space = benchmark.space(get_task(sample.task))
+    chart = store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy)
     return Environment(
-        store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy),
+        chart,
         default_toolset(more=more_tools),
         benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
@@ -45,6 +50,7 @@ def open_environment(
         answer_space=None if space is None else space.name,
         aids=aids,
         knowledge=knowledge,
+        images=images.of(chart, store.subject_key(sample.subject_id)),
     )
 
 

@@ -16,6 +16,7 @@ from wardround.agents import AgentSpec, EstimatedTokens, run_episode
 from wardround.agents.loop.tokens import count_message, count_schemas
 from wardround.benchmarks import Sample
 from wardround.core import LimitReached, UserError, derive_seed
+from wardround.imaging import open_images
 from wardround.knowledge import Knowledge
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
@@ -115,6 +116,7 @@ async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder:
         more_tools=(*settings.run.tools, *agent.more_tools),
         aids=settings.aids,
         knowledge=Knowledge.open(settings.knowledge),
+        images=open_images(settings.images),
     )
     try:
         await run_episode(

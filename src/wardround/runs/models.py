@@ -44,6 +44,7 @@ def _opened(
         price=one.known_price,
         guard=guard,
         tool_calls=one.tool_calls,
+        pictures=one.pictures,
     )
 
 

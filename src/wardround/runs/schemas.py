@@ -16,6 +16,9 @@ READ = (1, SCHEMA)
 _LATER = frozenset(
     {
         "model.presence_penalty",
+        "model.pictures",
+        "images.source",
+        "images.longest_edge",
         "budget.forced_finish",
         "retrieval.candidate_encoder",
         "knowledge.library",

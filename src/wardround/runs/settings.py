@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, refuse_unknown, setting, strict
+from wardround.imaging import ImageSettings
 from wardround.knowledge import KnowledgeSettings
 from wardround.memory import MemorySettings
 from wardround.models import ModelOptions, NamedModel
@@ -90,6 +91,7 @@ SECTIONS: Mapping[str, type] = {
     "memory": MemorySettings,
     "knowledge": KnowledgeSettings,
     "aids": Aids,
+    "images": ImageSettings,
     "scoring": ScoringSettings,
     "predictors": PredictorSettings,
 }
@@ -113,6 +115,7 @@ class RunSettings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     knowledge: KnowledgeSettings = field(default_factory=KnowledgeSettings)
     aids: Aids = field(default_factory=Aids)
+    images: ImageSettings = field(default_factory=ImageSettings)
     scoring: ScoringSettings = field(default_factory=ScoringSettings)
     predictors: PredictorSettings = field(default_factory=PredictorSettings)
 
@@ -162,7 +165,7 @@ class RunSettings:
         library = self.knowledge.library
         knowledge = replace(self.knowledge, library=None if library is None else _absolute(library))
         memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
-        return replace(self, run=run, memory=memory, knowledge=knowledge)
+        return replace(self, run=run, memory=memory, knowledge=knowledge, images=self.images.resolved())
 
     def changes_of_preset(self) -> dict[str, Any] | None:
         """Return what differs from the preset these settings began with, by name; None where they began with none."""

@@ -14,13 +14,14 @@ from typing import Any
 
 from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
+from wardround.imaging import Imaging, open_images
 from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
-from wardround.runs.episode import episode_facts, open_environment
+from wardround.runs.episode import NO_IMAGES, episode_facts, open_environment
 from wardround.runs.folder import RunFolder
 from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
@@ -50,6 +51,7 @@ class Worker:
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
     knowledge: Knowledge
+    images: Imaging = NO_IMAGES
     max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,6 +92,7 @@ class Worker:
             more_tools=(*self.settings.run.tools, *agent.more_tools),
             aids=self.settings.aids,
             knowledge=self.knowledge,
+            images=self.images,
         )
         try:
             outcome = await run_episode(
@@ -121,6 +124,7 @@ class Worker:
         self.log.close()
         self.earlier.close()
         self.queue.close()
+        self.images.close()
         if self.vectors is not None:
             self.vectors.close()
         for model in self.models.values():
@@ -188,6 +192,7 @@ def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
         knowledge=open_knowledge(settings, folder.manifest.get("corpora")),
+        images=open_images(settings.images),
     )
 
 

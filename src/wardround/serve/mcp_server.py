@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from wardround import __version__
 from wardround.serve.access import SCOPE, SessionTokens
 from wardround.serve.session import ServedSession
-from wardround.tools import Tool
+from wardround.tools import Tool, ToolResult
 
 _INSTRUCTIONS = "Tools over one patient's record as of one moment. The prompt `task` says what is asked."
 _PROMPT = "task"
@@ -32,8 +32,7 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         result = await session_of_caller().call(parameters.name, parameters.arguments or {})
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
-        return types.CallToolResult(content=content, is_error=result.is_error)
+        return types.CallToolResult(content=_content(result), is_error=result.is_error)
 
     async def list_prompts(context: Any, parameters: Any) -> types.ListPromptsResult:
         has_task = bool(session_of_caller().instructions)
@@ -80,6 +79,15 @@ def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http
     return server.streamable_http_app(
         host=host, auth=auth, token_verifier=tokens, stateless_http=True, json_response=True
     )
+
+
+def _content(result: ToolResult) -> list[types.ContentBlock]:
+    """A result as text, and each of its pictures behind it."""
+    pictures = (
+        types.ImageContent(type="image", data=picture.base64, mime_type=picture.media_type)
+        for picture in result.pictures
+    )
+    return [types.TextContent(type="text", text=result.text), *pictures]
 
 
 def _as_mcp(tool: Tool) -> types.Tool:

@@ -18,6 +18,7 @@ import uvicorn
 
 from wardround.benchmarks import ask
 from wardround.core import Progress, Reporter, UserError, silent
+from wardround.imaging import open_images
 from wardround.log import EpisodeLog
 from wardround.runs import (
     EpisodeKey,
@@ -60,6 +61,7 @@ class Game:
         must_have_settings(folder)
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
+        self.images = open_images(folder.settings.images)
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
         self.queue = WorkQueue(folder.queue)
         self.queue.reclaim()
@@ -75,7 +77,13 @@ class Game:
         sample = self.samples[episode.sample]
         run = self.folder.settings
         environment = open_environment(
-            self.store, self.benchmark, sample, result_tokens=run.budget.result_tokens, aids=run.aids
+            self.store,
+            self.benchmark,
+            sample,
+            result_tokens=run.budget.result_tokens,
+            more_tools=run.run.tools,
+            aids=run.aids,
+            images=self.images,
         )
         return ServedSession(
             environment,

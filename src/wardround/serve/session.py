@@ -157,6 +157,7 @@ class ServedSession:
             rows_shown=result.rows_shown,
             row_ids=result.row_ids,
             cursor=result.cursor,
+            pictures=result.pictures,
         )
         self._recorder.turn(request, reply, [record])
-        self._messages += [message, Message(role="tool", content=result.text, tool_call_id=call.id)]
+        self._messages += [message, record.message]

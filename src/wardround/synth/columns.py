@@ -81,6 +81,11 @@ _TABLES = {
         "radiology": "note_id subject_id hadm_id note_type note_seq charttime storetime text",
         "radiology_detail": "note_id subject_id field_name field_value field_ordinal",
     },
+    "cxr": {
+        "cxr_images": "subject_id study_id dicom_id acquired view_position height width sop_instance_uid",
+        "cxr_labels": "subject_id study_id finding value",
+        "cxr_reports": "subject_id study_id charttime storetime text",
+    },
 }
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(

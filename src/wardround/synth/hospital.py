@@ -98,19 +98,24 @@ def synthesize(
     icu: bool = True,
     ed: bool = True,
     notes: bool = True,
+    films: bool = False,
     report: Reporter = silent,
 ) -> SynthManifest:
     """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
 
     The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
-    is the same in a smaller and a larger hospital of that seed. With ``workers`` above 1, call it below
+    is the same in a smaller and a larger hospital of that seed. With ``films`` there are rows about chest radiographs
+    too, and :func:`wardround.synth.radiographs.write_films` draws them. With ``workers`` above 1, call it below
     ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """
     if not 1 <= patients <= MOST_PATIENTS or workers < 1:
         raise UserError(f"patients must be 1 to {MOST_PATIENTS:,} and workers at least 1, not {patients} and {workers}")
-    chosen = {"hosp"} | {name for name, wanted in (("icu", icu), ("ed", ed), ("note", notes)) if wanted}
-    modules = Modules(icu=icu, ed=ed, notes=notes)
+    if films and not notes:
+        raise UserError("films come with the reports about them: leave out --no-notes")
+    wanted = {"hosp": True, "icu": icu, "ed": ed, "note": notes, "cxr": films}
+    chosen = {name for name, asked in wanted.items() if asked}
+    modules = Modules(icu=icu, ed=ed, notes=notes, films=films)
     work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
     count = -(-patients // BATCH)
     _claim(folder)

@@ -81,8 +81,10 @@ def _report(writer: SubjectWriter, exam: Exam) -> str:
     return "".join(lines)
 
 
-def write_reports(writer: SubjectWriter, exams: list[Exam], hadm: str) -> None:
-    """Write radiology notes with their details; a few get an addendum."""
+def write_reports(writer: SubjectWriter, exams: list[Exam], hadm: str) -> list[tuple[Exam, int | None]]:
+    """Write radiology notes with their details; a few get an addendum. Return when each was finished, if that is
+    recorded."""
+    finished: list[tuple[Exam, int | None]] = []
     subject, dice, counts = writer.subject.subject_id, writer.dice, writer.counts
     add, detail = writer.add("radiology"), writer.add("radiology_detail")
     for exam in exams:
@@ -92,6 +94,7 @@ def write_reports(writer: SubjectWriter, exams: list[Exam], hadm: str) -> None:
         stored = exam.moment + int(dice.skewed(2.2, 0.8) * HOUR)
         text = quoted(_report(writer, exam))
         when = "" if dice.chance(0.01) else stamp(at_minute(stored))
+        finished.append((exam, stored if when else None))
         add(f"{note},{subject},{hadm},RR,{number},{stamp(exam.moment)},{when},{text}\n")
         for order, (name, value) in enumerate(
             (("exam_code", row["code"]), ("exam_name", row["name"]), ("cpt_code", row["cpt"])), 1
@@ -104,3 +107,4 @@ def write_reports(writer: SubjectWriter, exams: list[Exam], hadm: str) -> None:
             add(f"{subject}-AR-{extra},{subject},{hadm},AR,{extra},{stamp(exam.moment)},{stamp(later)},{words}\n")
             detail(f"{subject}-AR-{extra},{subject},parent_note_id,{note},1\n")
             detail(f"{note},{subject},addendum_note_id,{subject}-AR-{extra},1\n")
+    return finished

@@ -26,6 +26,7 @@ from wardround.synth.orders import number_orders, write_orders
 from wardround.synth.person import LAST_YEAR, acquire, draw_subject
 from wardround.synth.pharmacy import write_pharmacy
 from wardround.synth.planning import plan_encounter, severity
+from wardround.synth.radiographs.films import write_film_rows
 from wardround.synth.reasons import choose_reason
 from wardround.synth.signals import Signals
 from wardround.synth.subject_writer import SubjectWriter
@@ -42,6 +43,8 @@ class Modules:
     icu: bool = True
     ed: bool = True
     notes: bool = True
+    films: bool = False
+    """Rows about chest radiographs; they need the notes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,7 +90,9 @@ def _live_stay(writer: SubjectWriter, stay: Encounter, modules: Modules, life: _
         _live_icu(writer.with_own_dice(f"icu {stay.number}"), stay, courses, doses)
     if modules.notes:
         aside = writer.with_own_dice(f"notes {stay.number}")
-        write_reports(aside, exams, str(stay.hadm_id))
+        finished = write_reports(aside, exams, str(stay.hadm_id))
+        if modules.films:
+            write_film_rows(writer, finished)
         write_summary(aside, stay, results=results, cultures=cultures, exams=exams, courses=courses, where=where)
 
 
@@ -142,7 +147,9 @@ def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules
                 write_culture(writer, key, draw, growth, "", positive=dice.chance(positive))
     exams = plan_imaging(writer, problems[:1], start, end, complaint, None)
     if modules.notes and left == "HOME":
-        write_reports(writer.with_own_dice(f"ed notes {stay_id}"), exams, "")
+        finished = write_reports(writer.with_own_dice(f"ed notes {stay_id}"), exams, "")
+        if modules.films:
+            write_film_rows(writer, finished)
     return end
 
 

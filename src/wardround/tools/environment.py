@@ -13,6 +13,7 @@ from typing import Any
 
 from wardround.core import ToolFailure, ToolSchema
 from wardround.core.suggestions import unknown
+from wardround.imaging import ChartImages
 from wardround.knowledge import Knowledge
 from wardround.records import Chart
 from wardround.retrieval import Encoder, RetrievalSettings
@@ -42,6 +43,7 @@ class Environment(Session):
         answer_space: str | None = None,
         aids: Aids = DEFAULT_AIDS,
         knowledge: Knowledge | None = None,
+        images: ChartImages | None = None,
     ) -> None:
         super().__init__(
             chart,
@@ -52,6 +54,7 @@ class Environment(Session):
             answer_space=answer_space,
             aids=aids,
             knowledge=knowledge,
+            images=images,
         )
         self.toolset = default_toolset() if toolset is None else toolset
         self._read: set[str] = set()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wardround.core import Picture
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call gave. ``text`` is what the model reads.
+    """What a call gave. ``text`` is what the model reads, ``pictures`` what it sees beside it.
 
     ``row_ids`` are the record rows whose content is in the text (grounding checks citations against them);
     ``table`` is the record table they are of (SQL may name several, joined by ", "); ``rows_shown`` of ``rows_total``
@@ -17,6 +19,7 @@ class ToolResult:
     """
 
     text: str
+    pictures: tuple[Picture, ...] = ()
     is_error: bool = False
     table: str | None = None
     row_ids: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
+from wardround.imaging import ChartImages
 from wardround.knowledge import Knowledge
 from wardround.records import Chart
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
@@ -31,6 +32,7 @@ class Session:
     of every result (estimated; see ``core.tokens``). ``encoder`` (default: lexical) and ``retrieval`` are what
     ``evidence`` is found with. ``answer_space`` names the candidate table that answers come from, ``aids`` what is done
     for a language model beyond the papers' tools, ``knowledge`` the corpora that may be read (default: the handbook).
+    ``images`` opens the chart's images; without it there are none.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class Session:
         answer_space: str | None = None,
         aids: Aids = DEFAULT_AIDS,
         knowledge: Knowledge | None = None,
+        images: ChartImages | None = None,
     ) -> None:
         self.chart = chart
+        self.images = ChartImages(chart, None) if images is None else images
         self.aids = aids
         self.knowledge = knowledge or Knowledge()
         self.candidates = dict(candidates)
@@ -128,6 +132,7 @@ class Session:
             self._evidence = None
         if gate is not None:
             gate.close()
+        self.images.close()
         self._views.clear()
 
     def _record_table(self, table_name: str) -> str:

@@ -14,6 +14,7 @@ from wardround.tools.candidate_tools import (
 )
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
+from wardround.tools.image_tools import dicom_processor, image_visualizer
 from wardround.tools.inner_tools import finish, get_next_page, think
 from wardround.tools.knowledge_tools import (
     retrieve_corpus,
@@ -60,6 +61,7 @@ _KNOWLEDGE = (
     retrieve_corpus,
 )
 _INNER = (get_next_page, think, finish)
+_IMAGES = (dicom_processor, image_visualizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_KNOWLEDGE, *_INNER):
+for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_KNOWLEDGE, *_INNER, *_IMAGES):
     TOOLS.add(_tool.name, _tool)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from wardround.core import UserError
 from wardround.records import list_sources, load_source_spec
-from wardround.records.specs.roles import ROLES, CodeForm, MomentRole, RowRole, SpanRole, unplayed
+from wardround.records.specs.roles import ROLES, CodeForm, ImageRole, MomentRole, RowRole, SpanRole, unplayed
 
 HEAD = """
 [source]
@@ -130,11 +130,11 @@ def test_every_role_has_words_and_no_other_key_is_one() -> None:
     assert set(ROLES) == {
         *("admission", "stay", "emergency", "lab", "order", "transfer", "culture"),
         *("diagnosis", "procedure", "note", "summary", "death"),
-        *("vital", "administration", "intake", "output", "allergy"),
+        *("vital", "administration", "intake", "output", "allergy", "image"),
     }
 
 
 def test_every_role_and_key_stands_in_the_reference_page() -> None:
     page = Path(__file__).parents[3].joinpath("docs", "roles.md").read_text(encoding="utf-8")
-    keys = {field.name for shape in (SpanRole, MomentRole, RowRole) for field in fields(shape)}
+    keys = {field.name for shape in (SpanRole, MomentRole, RowRole, ImageRole) for field in fields(shape)}
     assert [name for name in sorted(keys | set(ROLES)) if f"`{name}`" not in page] == []

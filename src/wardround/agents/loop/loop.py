@@ -190,7 +190,7 @@ class _Loop:
         sent_back = as_sent_back(message)
         if sent_back is not message:
             state.recorder.note("arguments", {"turn": state.turn, "what": "rewritten as valid JSON for later prompts"})
-        results = [Message(role="tool", content=seen.result.text, tool_call_id=seen.call.id) for seen in observations]
+        results = [_tool_record(seen).message for seen in observations]
         state.history.add(sent_back, *results, turn=state.turn, kind="turn", observations=observations)
         finished = [seen.result for seen in observations if seen.call.name == FINISH and seen.result.answer is not None]
         if not finished:
@@ -309,4 +309,5 @@ def _tool_record(seen: Observation) -> ToolRecord:
         rows_shown=result.rows_shown,
         row_ids=result.row_ids,
         cursor=result.cursor,
+        pictures=result.pictures,
     )

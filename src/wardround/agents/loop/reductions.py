@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wardround.agents.loop.history import Block, Observation
-from wardround.agents.loop.tokens import TokenCounter
+from wardround.agents.loop.tokens import TokenCounter, count_pictures
 from wardround.core import Message, ToolCall, load_prompt
 
 COLLAPSED = "[collapsed for room]"
 CUT = "[cut for room"
+_NO_PICTURES = f"{CUT}: the pictures of this result are not shown any more; repeat the call to see them]"
 _ARGUMENT_CHARACTERS = 140
 _SAID_CHARACTERS = 100
 
@@ -22,6 +23,8 @@ def rows_of(observation: Observation) -> str:
     result = observation.result
     if result.is_error:
         return "an error"
+    if result.pictures:
+        return "a picture" if len(result.pictures) == 1 else f"{len(result.pictures)} pictures"
     if result.rows_total is None:
         return f"{len(result.text):,} characters"
     shown = result.rows_total if result.rows_shown is None else result.rows_shown
@@ -35,7 +38,7 @@ def collapsed_text(observation: Observation) -> str:
     onward = f"; cursor={result.cursor} goes on after them" if result.cursor else ""
     return (
         f"{COLLAPSED} {observation.call.name}{table} gave {rows_of(observation)}. "
-        f"Repeat the call to read them again{onward}."
+        f"Repeat the call to {'see' if result.pictures else 'read'} them again{onward}."
     )
 
 
@@ -46,8 +49,9 @@ def collapse(block: Block, messages: Sequence[Message]) -> tuple[Message, ...]:
     for message in messages:
         observation = by_id.get(message.tool_call_id or "")
         stub = collapsed_text(observation) if observation else None
-        shorter = stub is not None and message.content is not None and len(stub) < len(message.content)
-        small.append(replace(message, content=stub) if shorter else message)
+        shorter = message.content is not None and (stub is not None and len(stub) < len(message.content))
+        gone = stub is not None and bool(message.pictures)
+        small.append(replace(message, content=stub, pictures=()) if shorter or gone else message)
     return tuple(small)
 
 
@@ -88,14 +92,21 @@ def _repeat_notice(left: int, lines: int) -> str:
 
 def cut(messages: Sequence[Message], counter: TokenCounter, limit_tokens: int) -> tuple[Message, ...]:
     """Return the messages of a turn with its longest observations cut so that the observations fit ``limit_tokens``."""
-    sizes = {i: counter.count(m.content or "") for i, m in enumerate(messages) if m.role == "tool"}
+    tools = {i: m for i, m in enumerate(messages) if m.role == "tool"}
+    sizes = {i: counter.count(m.content or "") + count_pictures(m) for i, m in tools.items()}
     shares = _fair_shares(sizes, limit_tokens)
     return tuple(
-        replace(message, content=cut_text(message.content or "", counter, shares[i]))
-        if i in shares and sizes[i] > shares[i]
-        else message
+        _cut_message(message, counter, shares[i]) if i in shares and sizes[i] > shares[i] else message
         for i, message in enumerate(messages)
     )
+
+
+def _cut_message(message: Message, counter: TokenCounter, limit_tokens: int) -> Message:
+    """Return an observation that fits: its pictures go first, then the end of its text."""
+    text = message.content or ""
+    if message.pictures:
+        text = f"{text}\n{_NO_PICTURES}"
+    return replace(message, content=cut_text(text, counter, limit_tokens), pictures=())
 
 
 def _fair_shares(sizes: dict[int, int], limit: int) -> dict[int, int]:

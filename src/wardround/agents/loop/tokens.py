@@ -15,6 +15,8 @@ MESSAGE_OVERHEAD_TOKENS = 5
 """Role marks and separators that a chat template puts round every message."""
 CALL_OVERHEAD_TOKENS = 12
 """What a chat template writes round one tool call."""
+PICTURE_OVERHEAD_TOKENS = 30
+"""The title that goes with a picture, and the marks round it."""
 _MOST_RAISED = 3.0
 
 
@@ -76,11 +78,17 @@ class Calibration:
 
 
 def count_message(counter: TokenCounter, message: Message) -> int:
-    """Return the tokens of one message with its tool calls and overheads."""
+    """Return the tokens of one message with its tool calls, its pictures and overheads."""
     total = MESSAGE_OVERHEAD_TOKENS + (counter.count(message.content) if message.content else 0)
+    total += count_pictures(message)
     for call in message.tool_calls:
         total += CALL_OVERHEAD_TOKENS + counter.count(call.name) + counter.count(call.arguments)
     return total
+
+
+def count_pictures(message: Message) -> int:
+    """Return about how many tokens the pictures of a message take; see :class:`wardround.core.Picture`."""
+    return sum(PICTURE_OVERHEAD_TOKENS + picture.tokens for picture in message.pictures)
 
 
 def count_schemas(counter: TokenCounter, schemas: Sequence[ToolSchema]) -> int:

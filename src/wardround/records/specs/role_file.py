@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from wardround.core import UserError, strict
-from wardround.records.specs.roles import ROLES, MomentRole, Roles, RowRole, SpanRole
+from wardround.records.specs.roles import ROLES, ImageRole, MomentRole, Roles, RowRole, SpanRole
 from wardround.records.specs.spec import TableSpec
 
-_Shape = TypeVar("_Shape", bound="SpanRole | MomentRole | RowRole")
+_Role = SpanRole | MomentRole | RowRole | ImageRole
+_Shape = TypeVar("_Shape", bound=_Role)
 _SPANS = ("admission", "stay", "emergency")
+_SHAPES: Mapping[str, type[MomentRole] | type[ImageRole]] = {"death": MomentRole, "image": ImageRole}
+"""Roles that are not played by rows that say one thing each."""
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
 _BESIDES = ("not_the_record", "hierarchy", "unavailable")
 _CLOCKS = ("_event", "_available")
@@ -34,14 +37,14 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
                 found[key] = _read(SpanRole, value, place)
             elif key in _SEVERAL:
                 several = value if isinstance(value, list) else [value]
-                shape: type[MomentRole] | type[RowRole] = MomentRole if key == "death" else RowRole
-                made = [_read(shape, one, place) for one in several]
+                made = [_read(_SHAPES.get(key, RowRole), one, place) for one in several]
                 found[key] = (*found.get(key, ()), *made)
             elif isinstance(value, dict | list | str):
                 found[key] = _plain(value)
     roles = Roles(**found)
     for place, role in _each(roles):
         _check_names(place, role, tables)
+        _check_report(place, role, tables)
     return roles
 
 
@@ -59,7 +62,7 @@ def _plain(value: Any) -> Any:
     return {key: _plain(part) for key, part in value.items()} if isinstance(value, Mapping) else value
 
 
-def _each(roles: Roles) -> Iterator[tuple[str, SpanRole | MomentRole | RowRole]]:
+def _each(roles: Roles) -> Iterator[tuple[str, _Role]]:
     for role in _SPANS:
         span: SpanRole | None = getattr(roles, role)
         if span is not None:
@@ -68,11 +71,20 @@ def _each(roles: Roles) -> Iterator[tuple[str, SpanRole | MomentRole | RowRole]]
         yield from ((f"roles.{role}", one) for one in getattr(roles, role))
 
 
-def _check_names(place: str, role: SpanRole | MomentRole | RowRole, tables: Mapping[str, TableSpec]) -> None:
+def _check_names(place: str, role: _Role, tables: Mapping[str, TableSpec]) -> None:
     _known(place, "table", role.table, tables)
     columns = (*tables[role.table].all_columns, *_CLOCKS)
     for name in role.named_columns:
         _known(f"{place} ({role.table})", "column", name, columns)
+
+
+def _check_report(place: str, role: _Role, tables: Mapping[str, TableSpec]) -> None:
+    """Check the table of reports that an image role names."""
+    if not isinstance(role, ImageRole) or role.report is None:
+        return
+    _known(place, "table", role.report, tables)
+    for name in filter(None, (role.report_study, role.report_text)):
+        _known(f"{place} ({role.report})", "column", name, tables[role.report].all_columns)
 
 
 def _known(place: str, what: str, name: str, allowed: Collection[str]) -> None:

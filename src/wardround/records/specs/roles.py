@@ -32,6 +32,7 @@ ROLES: Mapping[str, str] = {
     "note": "a text",
     "summary": "the discharge summary of a finished stay",
     "death": "when the person died",
+    "image": "a picture that was taken",
 }
 """Every role and what plays it."""
 
@@ -90,6 +91,30 @@ class MomentRole:
     def named_columns(self) -> tuple[str, ...]:
         """Every column it names."""
         return tuple(filter(None, (self.time, self.code)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRole:
+    """Pictures that were taken: a row each, whose ``id`` names the file or the object on an image server.
+
+    ``study`` is the examination that it belongs to, ``view`` how it was taken, ``instance`` its DICOM instance UID.
+    ``report`` is the table of the texts about examinations, ``report_study`` and ``report_text`` its columns.
+    """
+
+    table: str
+    id: str
+    study: str | None = None
+    time: tuple[str, ...] = ()
+    view: str | None = None
+    instance: str | None = None
+    report: str | None = None
+    report_study: str | None = None
+    report_text: str | None = None
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column of its own table that it names."""
+        return tuple(filter(None, (self.id, self.study, *self.time, self.view, self.instance)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +250,7 @@ class Roles:
     note: tuple[RowRole, ...] = ()
     summary: tuple[RowRole, ...] = ()
     death: tuple[MomentRole, ...] = ()
+    image: tuple[ImageRole, ...] = ()
     not_the_record: tuple[str, ...] = ()
     hierarchy: str | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,29 @@
+"""Imaging: radiographs of a chart, from a file or an image server to pixels, pictures and findings.
+
+Knows charts and image files; no model of language and no task. The libraries behind it are the extra ``[imaging]`` and
+are imported when the first image is opened.
+"""
+
+from wardround.imaging.chart_images import ChartImage, ChartImages
+from wardround.imaging.opening import Imaging, open_images
+from wardround.imaging.radiograph import Radiograph
+from wardround.imaging.reading import read_radiograph
+from wardround.imaging.rendering import LONGEST_EDGE, picture_of
+from wardround.imaging.settings import ImageSettings
+from wardround.imaging.source import ImageFolder, ImageSource
+from wardround.imaging.windows import Window
+
+__all__ = [
+    "LONGEST_EDGE",
+    "ChartImage",
+    "ChartImages",
+    "ImageFolder",
+    "ImageSettings",
+    "ImageSource",
+    "Imaging",
+    "Radiograph",
+    "Window",
+    "open_images",
+    "picture_of",
+    "read_radiograph",
+]

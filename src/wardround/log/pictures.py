@@ -1,0 +1,21 @@
+"""The pictures of a log: their bytes, once each, by the hash that messages name them by."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from wardround.core import Picture
+
+TABLE = "CREATE TABLE IF NOT EXISTS picture (hash BLOB PRIMARY KEY, media_type TEXT NOT NULL, data BLOB NOT NULL)"
+INSERT = "INSERT OR IGNORE INTO picture VALUES (?, ?, ?)"
+
+
+def row_of_picture(picture: Picture) -> tuple[bytes, str, bytes]:
+    """Return the row of a picture."""
+    return bytes.fromhex(picture.sha256), picture.media_type, picture.data
+
+
+def read_picture(connection: sqlite3.Connection, sha256: str) -> bytes:
+    """Return the bytes behind a hash; empty where the log has none."""
+    row = connection.execute("SELECT data FROM picture WHERE hash = ?", (bytes.fromhex(sha256),)).fetchone()
+    return b"" if row is None else bytes(row[0])

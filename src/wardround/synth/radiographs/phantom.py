@@ -1,0 +1,170 @@
+"""Drawing a chest: ellipses for lungs and heart, ribs, a diaphragm, and findings on top. Air is dark, bone bright.
+
+It looks like no patient's film, on purpose; what is measured on it has known answers. The picture's left is the
+patient's right, as on a film.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.synth.radiographs.findings import SeenFinding
+
+Pixels = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_BODY, _AIR, _HEART, _BONE, _FLUID, _METAL = 0.60, 0.20, 0.72, 0.12, 0.74, 0.97
+_LUNG_PLACES = {"right": 0.32, "left": 0.68}
+_LEVELS = 4095
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle in shares of the picture: 0 is left or top, 1 right or bottom."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """Across and down."""
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phantom:
+    """A drawn chest: 12-bit ``pixels`` from 0 to 4,095, the ``masks`` of its organs, the ``boxes`` of its findings."""
+
+    pixels: npt.NDArray[np.uint16]
+    masks: Mapping[str, Mask]
+    boxes: Mapping[str, Box]
+
+    @property
+    def cardiothoracic_ratio(self) -> float:
+        """The heart's width over the width of the chest inside its ribs."""
+        chest = self.masks["left_lung"] | self.masks["right_lung"]
+        return _width(self.masks["heart"]) / _width(chest | self.masks["heart"])
+
+
+def draw_phantom(findings: Iterable[SeenFinding], *, seed: int, size: int = 512) -> Phantom:
+    """Draw a chest that shows some findings; the same findings and seed give the same pixels."""
+    drawing = _Drawing(size, findings)
+    pixels = drawing.draw()
+    noise = np.random.default_rng(seed).normal(0.0, 0.006, pixels.shape)
+    pixels = np.clip(pixels + noise, 0.0, 1.0)
+    pixels[0, 0], pixels[0, -1] = 0.0, 1.0  # the whole range is used, so that any full window shows the same
+    return Phantom(
+        pixels=np.rint(pixels * _LEVELS).astype(np.uint16),
+        masks={"left_lung": drawing.lungs["left"], "right_lung": drawing.lungs["right"], "heart": drawing.heart},
+        boxes=drawing.boxes,
+    )
+
+
+class _Drawing:
+    """One chest while it is drawn. Coordinates run from 0 to 1."""
+
+    def __init__(self, size: int, findings: Iterable[SeenFinding]) -> None:
+        self.down, self.across = np.mgrid[0:size, 0:size] / (size - 1)
+        self.findings = tuple(findings)
+        height = 0.27 + 0.05 * self._amount("large_lungs") - 0.05 * self._amount("small_lungs")
+        width = 0.115 + 0.05 * self._amount("large_heart")
+        self.lungs = {side: self._ellipse(x, 0.45, 0.145, height) for side, x in _LUNG_PLACES.items()}
+        self.heart = self._ellipse(0.54, 0.60, width, 0.13)
+        self.bottom = 0.45 + height
+        self.boxes: dict[str, Box] = {}
+        if self._amount("large_heart"):
+            self.boxes["large_heart"] = _box(self.heart)
+
+    def draw(self) -> Pixels:
+        """Return the picture, 0 black to 1 white."""
+        picture = np.where(self._ellipse(0.5, 0.55, 0.44, 0.62), _BODY, 0.03)
+        for lung in self.lungs.values():
+            picture[lung] = _AIR
+        ribs = np.sin(self.down * 60 + 6 * (self.across - 0.5) ** 2) > 0.86
+        picture = np.where(ribs & (picture > 0.1), picture + _BONE, picture)
+        picture[self.heart] = _HEART
+        picture[np.abs(self.across - 0.5) < 0.035] = _HEART
+        for finding in self.findings:
+            paint = _PAINTED.get(finding.what)
+            if paint is not None:
+                for side in _sides(finding.side):
+                    picture = paint(self, picture, side, finding.amount)
+        return picture
+
+    def effusion(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """Fluid that fills a lung from below."""
+        return self._paint(picture, self.lungs[side] & (self.down > self.bottom - 0.3 * amount), "effusion", side)
+
+    def opacity(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """A round cloud in the lower part of a lung."""
+        cloud = self._ellipse(_LUNG_PLACES[side], self.bottom - 0.16, 0.05 + 0.06 * amount, 0.05 + 0.06 * amount)
+        return self._paint(picture, self.lungs[side] & cloud, "opacity", side)
+
+    def band(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """A flat band of collapsed lung above the diaphragm."""
+        place = (
+            np.abs(self.down - (self.bottom - 0.1) - 0.1 * (self.across - _LUNG_PLACES[side])) < 0.006 + 0.01 * amount
+        )
+        return self._paint(picture, self.lungs[side] & place, "band", side)
+
+    def haze(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """A veil over a whole lung, denser towards the middle."""
+        veil = 0.32 * amount * np.exp(-(((self.across - 0.5) / 0.3) ** 2))
+        self.boxes[f"haze {side}"] = _box(self.lungs[side])
+        return np.where(self.lungs[side], np.minimum(picture + veil, _HEART), picture)
+
+    def tube(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """A tube in the windpipe."""
+        place = (np.abs(self.across - 0.5) < 0.006) & (self.down < 0.32)
+        return self._paint(picture, place, "tube", "both", _METAL)
+
+    def wires(self, picture: Pixels, side: str, amount: float) -> Pixels:
+        """Loops of wire in the breast bone."""
+        rows = np.sin(self.down * 80) > 0.93
+        place = rows & (np.abs(self.across - 0.5) < 0.02) & (self.down > 0.3) & (self.down < 0.7)
+        return self._paint(picture, place, "wires", "both", _METAL)
+
+    def _paint(self, picture: Pixels, place: Mask, what: str, side: str, value: float = _FLUID) -> Pixels:
+        self.boxes[f"{what} {side}"] = _box(place)
+        return np.where(place, value, picture)
+
+    def _ellipse(self, across: float, down: float, width: float, height: float) -> Mask:
+        inside: Mask = ((self.across - across) / width) ** 2 + ((self.down - down) / height) ** 2 <= 1.0
+        return inside
+
+    def _amount(self, what: str) -> float:
+        return max((finding.amount for finding in self.findings if finding.what == what), default=0.0)
+
+
+_Paint = Callable[[_Drawing, Pixels, str, float], Pixels]
+_PAINTED: Mapping[str, _Paint] = {
+    "effusion": _Drawing.effusion,
+    "opacity": _Drawing.opacity,
+    "band": _Drawing.band,
+    "haze": _Drawing.haze,
+    "tube": _Drawing.tube,
+    "wires": _Drawing.wires,
+}
+"""What is painted over a chest; other findings change its shape."""
+
+
+def _sides(side: str) -> tuple[str, ...]:
+    return tuple(_LUNG_PLACES) if side == "both" else (side,)
+
+
+def _box(place: Mask) -> Box:
+    rows, columns = np.nonzero(place)
+    high, wide = place.shape
+    edges = (columns.min() / wide, rows.min() / high, (columns.max() + 1) / wide, (rows.max() + 1) / high)
+    left, top, right, bottom = map(float, edges)
+    return Box(left=left, top=top, right=right, bottom=bottom)
+
+
+def _width(place: Mask) -> int:
+    columns = np.nonzero(place.any(axis=0))[0]
+    return int(columns.max() - columns.min() + 1)
