@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 
 from wardround.core import ToolFailure
+from wardround.imaging.codestream import claimed_size
 from wardround.imaging.libraries import needed
 from wardround.imaging.limits import check_size
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.windows import Grey, Window
 
+PNG = b"\x89PNG\r\n\x1a\n"
 _DEEP = ("I", "I;16", "I;16B", "I;16L")
 
 
 def read_raster(data: bytes, *, window: Window | None = None) -> Radiograph:
     """Return a picture file as a radiograph. ToolFailure: it is damaged or too large."""
+    claimed = _png_size(data) if data.startswith(PNG) else claimed_size(data)
+    if claimed is None:
+        raise ToolFailure("the file of this image is damaged: it does not say how large it is.")
+    check_size(*claimed)  # before Pillow sees it, whose own limit is another
     images = needed("PIL.Image")
     try:
         with images.open(io.BytesIO(data), formats=("PNG", "JPEG")) as image:
-            check_size(image.height, image.width)
             values, most = _values(image)
-    except ToolFailure:
-        raise
     except Exception as error:  # a foreign file can fail in any way
         raise ToolFailure(f"the file of this image is damaged ({type(error).__name__}).") from error
     pixels = np.clip(values / most, 0.0, 1.0).astype(np.float32) if window is None else window.apply(values)
@@ -32,6 +35,11 @@ def read_raster(data: bytes, *, window: Window | None = None) -> Radiograph:
     tags = {"Rows": str(values.shape[0]), "Columns": str(values.shape[1])}
     remarks = ("this is no DICOM file: nothing is known of view, spacing and windows",)
     return Radiograph(pixels=pixels, window=said, tags=tags, remarks=remarks)
+
+
+def _png_size(data: bytes) -> tuple[int, int]:
+    """Rows and columns by the first chunk of the file."""
+    return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
 
 
 def _values(image: Any) -> tuple[Grey, float]:

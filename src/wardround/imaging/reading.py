@@ -8,11 +8,11 @@ from __future__ import annotations
 from wardround.core import ToolFailure
 from wardround.imaging.dicom import read_dicom
 from wardround.imaging.radiograph import Radiograph
-from wardround.imaging.raster import read_raster
+from wardround.imaging.raster import PNG, read_raster
 from wardround.imaging.windows import Window
 
 _PREAMBLE = 128
-_RASTERS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+_RASTERS = (PNG, b"\xff\xd8\xff")
 
 
 def read_radiograph(data: bytes, *, window: Window | None = None, frame: int = 1) -> Radiograph:
