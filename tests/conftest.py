@@ -155,6 +155,14 @@ def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def synthetic_stays_path(synthetic_store: Store, once: Once) -> Path:
+    """The stays of the synthetic hospital, to be played bundle by bundle."""
+    from wardround.benchmarks import build_trace
+
+    return once("synthetic-stays", lambda path: build_trace(synthetic_store, path))
+
+
+@pytest.fixture(scope="session")
 def clinseek_path(synthetic_store: Store, once: Once) -> Path:
     """All tasks of ClinSeek-Bench on them, two samples of each in every split."""
     from wardround.benchmarks.clinseek import build_clinseek

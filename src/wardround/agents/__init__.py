@@ -15,6 +15,14 @@ from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.loop.history import Block, History, Observation
 from wardround.agents.loop.loop import run_episode
 from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.loop.steps import (
+    PredictedAction,
+    StepFeed,
+    StepPlayer,
+    StepPrediction,
+    answer_of,
+    run_steps,
+)
 from wardround.agents.loop.tokens import EstimatedTokens, FileTokens, TokenCounter
 from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
 from wardround.agents.methods.reflectool import RefinementSettings, SelectionSettings
@@ -52,14 +60,19 @@ __all__ = [
     "Observation",
     "Outcome",
     "Paper",
+    "PredictedAction",
     "Prompt",
     "Recorder",
     "RefinementSettings",
     "ReflexionSettings",
     "Rendered",
     "SelectionSettings",
+    "StepFeed",
+    "StepPlayer",
+    "StepPrediction",
     "SummarySettings",
     "TokenCounter",
+    "answer_of",
     "ask_once",
     "check_question",
     "get_agent",
@@ -67,4 +80,5 @@ __all__ = [
     "kinds_read",
     "list_agents",
     "run_episode",
+    "run_steps",
 ]

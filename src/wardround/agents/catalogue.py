@@ -25,6 +25,7 @@ from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
 from wardround.agents.methods.reflexion import REFLEXION_METHODS
 from wardround.agents.methods.resum import RESUM_METHODS
 from wardround.agents.methods.retrosum import RETROSUM_METHODS
+from wardround.agents.methods.trace import TRACE_METHODS
 from wardround.agents.names import AgentName
 from wardround.core import UserError
 from wardround.memory import POLARITIES, Kind, MemorySettings
@@ -40,6 +41,7 @@ for _method in (
     *GRAPH_METHODS,
     *EVIDENCE_METHODS,
     *CURATED_METHODS,
+    *TRACE_METHODS,
 ):
     AGENTS.add(_method.name, _method)
 for _name, _addition in {**EVIDENCE_ADDITIONS, **GRAPH_ADDITIONS, **PROBABILITY_ADDITIONS}.items():

@@ -12,7 +12,7 @@ from wardround.agents.settings import NoSettings
 from wardround.core import Registry, UserError
 from wardround.memory import Kind
 
-Paper = Literal["retrosum", "ehr-rag", "gsem", "clinseek"]
+Paper = Literal["retrosum", "ehr-rag", "gsem", "clinseek", "trace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

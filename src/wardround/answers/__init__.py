@@ -6,6 +6,7 @@ from wardround.answers.free_text import parse_answer
 from wardround.answers.kind import AnswerKind, View
 from wardround.answers.question import CuratedWindow, Question
 from wardround.answers.registry import ANSWER_KINDS, answer_kind
+from wardround.answers.steps import StepAction, StepActions
 
 __all__ = [
     "ANSWER_KINDS",
@@ -18,6 +19,8 @@ __all__ = [
     "OneClass",
     "Question",
     "SeveralClasses",
+    "StepAction",
+    "StepActions",
     "View",
     "answer_kind",
     "parse_answer",

@@ -85,6 +85,11 @@ class AnswerKind(ABC):
         return True
 
     @property
+    def by_steps(self) -> bool:
+        """Whether it is asked after every bundle of a stay, and not once of a chart."""
+        return False
+
+    @property
     def views(self) -> tuple[View, ...]:
         """What predictors can be asked; none where the answer is no class."""
         return ()

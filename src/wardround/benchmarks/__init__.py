@@ -13,7 +13,8 @@ from wardround.benchmarks.questions import question_of
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import split_of
-from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, Task, get_task, list_tasks
+from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
+from wardround.benchmarks.trace.build import build_trace
 
 __all__ = [
     "AGENTEHR_TASKS",
@@ -21,6 +22,7 @@ __all__ = [
     "EHRSHOT_TASKS",
     "SPLITS",
     "STRATA",
+    "TRACE_TASK",
     "Benchmark",
     "Leak",
     "Sample",
@@ -31,6 +33,7 @@ __all__ = [
     "build_agentehr",
     "build_clinseek",
     "build_ehrshot",
+    "build_trace",
     "get_task",
     "leak_check",
     "list_tasks",

@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from wardround.answers import AnswerClass, AnswerKind, Candidates, Classes, OneClass, SeveralClasses, answer_kind
+from wardround.answers import (
+    AnswerClass,
+    AnswerKind,
+    Candidates,
+    Classes,
+    OneClass,
+    SeveralClasses,
+    StepActions,
+    answer_kind,
+)
 from wardround.core import PromptFile, Registry, UserError, load_prompt
 
-PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000, "clinseek": 128_000}
+PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000, "clinseek": 128_000, "trace": 8_000}
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's.
-ClinSeekAgent's prints none, and results of 100,000 characters."""
+ClinSeekAgent's prints none, and results of 100,000 characters. TRACE fixes a
+budget (section 5) and prints none: that one is ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +192,23 @@ EHRSHOT_TASKS: dict[str, Task] = {
 }
 """The fifteen tasks of EHRSHOT, by the names it gives them."""
 
+TRACE_TASK = Task(
+    name="next_bundle",
+    title="What is done next, after every bundle of a stay",
+    answer=StepActions(),
+    about="stay",
+    family="trace",
+    words=QuestionText(
+        category="next actions",
+        description="the drugs started, the tests taken and the procedures performed next",
+    ),
+)
+"""The task of TRACE: at every step, what is decided until the next bundle (section 3)."""
+
 TASKS: Registry[Task] = Registry("tasks", one="task", of=Task)
 """Every task by name: the papers', those of plug-ins, and those that opened benchmarks declare."""
 
-for _task in (*AGENTEHR_TASKS.values(), *EHRSHOT_TASKS.values()):
+for _task in (*AGENTEHR_TASKS.values(), *EHRSHOT_TASKS.values(), TRACE_TASK):
     TASKS.add(_task.name, _task)
 
 

@@ -16,6 +16,7 @@ from wardround.benchmarks import (
     Task,
     build_clinseek,
     build_ehrshot,
+    build_trace,
 )
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
@@ -37,6 +38,7 @@ EXAMPLES = """
   wardround bench build clinseek --store store --out bench-clinseek --per-task 40
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
+  wardround bench build trace --store store --out bench-stays --unit icu
   wardround bench show bench
 """
 
@@ -71,6 +73,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     only.add_argument(
         "--as-they-come", action="store_true", help="risks as often as they are, not half of the answers yes"
     )
+    stays = build.add_argument_group("trace")
+    stays.add_argument("--unit", choices=("icu", "hospital"), help="what a stay is (default: icu)")
     add_own_options(build)
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
@@ -153,10 +157,24 @@ def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -
     )
 
 
+def _build_trace(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    if arguments.policy != "known_at":
+        raise UserError("trace has no published clocks: a bundle is what became known within an hour")
+    return build_trace(
+        Store.open(arguments.store),
+        arguments.out,
+        seed=arguments.seed,
+        per_task=arguments.per_task,
+        unit=arguments.unit or "icu",
+        report=progress,
+    )
+
+
 _BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]] = {
     "agentehr": _build_agentehr,
     "ehrshot": _build_ehrshot,
     "clinseek": _build_clinseek,
+    "trace": _build_trace,
     "labels": build_from_labels,
     "tasks": build_from_files,
 }
@@ -168,6 +186,7 @@ _OPTIONS_OF = {
     "per_subject": ("ehrshot", "labels", "tasks"),
     "chexpert_labels": ("ehrshot",),
     "allow_missing": ("ehrshot",),
+    "unit": ("trace",),
 }
 
 

@@ -5,7 +5,14 @@ Knows no record, no tool and no task.
 
 from wardround.codes.abbreviations import load_abbreviations
 from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_phrases, load_ccs_words, plain_code
-from wardround.codes.clinical_names import clinical_name, drug_class, drug_classes, drug_name, load_drug_classes
+from wardround.codes.clinical_names import (
+    clinical_name,
+    drug_class,
+    drug_classes,
+    drug_name,
+    lab_panel,
+    load_drug_classes,
+)
 from wardround.codes.drug_names import normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
 from wardround.codes.lab_words import load_lab_words, load_panels
@@ -26,6 +33,7 @@ __all__ = [
     "drug_classes",
     "drug_name",
     "how_to_add",
+    "lab_panel",
     "load_abbreviations",
     "load_ccs",
     "load_ccs_phrases",

@@ -8,7 +8,7 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from wardround.codes.drug_names import normalise_drug_name
-from wardround.codes.lab_words import load_lab_words
+from wardround.codes.lab_words import load_lab_words, load_panels
 from wardround.codes.labels import normalise_label
 
 
@@ -51,6 +51,26 @@ def load_drug_classes() -> Mapping[str, frozenset[str]]:
 def drug_class(text: str) -> str | None:
     """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
     return _class_spellings().get(_plain_class(text))
+
+
+@lru_cache(maxsize=65_536)
+def lab_panel(test: str) -> str | None:
+    """The order that a laboratory test usually comes with, from our own table; None where the table has it not."""
+    return _panel_of().get(clinical_name(test))
+
+
+@cache
+def _panel_of() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for panel in _PANELS:
+        for spellings in load_panels()[normalise_label(panel)]:
+            for spelling in spellings:
+                found.setdefault(clinical_name(spelling), panel)
+    return MappingProxyType(found)
+
+
+_PANELS = ("CBC", "diff", "chem 10", "LFT", "coags", "ABG", "cardiac enzymes", "iron studies")
+"""The panels that tests are put together by, the first that holds one."""
 
 
 @cache

@@ -5,9 +5,9 @@ Reads, checks, compares and indexes rules. Knows no model and no agent; ``Facts`
 
 from wardround.protocols.conditions import Condition, Joined, Negated, Node, Truth, conditions_of, spell
 from wardround.protocols.examples import ExampleResult, ProtocolExample, check_examples, read_examples
-from wardround.protocols.facts import Direction, Facts, GivenFacts, Level, Reading, is_allergy, is_drug, is_problem
+from wardround.protocols.facts import ChartedValue, Direction, Facts, GivenFacts, Level, is_allergy, is_drug, is_problem
 from wardround.protocols.file import protocol_text, read_protocol, write_protocol
-from wardround.protocols.index import CompiledRule, RuleIndex, compile_rule
+from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.lint import ProtocolFault, lint_protocol
 from wardround.protocols.meaning import can_hold_together, implies, is_same
@@ -26,6 +26,7 @@ from wardround.protocols.rules import (
 __all__ = [
     "FORBIDDING",
     "ActionKind",
+    "ChartedValue",
     "CompiledRule",
     "Condition",
     "Direction",
@@ -43,13 +44,13 @@ __all__ = [
     "ProtocolExample",
     "ProtocolFault",
     "ProtocolRule",
-    "Reading",
     "RuleAction",
     "RuleIndex",
     "RuleOrigin",
     "Trigger",
     "Truth",
     "Verb",
+    "asked_keys",
     "can_hold_together",
     "check_examples",
     "compile_rule",
@@ -61,6 +62,7 @@ __all__ = [
     "is_drug",
     "is_problem",
     "is_same",
+    "keys_of",
     "lint_protocol",
     "merge_protocols",
     "protocol_text",

@@ -14,7 +14,7 @@ Direction = Literal["rising", "falling", "steady"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ChartedValue:
     """One measured number and the unit it was charted in."""
 
     value: float
@@ -24,7 +24,7 @@ class Reading:
 class Facts(Protocol):
     """A subject's present, as triggers ask for it. Names come as the rules spell them."""
 
-    def value(self, concept: str) -> Reading | None:
+    def value(self, concept: str) -> ChartedValue | None:
         """The newest number of a concept that is not too old to act on."""
         ...
 
@@ -72,10 +72,10 @@ class GivenFacts:
     finished: tuple[str, ...] | None = None
     since: Mapping[str, float] = field(default_factory=dict)
 
-    def value(self, concept: str) -> Reading | None:
+    def value(self, concept: str) -> ChartedValue | None:
         """See Facts."""
         found = _named(self.values, concept)
-        return None if found is None else Reading(value=found, unit=_named(self.units, concept))
+        return None if found is None else ChartedValue(value=found, unit=_named(self.units, concept))
 
     def level(self, concept: str) -> Level | None:
         """See Facts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wardround.codes import clinical_name, drug_class, drug_classes, drug_name
 from wardround.protocols.conditions import Condition, Joined, Negated, Node, Stated
@@ -61,7 +62,7 @@ class RuleIndex:
         if needed is None:
             self._always.append(place)
             return
-        for key in {key for condition in needed for key in _keys(condition)}:
+        for key in {key for condition in needed for key in asked_keys(condition.concept)}:
             self._by_concept.setdefault(key, []).append(place)
 
 
@@ -71,15 +72,16 @@ def compile_rule(rule: ProtocolRule) -> CompiledRule:
     return CompiledRule(rule=rule, trigger=compile_trigger(rule.trigger), actions=actions)
 
 
+@lru_cache(maxsize=65_536)
 def keys_of(name: str) -> frozenset[str]:
     """Every key under which a rule may ask for something of this name: its own, its substance's and its classes'."""
     return frozenset({clinical_name(name), drug_name(name), *drug_classes(name)})
 
 
-def _keys(condition: Condition) -> frozenset[str]:
-    """The keys of a condition: its class where it names one, else what it may be called, as a test or as a drug."""
-    named = drug_class(condition.concept)
-    spelt = {clinical_name(condition.concept), drug_name(condition.concept)}
+def asked_keys(name: str) -> frozenset[str]:
+    """The keys under which a rule asks for a name: the class where it is one, else as a test or as a drug."""
+    named = drug_class(name)
+    spelt = {clinical_name(name), drug_name(name)}
     return frozenset({named} if named is not None else spelt)
 
 

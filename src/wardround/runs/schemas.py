@@ -20,6 +20,7 @@ _LATER = frozenset(
         "images.source",
         "images.longest_edge",
         "budget.forced_finish",
+        "budget.steps",
         "retrieval.candidate_encoder",
         "knowledge.library",
         "knowledge.published_until",

@@ -10,9 +10,10 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode
+from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode, run_steps
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.imaging import Imaging, open_images
 from wardround.knowledge import Knowledge
@@ -29,6 +30,7 @@ from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.spending import Spending
+from wardround.runs.stays import stay_feed
 
 _PARENT_POLL_SECONDS = 1.0
 
@@ -94,8 +96,9 @@ class Worker:
             knowledge=self.knowledge,
             images=self.images,
         )
+        play = run_episode if agent.steps is None else partial(run_steps, feed=stay_feed(self.store, sample, recorder))
         try:
-            outcome = await run_episode(
+            outcome = await play(
                 agent,
                 model=model,
                 environment=environment,
@@ -239,4 +242,5 @@ def limits_of(settings: RunSettings) -> Limits:
         context_tokens=settings.budget_tokens,
         reply_tokens=settings.budget.reply_tokens,
         seconds=settings.budget.episode_seconds,
+        steps=settings.budget.steps,
     )

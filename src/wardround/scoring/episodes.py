@@ -19,6 +19,7 @@ from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.scorer import scorer_of
 from wardround.scoring.sets import SetScore
+from wardround.scoring.steps import StepCounts, step_counts
 from wardround.scoring.trials import trials_of
 
 SCHEMA = 1
@@ -67,7 +68,7 @@ class EpisodeScore:
 
     ``score`` counts the names that an answer and its target share; ``figures`` are those that the scorer of its kind
     adds, the main one first; ``probabilities`` are those of the labels, where the agent asked for them. ``target`` is
-    kept where figures over all samples need it, and empty elsewhere.
+    kept where figures over all samples need it, and empty elsewhere. ``steps``: what was noted of a stay.
     ``subject_id`` is the person whom the sample is about, whose samples no resampling parts.
     """
 
@@ -91,6 +92,7 @@ class EpisodeScore:
     target: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     probabilities: Mapping[str, float] = field(default_factory=dict)
+    steps: StepCounts | None = None
 
     @property
     def value(self) -> float:
@@ -106,6 +108,7 @@ class EpisodeScore:
         """Return a JSON-ready dict."""
         usage = self.use.usage
         seldom = {"figures": dict(self.figures), "probabilities": dict(self.probabilities)}
+        seldom |= {"steps": {} if self.steps is None else _shallow(self.steps)}
         return (
             {"schema": SCHEMA}
             | {name: value for name, value in _shallow(self).items() if name not in seldom}
@@ -133,6 +136,7 @@ class EpisodeScore:
                 "target": tuple(values.get("target", ())),
                 "score": SetScore(**values["score"] | {"outside": tuple(values["score"]["outside"])}),
                 "grounding": GroundingCounts(**values["grounding"]),
+                "steps": StepCounts(**values["steps"]) if values.get("steps") else None,
                 "errors": frozenset(map(ErrorClass, values["errors"])),
                 "no_prediction": None if values["no_prediction"] is None else NoPrediction(values["no_prediction"]),
                 "use": EpisodeUse(
@@ -191,6 +195,7 @@ def score_episode(
         use=episode_use(trajectory),
         target=sample.target if scorer.keeps_target else (),
         probabilities=_probabilities(trajectory),
+        steps=step_counts(trajectory),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from wardround.agents.loop.context import ContextFactory, FullContext
 from wardround.agents.loop.episode import Asked, Ending, Episode
+from wardround.agents.loop.steps import StepPlayer
 from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
 
@@ -67,6 +68,7 @@ class AgentSpec:
     templates the hooks use (``room/name`` for those of another room), so that the run's manifest can hash them.
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
     ``more_tools``: those it wants beside the usual ones. ``needs``: what of a task it cannot do without.
+    ``steps``: makes the player of a stay, bundle by bundle; such an agent plays no loop of turns.
     """
 
     name: str
@@ -79,6 +81,7 @@ class AgentSpec:
     tools: Literal["all", "none"] = "all"
     more_tools: tuple[str, ...] = ()
     needs: Needs = "nothing"
+    steps: Callable[[], StepPlayer] | None = None
     prompts: tuple[str, ...] = ()
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +90,12 @@ class AgentSpec:
     def searches(self) -> bool:
         """Whether it searches charts for evidence, by a hook or by the tool."""
         return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
+
+    def player(self) -> StepPlayer:
+        """Return a player for one stay. UserError: it plays none."""
+        if self.steps is None:
+            raise UserError(f"agent {self.name!r} reads charts with tools; it plays no stays bundle by bundle")
+        return self.steps()
 
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
@@ -108,7 +117,14 @@ class AgentSpec:
 
 
 def check_question(agent: AgentSpec, task: str, question: Question | None) -> None:
-    """Raise UserError where an agent cannot be asked a task: no queries to search with, no labels to argue for."""
+    """Raise UserError where an agent cannot be asked a task: no queries to search with, no labels to argue for, a stay
+    to play by steps where it takes turns, or the other way round."""
+    by_steps = question is not None and question.answer.by_steps
+    if by_steps != (agent.steps is not None):
+        plays = "a stay, bundle by bundle" if by_steps else "a chart, read with tools"
+        raise UserError(
+            f"agent {agent.name!r} does not play {task!r}: that is {plays}; `wardround list agents` says who"
+        )
     if agent.needs != "nothing" and question is None:
         raise UserError(f"agent {agent.name!r} searches with a task's queries, and {task!r} has none; leave it out")
     if agent.needs == "labels" and question is not None and not question.label_values:

@@ -10,7 +10,9 @@ from wardround.answers import AnswerKind, Candidates, Question
 from wardround.core import Usage
 from wardround.tools.grounding import Citation
 
-Finish = Literal["finish", "text", "length", "content_filter", "turn_limit", "time_limit", "budget", "error"]
+Finish = Literal[
+    "finish", "text", "length", "content_filter", "turn_limit", "step_limit", "time_limit", "budget", "error"
+]
 
 
 _NAMES = Candidates(tables=("candidates",))
@@ -46,7 +48,7 @@ class Limits:
 
     ``turns`` model calls that act. ``context_tokens`` hold schemas, prompt and reply of one call, of which
     ``reply_tokens`` are kept free for the reply. ``total_tokens`` (input and output of all calls) is unlimited if None,
-    and so are the ``seconds`` of wall time.
+    and so are the ``seconds`` of wall time. ``steps`` bound an episode of many steps, whose model calls are no turns.
     """
 
     turns: int = 100
@@ -54,6 +56,7 @@ class Limits:
     reply_tokens: int = 4096
     total_tokens: int | None = None
     seconds: float | None = None
+    steps: int = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

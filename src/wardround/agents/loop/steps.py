@@ -1,0 +1,162 @@
+"""An episode of many steps: after every bundle of a stay, say what will be done next.
+
+Whoever runs the episode hands out the bundles, one after each prediction that it has written down; an agent sees a
+bundle when it is handed it and never holds what comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wardround.agents.loop.calls import Surroundings
+from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder
+from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
+from wardround.answers import StepAction
+from wardround.bundles import Bundle
+from wardround.core import LimitReached, PromptWithheld, ProviderError
+from wardround.models.protocol import Model, ModelSettings
+from wardround.protocols import ActionKind, Dose
+
+STEP_NOTE = "step"
+_FAILED = ("error", "content_filter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedAction:
+    """One action of a prediction. ``because``: what it stands on, ids of rules and of entries of the state."""
+
+    kind: ActionKind
+    name: str
+    dose: Dose | None = None
+    because: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {"kind": self.kind, "name": self.name, "dose": self.dose, "because": list(self.because)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPrediction:
+    """What an agent says after one bundle: actions, the likeliest first, and how it came to them, which is noted."""
+
+    actions: tuple[PredictedAction, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class StepFeed(Protocol):
+    """Where bundles come from: the runner's. It writes a prediction down before it hands out the next bundle."""
+
+    @property
+    def past(self) -> Sequence[Bundle]:
+        """What was known before the first step, oldest first."""
+        ...
+
+    def first(self) -> Bundle:
+        """The bundle that the first prediction follows."""
+        ...
+
+    def after(self, prediction: StepPrediction) -> Bundle | None:
+        """Take a prediction; return what became known next, None at the end of the stay."""
+        ...
+
+
+class StepPlayer(Protocol):
+    """One agent on one stay: state lives in the instance, which serves one episode."""
+
+    def begin(self, past: Sequence[Bundle]) -> None:
+        """Take in what was known before."""
+        ...
+
+    async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
+        """Take in a bundle and say what will be done next."""
+        ...
+
+
+class SteppingAgent(PlayingAgent, Protocol):
+    """What a stepped episode needs of its agent."""
+
+    def player(self) -> StepPlayer:
+        """Return a player for one episode; UserError where the agent plays no stays."""
+        ...
+
+
+async def run_steps(
+    agent: SteppingAgent,
+    *,
+    feed: StepFeed,
+    model: Model,
+    environment: Surroundings,
+    prompt: Prompt,
+    limits: Limits,
+    settings: ModelSettings,
+    recorder: Recorder,
+    episode: str,
+    counter: TokenCounter | None = None,
+) -> Outcome:
+    """Play one stay to its end, to the limit of steps, or to whatever else ends an episode."""
+    started = time.perf_counter()
+    state = Episode(
+        agent=agent,
+        model=model,
+        environment=environment,
+        prompt=prompt,
+        limits=limits,
+        settings=settings,
+        recorder=recorder,
+        counter=counter or EstimatedTokens(),
+        episode=episode,
+    )
+    said: list[str] = []
+    try:
+        async with asyncio.timeout(limits.seconds) as clock:
+            finish = await _play(agent.player(), state, feed, said)
+            ending = Ending(finish=finish, answer=tuple(said))
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        ending = Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
+    except ProviderError as error:
+        withheld = isinstance(error, PromptWithheld)
+        ending = Ending(finish="content_filter" if withheld else "error", error=f"{error} (status {error.status})")
+    except LimitReached as limit:
+        ending = Ending(finish="budget", error=str(limit))
+    return _outcome(state, ending, tuple(said), time.perf_counter() - started)
+
+
+async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Finish:
+    player.begin(feed.past)
+    bundle: Bundle | None = feed.first()
+    while bundle is not None:
+        if state.turn >= state.limits.steps:
+            return "step_limit"
+        if state.spent:
+            return "budget"
+        prediction = await player.predict(state, bundle)
+        said.extend(answer_of(state.turn, prediction))
+        state.turn += 1
+        bundle = feed.after(prediction)
+    return "finish"
+
+
+def answer_of(step: int, prediction: StepPrediction) -> list[str]:
+    """Return a prediction as part of the episode's answer."""
+    return [str(StepAction(step=step, kind=action.kind, name=action.name)) for action in prediction.actions]
+
+
+def _outcome(state: Episode, ending: Ending, said: tuple[str, ...], seconds: float) -> Outcome:
+    """What was said before a limit counts: every step before it was played to its end."""
+    return Outcome(
+        answer=ending.answer if ending.finish in _FAILED else said,
+        finish=ending.finish,
+        turns=state.turn,
+        model_calls=state.model_calls,
+        usage=state.usage,
+        cost=state.cost,
+        seconds=seconds,
+        error=ending.error,
+    )

@@ -1,0 +1,178 @@
+"""The Auditor: when it looks, what it checks in code, and what a failed check does to an action.
+
+It looks when the reply was unsure (mean token log-probability) or an action is of the risk vocabulary. What the code
+checks: an allergy, a rule that forbids, a drug that runs already, and a citation that was not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.router import HeldRule
+from wardround.codes import drug_class, drug_classes
+
+OnFail = Literal["replace", "drop", "flag"]
+Reason = Literal["uncertain", "risk"]
+Flaw = Literal["allergy", "contraindication", "duplicate", "citation", "model"]
+RISK_CLASSES = (
+    "anticoagulants", "thrombolytics", "vasopressors", "inotropes", "opioids", "sedatives", "insulins",
+    "antiarrhythmics", "neuromuscular blockers", "penicillins", "nonsteroidal anti-inflammatories",
+)  # fmt: skip
+"""The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly)."""
+RISK_PROCEDURES = ("intubation", "dialysis", "transfusion", "cardioversion", "central line", "lumbar puncture")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """One thing against one action. ``because``: the rule, allergy or citation it stands on."""
+
+    action: PredictedAction
+    flaw: Flaw
+    because: str
+
+    @property
+    def critique(self) -> str:
+        """In words."""
+        return f"{self.action.name}: {_SAID[self.flaw].format(because=self.because)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """What an audit came to. ``fired``: why it looked, nothing if it did not; ``corrected``: what took the place of
+    actions it failed. ``unavailable``: there is no uncertainty, as the endpoint gives no log-probabilities."""
+
+    fired: tuple[Reason, ...] = ()
+    uncertainty: float | None = None
+    unavailable: bool = False
+    objections: tuple[Objection, ...] = ()
+    corrected: tuple[PredictedAction, ...] = ()
+    critique: str = ""
+
+    @property
+    def status(self) -> Literal["PASS", "FAIL"]:
+        """Whether anything was found."""
+        return "FAIL" if self.objections else "PASS"
+
+    @property
+    def risk_level(self) -> Literal["LOW", "HIGH"]:
+        """High where something was found, or an action is of the risk vocabulary."""
+        return "HIGH" if self.objections or "risk" in self.fired else "LOW"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict; what was not told is left out."""
+        body: dict[str, Any] = {"fired": list(self.fired)}
+        if self.uncertainty is not None:
+            body["uncertainty"] = round(self.uncertainty, 4)
+        if self.unavailable:
+            body["uncertainty_unavailable"] = True
+        if self.fired:
+            body |= {"status": self.status, "risk_level": self.risk_level}
+        if self.objections:
+            said = [{"action": one.action.name, "flaw": one.flaw, "because": one.because} for one in self.objections]
+            body |= {"objections": said, "critique": self.critique or "; ".join(o.critique for o in self.objections)}
+            body["corrected_action"] = [one.to_json() for one in self.corrected]
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """``tau``: the mean negative log-probability of a token above which a reply is unsure (the value is ours).
+    ``on_fail``: what becomes of an action that fails: another of its rule takes its place, it goes, or it is marked."""
+
+    tau: float = 0.5
+    on_fail: OnFail = "replace"
+    always: bool = False
+
+
+def uncertainty_of(token_logprobs: Sequence[float] | None) -> float | None:
+    """The mean negative log-probability of the reply's tokens (section 3.3); None where none were given."""
+    return -fmean(token_logprobs) if token_logprobs else None
+
+
+def is_risky(action: PredictedAction) -> bool:
+    """Whether an action is of the risk vocabulary."""
+    if action.kind == "MEDICATIONS":
+        return bool({drug_class(action.name), *drug_classes(action.name)} & set(RISK_CLASSES))
+    return action.kind == "PROCEDURES" and any(word in action.name.lower() for word in RISK_PROCEDURES)
+
+
+def reasons_to_look(
+    actions: Sequence[PredictedAction], uncertainty: float | None, settings: AuditSettings
+) -> tuple[Reason, ...]:
+    """Return why the Auditor fires; nothing where it does not."""
+    unsure = uncertainty is not None and uncertainty > settings.tau
+    risky = any(map(is_risky, actions))
+    return (*(("uncertain",) if unsure else ()), *(("risk",) if risky else ()))
+
+
+def find_objections(
+    actions: Sequence[PredictedAction], facts: StateFacts, held: Sequence[HeldRule], shown: Collection[str]
+) -> tuple[Objection, ...]:
+    """Return everything against some actions. ``shown``: the ids that could be cited."""
+    found: list[Objection] = []
+    for action in actions:
+        flaws = (_allergy(action, facts), _forbidden(action, held), _duplicate(action, facts), _citation(action, shown))
+        found += [Objection(action=action, flaw=flaw, because=because) for flaw, because in filter(None, flaws)]
+    return tuple(found)
+
+
+def without(actions: Sequence[PredictedAction], record: AuditRecord, on_fail: OnFail) -> tuple[PredictedAction, ...]:
+    """Return the actions after an audit."""
+    failed = [one.action for one in record.objections]
+    if on_fail == "flag" or not failed:
+        return tuple(actions)
+    kept = tuple(action for action in actions if action not in failed)
+    return (*kept, *record.corrected) if on_fail == "replace" else kept
+
+
+def replacements(
+    objections: Sequence[Objection], spare: Sequence[PredictedAction], facts: StateFacts, held: Sequence[HeldRule]
+) -> tuple[PredictedAction, ...]:
+    """Return for each failed action the next one of its type that nothing is to be said against."""
+    left = list(spare)
+    found = []
+    for one in objections:
+        for candidate in left:
+            if candidate.kind == one.action.kind and not find_objections([candidate], facts, held, candidate.because):
+                found.append(candidate)
+                left.remove(candidate)
+                break
+    return tuple(found)
+
+
+def _allergy(action: PredictedAction, facts: StateFacts) -> tuple[Flaw, str] | None:
+    if action.kind == "MEDICATIONS" and facts.allergic_to(action.name):
+        return "allergy", action.name
+    return None
+
+
+def _forbidden(action: PredictedAction, held: Sequence[HeldRule]) -> tuple[Flaw, str] | None:
+    for rule in held:
+        if any(one.verb == "avoid" and one.names(action.name) for one in rule.forbids):
+            return "contraindication", rule.id
+    return None
+
+
+def _duplicate(action: PredictedAction, facts: StateFacts) -> tuple[Flaw, str] | None:
+    if action.kind == "MEDICATIONS" and drug_class(action.name) is None and facts.taking(action.name):
+        return "duplicate", action.name
+    return None
+
+
+def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, str] | None:
+    wrong = [one for one in action.because if one not in shown]
+    return ("citation", ", ".join(wrong)) if wrong else None
+
+
+_SAID: Mapping[Flaw, str] = {
+    "allergy": "an allergy to it, or to its class, is on the chart",
+    "contraindication": "rule {because} holds and says to avoid it",
+    "duplicate": "it is being given already",
+    "citation": "it cites {because}, which was not shown",
+    "model": "{because}",
+}

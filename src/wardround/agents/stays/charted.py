@@ -1,0 +1,125 @@
+"""What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from wardround.bundles import DoneAction, PatientState, Trend, ValueLevel
+from wardround.codes import clinical_name
+from wardround.protocols import ChartedValue, Direction, Level, asked_keys, is_allergy, is_drug, is_problem, keys_of
+
+HOUR_OF_DAY = "hour of day"
+STAY = "stay"
+_LEVELS: Mapping[ValueLevel, Level] = {
+    ValueLevel.LOW: "low",
+    ValueLevel.BELOW_BASELINE: "low",
+    ValueLevel.NORMAL: "normal",
+    ValueLevel.AT_BASELINE: "normal",
+    ValueLevel.HIGH: "high",
+    ValueLevel.ABOVE_BASELINE: "high",
+}
+_HOUR = timedelta(hours=1)
+
+
+class StateFacts:
+    """A state as facts at the end of a bundle's hour. ``window_hours``: an older value or trend is no longer asked
+    about (the router's last 6 hours); ``suspected``: problems that rules made suspect; ``began``: when the stay did.
+    """
+
+    def __init__(
+        self,
+        state: PatientState,
+        hour: datetime,
+        *,
+        window_hours: float,
+        suspected: Iterable[str] = (),
+        began: datetime | None = None,
+    ) -> None:
+        self.state = state
+        self.hour = hour
+        self.suspected = tuple(suspected)
+        self._now = hour + _HOUR
+        self._oldest = hour - timedelta(hours=window_hours)
+        self._began = began or hour
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Everything that something is known of: what the index of rules is asked with."""
+        yield from (HOUR_OF_DAY, STAY)
+        yield from self._trends
+        yield from (medication.concept for medication in self.state.medications.values())
+        yield from (action.concept for action in self.state.actions.values())
+
+    def value(self, concept: str) -> ChartedValue | None:
+        """The newest number within the window; the clock's hour for ``hour of day``."""
+        if concept == HOUR_OF_DAY:
+            return ChartedValue(value=self.hour.hour)
+        trend = self._recent(concept)
+        return None if trend is None else ChartedValue(value=trend.last.value, unit=trend.unit)
+
+    def level(self, concept: str) -> Level | None:
+        """Where the newest number stands."""
+        trend = self._recent(concept)
+        return None if trend is None else _LEVELS.get(trend.last.level)
+
+    def trend(self, concept: str) -> Direction | None:
+        """Where it goes; one reading goes nowhere that is known."""
+        trend = self._recent(concept)
+        return None if trend is None or len(trend.readings) < 2 else trend.direction
+
+    def taking(self, drug: str) -> bool:
+        """Whether a running order or infusion is of that drug or class. The orders are charted: none is none."""
+        return any(is_drug(medication.concept, drug) for medication in self.state.medications.values())
+
+    def has_problem(self, problem: str) -> bool | None:
+        """Whether a problem is known or suspected; diagnoses are charted late, so that one not known is unknown."""
+        known = (*self.state.problems, *self.suspected)
+        return True if any(is_problem(one, problem) for one in known) else None
+
+    def allergic_to(self, substance: str) -> bool | None:
+        """Whether an allergy is charted; without any charted it is unknown."""
+        if not self.state.allergies:
+            return None
+        return any(is_allergy(one.concept, substance) for one in self.state.allergies.values())
+
+    def done(self, action: str) -> bool:
+        """Whether it was ordered, started, given, taken or performed so far as the state remembers."""
+        return self.last_done(action) is not None
+
+    def hours_since(self, action: str) -> float | None:
+        """Hours since it last was, from the end of the bundle's hour; of the ``stay`` since it began."""
+        if action == STAY:
+            return (self._now - self._began) / _HOUR
+        last = self.last_done(action)
+        return None if last is None else max(0.0, (self._now - last) / _HOUR)
+
+    def last_done(self, action: str) -> datetime | None:
+        """When an action was last done; None where the state remembers none."""
+        moments = [done.last for key in asked_keys(action) for done in self._done.get(key, ())]
+        return max(moments, default=None)
+
+    def _recent(self, concept: str) -> Trend | None:
+        trend = self._trends.get(clinical_name(concept))
+        return trend if trend is not None and trend.last.time >= self._oldest else None
+
+    @cached_property
+    def _trends(self) -> Mapping[str, Trend]:
+        """By clinical name the trend with the newest reading: a pressure is charted by line and by cuff."""
+        found: dict[str, Trend] = {}
+        for trend in self.state.trends.values():
+            name = clinical_name(trend.concept)
+            held = found.get(name)
+            if held is None or held.last.time <= trend.last.time:
+                found[name] = trend
+        return found
+
+    @cached_property
+    def _done(self) -> Mapping[str, list[DoneAction]]:
+        """By every name and class that may be asked for."""
+        found: dict[str, list[DoneAction]] = {}
+        for action in self.state.actions.values():
+            for key in keys_of(action.concept):
+                found.setdefault(key, []).append(action)
+        return found

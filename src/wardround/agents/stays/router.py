@@ -1,0 +1,76 @@
+"""The Router, in code: which rules hold, which of their actions are still to be done, and the few that are read now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from wardround.agents.stays.charted import StateFacts
+from wardround.protocols import FORBIDDING, CompiledRule, RuleAction, RuleIndex
+
+PRIOR = "PRIOR"
+"""The category of rules that say what is common and ask nothing of the patient; only the filling arm reads them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRule:
+    """A rule that holds. ``since``: the hour from which on it has held without a break; ``due``: its actions that were
+    not done since, in its own order; ``forbids``: what it says is not to be done."""
+
+    compiled: CompiledRule
+    since: datetime
+    due: tuple[RuleAction, ...]
+    forbids: tuple[RuleAction, ...]
+
+    @property
+    def id(self) -> str:
+        """The rule's id."""
+        return self.compiled.rule.id
+
+    @property
+    def precision(self) -> float:
+        """How often an action of it followed in training; a rule nobody counted is taken at its word."""
+        counted = self.compiled.rule.precision
+        return 1.0 if counted is None else counted
+
+
+@dataclass(slots=True, kw_only=True)
+class Router:
+    """Remembers since when rules hold. ``most``: rules that are read at a step (the paper's 3, appendix A.2)."""
+
+    index: RuleIndex
+    most: int = 3
+    held_since: dict[str, datetime] = field(default_factory=dict)
+
+    def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
+        """Return every rule that holds now, in the protocol's order, and forget those that no longer do."""
+        found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
+        self.held_since = {one.rule.id: self.held_since.get(one.rule.id, facts.hour) for one in found}
+        return tuple(self._held(one, facts) for one in found)
+
+    def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
+        """Return the few that are read: those with something due first, the most precise and best supported first."""
+        return tuple(sorted(held, key=_rank)[: self.most])
+
+    def _held(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
+        since = self.held_since[compiled.rule.id]
+        asked = [action for action in compiled.actions if action.verb not in FORBIDDING]
+        return HeldRule(
+            compiled=compiled,
+            since=since,
+            due=tuple(action for action in asked if not is_fulfilled(action, facts, since)),
+            forbids=tuple(action for action in compiled.actions if action.verb in FORBIDDING),
+        )
+
+
+def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool:
+    """Whether an action was done since its rule came to hold, or the drug it starts is running."""
+    if action.verb == "start" and facts.taking(action.name):
+        return True
+    last = facts.last_done(action.name)
+    return last is not None and last >= since
+
+
+def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:
+    return not rule.due, -rule.precision, -rule.compiled.rule.support, rule.id

@@ -1,0 +1,51 @@
+"""A stay handed out bundle by bundle: the next one only after the prediction before it was written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wardround.agents import Recorder, StepPrediction
+from wardround.agents.loop.steps import STEP_NOTE
+from wardround.benchmarks import Sample
+from wardround.bundles import Bundle, BundleStream, subject_bundles
+from wardround.records import Store
+
+
+def stay_feed(store: Store, sample: Sample, recorder: Recorder) -> StayFeed:
+    """Open a sample's stay."""
+    first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
+    return StayFeed(stream=subject_bundles(store, sample.subject_id), start=first, stop=stop, recorder=recorder)
+
+
+@dataclass(slots=True, kw_only=True)
+class StayFeed:
+    """The bundles of one stay. The agent's side sees what it is handed; the rest lies here."""
+
+    stream: BundleStream
+    start: int
+    stop: int
+    recorder: Recorder
+    given: int = 0
+
+    @property
+    def past(self) -> Sequence[Bundle]:
+        """The subject's bundles before the stay."""
+        return [self.stream[place] for place in range(self.start)]
+
+    def first(self) -> Bundle:
+        """Hand out the first bundle of the stay."""
+        return self.stream[self.start]
+
+    def after(self, prediction: StepPrediction) -> Bundle | None:
+        """Write a prediction down, then hand out the next bundle; none follows the last step's."""
+        step, self.given = self.given, self.given + 1
+        hour = self.stream[self.start + step].hour
+        said = {
+            "step": step,
+            "hour": f"{hour:%Y-%m-%d %H:00}",
+            "actions": [one.to_json() for one in prediction.actions],
+        }
+        self.recorder.note(STEP_NOTE, said | dict(prediction.notes))
+        following = self.start + self.given
+        return self.stream[following] if following + 1 < self.stop else None
