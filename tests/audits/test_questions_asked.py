@@ -14,6 +14,7 @@ from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks import (
     AGENTEHR_TASKS,
+    CLINSEEK_TASKS,
     EHRSHOT_TASKS,
     agentehr,
     drawing,
@@ -21,6 +22,10 @@ from wardround.benchmarks import (
     other_futures,
     other_questions,
 )
+from wardround.benchmarks.clinseek import risk
+from wardround.benchmarks.clinseek.definitions import RiskRule
+from wardround.benchmarks.clinseek.other_futures import possible_questions
+from wardround.benchmarks.clinseek.timeline import Span, Timeline
 from wardround.benchmarks.ehrshot import rules
 from wardround.benchmarks.encounters import Encounters
 from wardround.benchmarks.hindsight import hindsight_of, load_hindsight
@@ -88,6 +93,29 @@ def test_stays_that_are_asked_about_by_their_length_are_found(mimic: Futures, mo
     assert any("guo_los" in one for one in _found(mimic).differences)
 
 
+def test_moments_that_hang_on_other_rows_are_found(mimic: Futures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result without a time of its own is known after the table's median delay, and later results move that."""
+    monkeypatch.setattr(Timeline, "_recorded", Timeline.known)
+    assert "clinseek.next_event" in _settled_in_one_future(mimic)
+
+
+def test_risks_that_are_asked_by_how_long_a_stay_will_be_are_found(
+    mimic: Futures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half_way(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int]:
+        return span.start, span.start + min(span.end - span.start, 10 * rules.DAY) // 2
+
+    monkeypatch.setattr(risk, "_window", half_way)
+    assert "clinseek.Inpatient_Mortality" in _settled_in_one_future(mimic)
+
+
+def _settled_in_one_future(futures: Futures) -> set[str]:
+    """The tasks of ClinSeek-Bench with a question that was settled by its moment and is asked in one future only."""
+    store, other, moments = futures
+    here, there = possible_questions(store, moments)[0], possible_questions(other, moments)[0]
+    return {question[0] for question in here.keys() ^ there.keys() if (here | there)[question]}
+
+
 def test_what_is_not_declared_is_a_difference(
     invented: Invented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +133,7 @@ def test_what_is_not_declared_is_a_difference(
 
 
 def test_every_task_s_hindsight_is_declared_once_and_no_other() -> None:
-    tasks = [*AGENTEHR_TASKS, *EHRSHOT_TASKS]
+    tasks = [*AGENTEHR_TASKS, *EHRSHOT_TASKS, *CLINSEEK_TASKS]
     assert {name for one in load_hindsight() for name in one.tasks} <= set(tasks)
     for source in ("mimiciv", "mimiciii", "eicu", "meds", "omop", "fhir"):
         for task in tasks:

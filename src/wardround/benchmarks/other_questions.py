@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from wardround.audits import Compared
 from wardround.benchmarks.agentehr import label_events
+from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS
+from wardround.benchmarks.clinseek.other_futures import possible_questions
 from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.ehrshot.concepts import load_concepts
@@ -50,6 +52,7 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     """Compare every question of every task that the source can tell, and which event of a subject AgentEHR draws."""
     found = Compared()
     _compare(found, store.spec.name, _ehrshot(store, moments), _ehrshot(other, moments))
+    _compare(found, store.spec.name, _clinseek(store, moments), _clinseek(other, moments))
     here, there = label_events(store), label_events(other)
     if not here:
         found.left_out["AgentEHR"] = unplayed("admission")
@@ -100,6 +103,11 @@ def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
         left_out={name: said["unavailable"] for name, said in built.manifest["tasks"].items() if "unavailable" in said},
         tasks=tuple(built.manifest["tasks"]),
     )
+
+
+def _clinseek(store: Store, moments: Moments) -> AskedQuestions:
+    settled, left_out = possible_questions(store, moments)
+    return AskedQuestions(settled=settled, left_out=left_out, tasks=tuple(CLINSEEK_TASKS))
 
 
 def _is_settled(chart: Chart, sample: Sample) -> bool:

@@ -85,7 +85,7 @@ class ClinSeek:
 
     def open(self, ground: Ground) -> _OpenClinSeek:
         """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
-        asking = {name: _asking(name, ground, self.user_codes) for name in self.names}
+        asking = {name: asking_of(name, ground.store, ground.settings, self.user_codes) for name in self.names}
         timelines = Timelines(ground.store, ground.settings.policy)
         training = [subject for subject, split in ground.splits.items() if split == "train"]
         groups = {one: group_of(ground.store.person_of(one), ground.settings.seed) for one in training}
@@ -100,11 +100,12 @@ class ClinSeek:
         )
 
 
-def _asking(name: str, ground: Ground, user_codes: Path | None) -> Asking:
+def asking_of(name: str, store: Store, settings: BuildSettings, user_codes: Path | None) -> Asking:
+    """Return how a task is asked of a store."""
     rule = RULES[name]
     if isinstance(rule, RiskRule):
-        return RiskAsking(task=name, rule=rule, store=ground.store, seed=ground.settings.seed)
-    return DecisionAsking.of(name, rule, ground.store, ground.settings, user_codes)
+        return RiskAsking(task=name, rule=rule, store=store, seed=settings.seed)
+    return DecisionAsking.of(name, rule, store, settings, user_codes)
 
 
 @dataclass(slots=True, kw_only=True)

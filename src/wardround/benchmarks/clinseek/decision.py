@@ -27,6 +27,7 @@ from wardround.benchmarks.task import get_task
 from wardround.codes import how_to_add, load_drugs
 from wardround.core import derive_seed
 from wardround.records import Policy, SourceSpec, Store, unplayed
+from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.coded_rows import CodedRows
 from wardround.records.specs.roles import Conditions
 from wardround.tools.candidates import naming_columns
@@ -60,12 +61,23 @@ class LabelRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextEvents:
-    """The events of one subject that are asked about: when each begins, when it is told, its names and rows."""
+    """The events of one subject that are asked about: when each begins, when it is told, when a chart shows
+    all its rows, its names and rows."""
 
     begins: Ints
     told: Ints
+    known: Ints
     names: Sequence[tuple[str, ...]]
     rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CountedRows:
+    """When rows begin, are told and are known; what each is called; their ids."""
+
+    times: tuple[Ints, Ints, Ints]
+    names: list[str]
+    rows: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +126,11 @@ class DecisionAsking:
     def events(self, timeline: Timeline) -> NextEvents:
         """Return a subject's events of the sort, in order; rows less than a minute apart are one event."""
         parts = [self._rows(timeline, place) for place in range(len(self.labels))]
-        begins, told = (np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in (0, 1))
-        names = [name for part in parts for name in part[2]]
-        ids = [row for part in parts for row in part[3]]
+        begins, told, known = (
+            np.concatenate([np.empty(0, np.int64), *(part.times[n] for part in parts)]) for n in range(3)
+        )
+        names = [name for part in parts for name in part.names]
+        ids = [row for part in parts for row in part.rows]
         order = np.lexsort((told, begins))
         starts = session_starts(begins[order])
         first = np.flatnonzero(np.r_[True, starts[1:] != starts[:-1]]) if len(order) else np.empty(0, np.int64)
@@ -124,12 +138,13 @@ class DecisionAsking:
         return NextEvents(
             begins=starts[first],
             told=np.array([told[group].min() for group in groups], np.int64),
+            known=np.array([known[group].max() for group in groups], np.int64),
             names=[tuple(sorted({names[row] for row in group})) for group in groups],
             rows=[tuple(sorted({ids[row] for row in group})) for group in groups],
         )
 
-    def _rows(self, timeline: Timeline, place: int) -> tuple[Ints, Ints, list[str], list[str]]:
-        """When the rows that one rule counts begin, when they are told, their names and ids."""
+    def _rows(self, timeline: Timeline, place: int) -> _CountedRows:
+        """The rows that one rule counts."""
         rule = self.labels[place]
         batch = timeline.rows(rule.table)
         times = timeline.event(rule.table)
@@ -137,12 +152,12 @@ class DecisionAsking:
         names = self._names(place, batch)
         index = [row for row in np.flatnonzero(kept).tolist() if names[row] is not None]
         told = times[index]
+        known = timeline.known(rule.table)[index]
         ids = batch.column("row_id").to_pylist()
-        return (
-            told - told % DAY if rule.days else told,
-            told,
-            [str(names[row]) for row in index],
-            [ids[row] for row in index],
+        return _CountedRows(
+            times=(told - told % DAY if rule.days else told, told, np.where(known == NO_TIME, NEVER_TIME, known)),
+            names=[str(names[row]) for row in index],
+            rows=[ids[row] for row in index],
         )
 
     def _names(self, place: int, batch: pa.RecordBatch) -> list[str | None]:
@@ -182,6 +197,9 @@ class DecisionAsking:
             asked=moment,
             curated_from=max(span.start, moment - _WINDOW),
             target=events.names[place],
+            settled=max(int(events.known[place]), span.known),
+            stay=span.row_id,
+            told_late=span.told_late,
             event=int(events.told[place]),
             row_ids=events.rows[place],
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,8 @@ class StayQuestion:
     """Times in microseconds. ``asked`` is when the last event of the curated input became known, ``curated_from`` where
     that input begins; ``event`` is when the answer comes about (None: it never does).
 
+    ``settled``: when all is known that made it be asked (an event that follows in time, a stay that went on);
+    where ``told_late``, the row of the ``stay`` must show its end too.
     ``row_ids``: rows that no chart may show yet; ``late_cells``: cells that must be empty, by row.
     """
 
@@ -26,6 +28,9 @@ class StayQuestion:
     asked: int
     curated_from: int
     target: tuple[str, ...]
+    settled: int
+    stay: str
+    told_late: bool
     event: int | None = None
     row_ids: tuple[str, ...] = ()
     late_cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -36,6 +41,9 @@ class Asking(Protocol):
 
     def unavailable(self) -> str | None:
         """Say why no subject of this store can be asked, None if one can."""
+
+    def questions(self, timeline: Timeline) -> Sequence[StayQuestion]:
+        """Return every question that a subject could be asked."""
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
         """Return a subject's question; None where it has none, and count why."""

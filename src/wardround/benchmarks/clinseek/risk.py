@@ -7,7 +7,7 @@ at. What of the answer the chart shows by then makes the question void: it is co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,17 +64,17 @@ class RiskAsking:
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
         """Ask about the stay whose own number is the least."""
-        found = list(self.questions(timeline, dropped))
+        made = self._of_spans(timeline)
+        dropped.update(one for one in made if isinstance(one, str))
+        found = [one for one in made if not isinstance(one, str)]
         return min(found, key=self._number) if found else None
 
-    def questions(self, timeline: Timeline, dropped: Counter[str]) -> Iterator[StayQuestion]:
-        """Yield the question of every stay that can be asked about."""
-        for span in timeline.spans(_SPAN_OF[self.rule.moment]):
-            made = self._of_span(timeline, span)
-            if isinstance(made, str):
-                dropped[made] += 1
-            else:
-                yield made
+    def questions(self, timeline: Timeline) -> list[StayQuestion]:
+        """Return the question of every stay that can be asked about."""
+        return [one for one in self._of_spans(timeline) if not isinstance(one, str)]
+
+    def _of_spans(self, timeline: Timeline) -> list[StayQuestion | str]:
+        return [self._of_span(timeline, span) for span in timeline.spans(_SPAN_OF[self.rule.moment])]
 
     def _number(self, one: StayQuestion) -> int:
         return derive_seed(self.seed, self.task, one.subject, "stay", one.curated_from)
@@ -100,6 +100,9 @@ class RiskAsking:
             asked=asked,
             curated_from=since,
             target=(YES if outcome.yes else NO,),
+            settled=max(until + 1, span.known),
+            stay=span.row_id,
+            told_late=span.told_late,
             event=outcome.event,
             row_ids=() if outcome.row_id is None else (outcome.row_id,),
             late_cells={} if outcome.of_stay is None else {outcome.of_stay: self._ends(span)},

@@ -35,13 +35,16 @@ _KEPT = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One stay. ``end`` is NO_TIME while it is open; ``names``: what other rows call it (None: nothing);
+    """One stay. ``end`` is NO_TIME while it is open; ``known``: when a chart shows its row; ``told_late``: that it is a
+    stay of this kind is said by cells that come late; ``names``: what other rows call it (None: nothing);
     ``encounter``: the stay in hospital that its own row names."""
 
     kind: SpanName
     start: int
     end: int
     row_id: str
+    known: int
+    told_late: bool
     names: Any = None
     encounter: Any = None
 
@@ -98,17 +101,43 @@ class Timeline:
         named = self.store.spec.tables[role.table].encounter
         has_encounter = named is not None and named in batch.schema.names
         encounters = batch.column(named).to_pylist() if has_encounter else [None] * batch.num_rows
+        late = (
+            not self.store.spec.tables[role.table]
+            .late.keys()
+            .isdisjoint(column for condition in role.where for column in condition)
+        )
+        known = self.known(role.table).tolist()
+        places = zip(found.starts.tolist(), found.ends.tolist(), found.rows.tolist(), found.stops.tolist(), strict=True)
         return tuple(
-            Span(kind=kind, start=start, end=end, row_id=ids[row], names=names[row], encounter=encounters[row])
-            for start, end, row in zip(found.starts.tolist(), found.ends.tolist(), found.rows.tolist(), strict=True)
+            Span(
+                kind=kind,
+                start=start,
+                end=end,
+                row_id=ids[row],
+                known=max(known[row], known[stop]) if stop >= 0 else known[row],
+                told_late=late,
+                names=names[row],
+                encounter=encounters[row],
+            )
+            for start, end, row, stop in places
         )
 
     @cached_property
     def moments(self) -> Ints:
-        """Every time at which the chart changes, in order, each once."""
+        """Every recorded time at which the chart changes, in order, each once."""
         tables = [name for name in self.store.table_names if not self.store.spec.tables[name].is_static]
-        times = np.concatenate([np.empty(0, np.int64), *(self.known(name) for name in tables)])
+        times = np.concatenate([np.empty(0, np.int64), *(self._recorded(name) for name in tables)])
         return np.unique(times[times != NO_TIME])
+
+    def _recorded(self, table: str) -> Ints:
+        """When rows became known, where the row itself says when: a time that is reckoned (a result without one is
+        known after the table's median delay) hangs on other rows, later ones among them."""
+        batch, known = self.rows(table), self.known(table)
+        said = known == self.event(table)
+        for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
+            if pa.types.is_timestamp(kind) and not name.startswith("_"):
+                said |= known == microseconds(batch.column(name))
+        return np.where(said, known, NO_TIME)
 
     @cached_property
     def deaths(self) -> Ints:
