@@ -3,6 +3,8 @@
 A deterministic map from a chart or a store (section 4 of the paper). Nothing here reads a model.
 """
 
+from wardround.bundles.batch import BatchStates, batch_states
+from wardround.bundles.building import event_of, stream_of
 from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundles
 from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleStream
 from wardround.bundles.fold import fold, states
@@ -25,6 +27,7 @@ __all__ = [
     "ActionType",
     "ActiveMedication",
     "ActiveProblem",
+    "BatchStates",
     "Bundle",
     "BundleEvent",
     "BundleEvents",
@@ -40,13 +43,16 @@ __all__ = [
     "Trend",
     "TrendReading",
     "ValueLevel",
+    "batch_states",
     "bundle_text",
     "bundles_of",
+    "event_of",
     "event_text",
     "fold",
     "states",
     "step_targets",
     "store_bundles",
+    "stream_of",
     "subject_bundles",
     "untimed_types",
 ]

@@ -23,8 +23,11 @@ from wardround.bundles.state import (
     TrendReading,
 )
 
-_TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
-_DONE = (
+RUNNING = (EventKind.MEDICATION_START, EventKind.INFUSION_START)
+"""What runs until its end or a discharge."""
+TRENDS = (EventKind.LAB, EventKind.VITAL, EventKind.OUTPUT)
+"""What is measured again and again."""
+DONE = (
     EventKind.MEDICATION_START,
     EventKind.ADMINISTRATION,
     EventKind.INFUSION_START,
@@ -33,7 +36,8 @@ _DONE = (
     EventKind.CULTURE,
     EventKind.PROCEDURE,
 )
-_ROWS_KEPT = 5
+"""What counts as done."""
+ROWS_KEPT = 5
 """Of a problem that many rows name: the last so many."""
 
 
@@ -69,7 +73,7 @@ def _folded(state: PatientState, bundle: Bundle) -> PatientState:
         step = _STEPS.get(event.kind)
         if step is not None:
             step(draft, event)
-        if event.kind in _DONE:
+        if event.kind in DONE:
             draft.done(event)
     return draft.finished(state)
 
@@ -157,7 +161,7 @@ def _diagnosed(draft: _Draft, event: BundleEvent) -> None:
     draft.problems[event.concept] = ActiveProblem(
         concept=event.concept,
         since=event.known if old is None else old.since,
-        row_ids=(*(() if old is None else old.row_ids), event.row_id)[-_ROWS_KEPT:],
+        row_ids=(*(() if old is None else old.row_ids), event.row_id)[-ROWS_KEPT:],
     )
 
 
@@ -224,5 +228,5 @@ _STEPS: Mapping[EventKind, Callable[[_Draft, BundleEvent], None]] = {
     EventKind.MEDICATION_STOP: _stopped,
     EventKind.INFUSION_STOP: _stopped,
     EventKind.DISCHARGE: _discharged,
-    **dict.fromkeys(_TRENDS, _measured),
+    **dict.fromkeys(TRENDS, _measured),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isclose
 from typing import Literal
 
 from wardround.bundles.kinds import EventKind, ValueLevel
@@ -73,7 +74,8 @@ class Trend:
     @property
     def direction(self) -> Direction:
         """Where it goes: see ``STEADY_SHARE``."""
-        if abs(self.change) <= abs(self.readings[0].value) * STEADY_SHARE:
+        least = abs(self.readings[0].value) * STEADY_SHARE
+        if abs(self.change) < least or isclose(abs(self.change), least):
             return "steady"
         return "rising" if self.change > 0 else "falling"
 
