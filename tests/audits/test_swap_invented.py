@@ -13,6 +13,7 @@ from wardround.benchmarks.other_futures import differing_answers, differing_cand
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.benchmarks.own.other_futures import DifferingMoments
 from wardround.benchmarks.own.task_file import task_of_text
+from wardround.bundles.futures import differing_bundles
 from wardround.synth import DIALECTS
 
 _OTHERS = 3
@@ -40,7 +41,7 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
         invented.store(source),
         asked,
         invented.raw(source),
-        charts=[differing_answers],
+        charts=[differing_answers, differing_bundles],
         stores=[differing_questions, differing_candidates, DifferingMoments(asked={"own": own})],
     )
     assert report.clean, report.as_text()

@@ -76,8 +76,8 @@ def test_a_pending_culture_is_no_target_and_its_result_is_none_later() -> None:
         event_of(EventKind.CULTURE, "Blood Culture", at(13), time=at(9), text="STAPH AUREUS"),
     ]
     targets = step_targets(stream_of(1, events))
-    assert targets.of(0)[ActionType.LABS] == ("Blood Culture",)
-    assert [targets.of(step) for step in (1, 2)] == [{ActionType.LABS: ("Sodium",)}, {}]
+    assert targets.of(0) == {ActionType.LABS: ("Blood Culture", "Sodium")}
+    assert [targets.of(step) for step in (1, 2, 3)] == [{}, {}, {}]
 
 
 def test_every_decision_of_a_hospital_is_a_target_of_the_step_before_it(synthetic_store: Store) -> None:

@@ -93,9 +93,9 @@ def step_targets(stream: BundleStream) -> StepTargets:
     )
 
 
-_TYPE_OF_KIND = np.array(
-    [TYPES.index(DECIDED[EventKind(kind)]) if kind in DECIDED else -1 for kind in range(max(EventKind) + 1)], np.int8
-)
+_TYPE_OF_KIND = np.full(max(EventKind) + 1, -1, np.int8)
+for _kind, _type in {**DECIDED, EventKind.MEDICATION_STOP: ActionType.MEDICATIONS}.items():
+    _TYPE_OF_KIND[_kind] = TYPES.index(_type)
 
 
 def _key(group: Integers, hour: Integers) -> Integers:
@@ -110,7 +110,7 @@ def _first(step: Integers, types: npt.NDArray[np.int8], concept: Integers) -> In
 
 def _already_shown(events: BundleEvents, rank: Integers, chosen: Integers, hour: Integers) -> npt.NDArray[np.bool_]:
     """Say of which decisions the same concept was running or pending on the chart at the step's hour."""
-    group = rank * len(events.names) + events.concept
+    group = (rank * len(events.names) + events.concept) * len(TYPES) + np.maximum(_TYPE_OF_KIND[events.kind], 0)
     begins = np.isin(events.kind, (EventKind.MEDICATION_START, EventKind.CULTURE_TAKEN))
     ends = events.kind == EventKind.MEDICATION_STOP
     ends[_one_per_specimen(events, group)] = True

@@ -15,6 +15,7 @@ from wardround.benchmarks import Benchmark, get_task, leak_check
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.benchmarks.own.other_futures import asked_of
+from wardround.bundles.futures import differing_bundles
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -35,9 +36,9 @@ Time audit: rows and cells on a chart that lie after its moment. With --raw, del
 without what was not known yet. With --benchmark, answers: the rows and cells that hold a sample's answer are not on its
 chart. They follow the source's own clocks: they find a clock that is not kept, never one that
 is wrong. With --raw and --swap, outcome swap: the files again with another future (death and survival exchanged, rows
-changed, left out or doubled) by tables written by hand that never read the clocks; charts, tool answers and questions
-must be equal. It sees what those tables say is unknown at a moment, not what they do not know either: a result whose
-time of storing nobody recorded, cells overwritten without a trace, hints in prose."""
+changed, left out or doubled) by tables written by hand that never read the clocks; charts, tool answers, bundles and
+questions must be equal. It sees what those tables say is unknown at a moment, not what they do not know either: a
+result whose time of storing nobody recorded, cells overwritten without a trace, hints in prose."""
 PLAUSIBILITY = """
 Looks at whole records, without the raw files: care that happens after a shown death or outcome of the stay, keys shown
 before what they name; with --against, what this store shows earlier than another store of the same people. It sees
@@ -137,7 +138,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             policy=arguments.policy,
             user_codes=_codes_of(store),
             others=not arguments.alone,
-            charts=[differing_answers],
+            charts=[differing_answers, differing_bundles],
             stores=[differing_questions, differing_candidates, *own],
             report=progress,
         )
