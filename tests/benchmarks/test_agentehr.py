@@ -129,6 +129,7 @@ def test_procedures_are_asked_at_the_start_of_their_day(built: Benchmark, synthe
         assert (day.hour, day.minute, day.second) == (23, 59, 59)
         start_of_day = day.replace(hour=0, minute=0, second=0)
         known = max(start_of_day, stays[sample.facts["encounter"]][0])
+        assert known < day, "a day that was over at admission is none to ask about"
         assert sample.prediction_time == (known if built.policy == "known_at" else day - MINUTE)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from effort import drawn, often
+from wardround.audits import check_labels
 from wardround.benchmarks import AGENTEHR_TASKS, Benchmark, build_agentehr, leak_check
 from wardround.core import parse_time
 from wardround.records import Policy, Store
@@ -61,6 +62,13 @@ def test_targets_are_what_the_raw_files_say(demo: Benchmark, mimic_demo_store: S
     for target, found in sent:
         added_later = {name for name in found if any(pattern in name.casefold() for pattern in reflex)}
         assert target == (found if demo.policy == "published" else found - added_later)
+
+
+def test_labels_worked_out_by_a_second_path_are_the_same(demo: Benchmark, mimic_demo: Path) -> None:
+    if demo.policy == "known_at":
+        found = check_labels(demo.all_samples, mimic_demo)
+        assert found.clean, found.as_text()
+        assert sum(task.samples for task in found.tasks) > 500
 
 
 def test_diagnoses_are_asked_before_discharge_by_each_clock(demo: Benchmark, mimic_demo: Path) -> None:

@@ -1,11 +1,12 @@
 """Audits: does a store or a chart show what was not known yet, or what cannot be? Is every byte as it was written?
 
-Leaks (times, and the future deleted), the outcome swap, plausibility, and the check of a store. Nothing of the records
-imports this room.
+Leaks (times, and the future deleted), the outcome swap, plausibility, labels by a second path, the check of a store.
+Nothing of the records imports this room.
 """
 
 from wardround.audits.chart_differences import TableLeaks
 from wardround.audits.deletion import delete_future
+from wardround.audits.labels import LabelReport, TaskLabels, check_labels
 from wardround.audits.leaks import LeakReport, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
@@ -13,14 +14,17 @@ from wardround.audits.store_check import StoreCheck, check_store
 
 __all__ = [
     "Compared",
+    "LabelReport",
     "LeakReport",
     "PlausibilityReport",
     "StoreCheck",
     "SwapReport",
     "TableLeaks",
+    "TaskLabels",
     "audit_leaks",
     "audit_plausibility",
     "audit_swap",
+    "check_labels",
     "check_store",
     "delete_future",
 ]

@@ -167,7 +167,7 @@ class EventFinder:
         asked = self._asked_at(event_us, start)
         if start == NO_TIME or end == NO_TIME:
             return "admission_without_time"
-        if asked < start:
+        if asked < start or event_us < start:  # a day that was over at admission is none to ask about
             return "before_admission"
         if asked >= end:
             return "after_discharge"

@@ -10,7 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from wardround.audits import LeakReport, SwapReport, audit_leaks, audit_plausibility, audit_swap, check_store
+from wardround.audits import (
+    LeakReport,
+    SwapReport,
+    audit_leaks,
+    audit_plausibility,
+    audit_swap,
+    check_labels,
+    check_store,
+)
 from wardround.benchmarks import Benchmark, get_task, leak_check
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
@@ -29,6 +37,7 @@ EXAMPLES = """
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --swap --limit 50
   wardround audit plausibility --store store
   wardround audit plausibility --store meds-store --against mimiciv-store
+  wardround audit labels --benchmark bench --raw mimic-iv-demo-2.2
   wardround audit store store
 """
 LEAKS = """
@@ -45,6 +54,9 @@ before what they name; with --against, what this store shows earlier than anothe
 contradictions, not causes: a finding may lie in the data (the page of the source lists those), and a fact that is early
 everywhere alike contradicts nothing."""
 
+LABELS = """
+Works out every label of an AgentEHR or EHRSHOT benchmark a second time, from raw files in MIMIC-IV's form, row by row
+and without the store. Shared with the builders are only the names of codes and drugs. Status 1 where any differs."""
 
 _SHOWN = 20
 
@@ -82,11 +94,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     plausible.add_argument("--store", type=Path, required=True, help="folder of the store")
     plausible.add_argument("--against", type=Path, help="a store of the same people from another source")
+    labels = actions.add_parser(
+        "labels", help="work out a benchmark's labels again from the raw files", description=LABELS, examples=EXAMPLES
+    )
+    labels.add_argument("--benchmark", type=Path, required=True, help="a benchmark under the clocks known_at")
+    labels.add_argument("--raw", type=Path, required=True, help="the source folder, in MIMIC-IV's form")
     store = actions.add_parser(
         "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
     )
     store.add_argument("folder", type=Path, help="folder of the store")
-    for action in (leaks, plausible, store):
+    for action in (leaks, plausible, labels, store):
         add_json_option(action)
 
 
@@ -96,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _check_store(arguments)
     if arguments.action == "plausibility":
         return _audit_plausibility(arguments)
+    if arguments.action == "labels":
+        return _check_labels(arguments)
     return _audit_leaks(arguments)
 
 
@@ -105,6 +124,17 @@ def _check_store(arguments: argparse.Namespace) -> int:
     progress.close()
     _print(found, arguments)
     return 0 if found.whole else 1
+
+
+def _check_labels(arguments: argparse.Namespace) -> int:
+    benchmark = Benchmark.open(arguments.benchmark)
+    if benchmark.policy != "known_at":
+        raise UserError(f"the second path keeps the clocks known_at; this benchmark has {benchmark.policy!r}")
+    progress = TerminalProgress()
+    found = check_labels(benchmark.all_samples, arguments.raw, progress)
+    progress.close()
+    _print(found, arguments)
+    return 0 if found.clean else 1
 
 
 def _audit_plausibility(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from wardround.tools.arguments import clean_text, read_arguments
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import Tool
 from wardround.tools.grounding import Citation, Grounding
-from wardround.tools.page import Page, first_page
+from wardround.tools.page import Page
 from wardround.tools.result import ToolResult
 from wardround.tools.session import DEFAULT_AIDS, Session
 from wardround.tools.toolset import Toolset, default_toolset
@@ -93,15 +93,14 @@ class Environment(Session):
         def made_by(page: Page) -> ToolResult:
             return tool.function(self, page, **values)
 
-        page = first_page(
-            tool.name,
-            values,
-            made_by,
+        first = Page(
             tokens=self.max_result_tokens,
             short=self.aids.short_pages,
             cursors=self.cursors,
+            made_by=made_by,
+            identity=(tool.name, values),
         )
-        return made_by(page)
+        return made_by(first)
 
     def _tool(self, name: str) -> Tool:
         tool = self.toolset.get(name)

@@ -72,9 +72,11 @@ def tool(
 
 
 def _callable(function: Written, handed: Sequence[type]) -> Callable[..., ToolResult]:
+    places = [(Session, Page).index(kind) for kind in handed]
+
     def call(session: Session, page: Page, **arguments: Any) -> ToolResult:
-        given = {Session: session, Page: page}
-        result = function(*(given[kind] for kind in handed), **arguments)
+        given = (session, page)
+        result = function(*[given[place] for place in places], **arguments)
         return ToolResult(text=result) if isinstance(result, str) else result
 
     return call

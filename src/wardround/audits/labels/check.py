@@ -1,0 +1,119 @@
+"""Every question of a benchmark answered a second time, and where the two answers differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from wardround.audits.labels.agentehr import TASKS as NAMES
+from wardround.audits.labels.agentehr import RawAnswers
+from wardround.audits.labels.ehrshot import TASKS as CLASSES
+from wardround.audits.labels.ehrshot import RawQuestions
+from wardround.audits.labels.raw_files import RawFiles
+from wardround.core import Progress, Reporter, silent
+
+_SHOWN = 5
+
+
+class Labelled(Protocol):
+    """What is needed to know of a sample."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def subject_id(self) -> int: ...
+    @property
+    def prediction_time(self) -> datetime: ...
+    @property
+    def target(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLabels:
+    """One task: how many samples, of how many the second answer is another; None where there is no second path."""
+
+    task: str
+    samples: int
+    differing: tuple[str, ...] | None
+
+    def as_text(self) -> str:
+        """Say it in a line, the first differences below it."""
+        if self.differing is None:
+            return f"{self.task}: {self.samples:,} samples, no second path"
+        shown = "".join(f"\n    {line}" for line in self.differing[:_SHOWN])
+        return f"{self.task}: {self.samples:,} samples, {len(self.differing):,} differ{shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReport:
+    """The check of a benchmark's labels."""
+
+    tasks: tuple[TaskLabels, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether no label differs, and there was one to compare."""
+        compared = [task for task in self.tasks if task.differing is not None]
+        return bool(compared) and not any(task.differing for task in compared)
+
+    def as_text(self) -> str:
+        """Say it in lines for people."""
+        compared = [task for task in self.tasks if task.differing is not None]
+        samples = sum(task.samples for task in compared)
+        differing = sum(len(task.differing or ()) for task in compared)
+        whole = f"labels by two paths: {samples:,} samples of {len(compared)} tasks, {differing:,} differences"
+        return "\n".join([*(task.as_text() for task in self.tasks), whole])
+
+
+def check_labels(samples: Iterable[Labelled], raw: Path, report: Reporter = silent) -> LabelReport:
+    """Answer every sample again from raw files in MIMIC-IV's form. The benchmark is one under the clocks ``known_at``;
+    UserError: a file is not there."""
+    by_task: dict[str, list[Labelled]] = defaultdict(list)
+    for sample in samples:
+        by_task[sample.task].append(sample)
+    files = RawFiles(raw)
+    names, classes = RawAnswers(files), RawQuestions(files)
+    found = []
+    for done, (task, asked) in enumerate(sorted(by_task.items()), start=1):
+        found.append(TaskLabels(task=task, samples=len(asked), differing=_differing(task, asked, names, classes)))
+        report(Progress(label="labels", done=done, total=len(by_task), unit="tasks"))
+    return LabelReport(tasks=tuple(found))
+
+
+def _differing(
+    task: str, asked: Sequence[Labelled], names: RawAnswers, classes: RawQuestions
+) -> tuple[str, ...] | None:
+    if task in NAMES:
+        return tuple(line for sample in asked if (line := _other_names(sample, names)))
+    if task in CLASSES:
+        return _other_classes(task, asked, classes)
+    return None
+
+
+def _other_names(sample: Labelled, again: RawAnswers) -> str | None:
+    second = again.answer(sample.task, sample.subject_id, sample.prediction_time)
+    first = {" ".join(name.split()).casefold() for name in sample.target}
+    if first == second - {""}:
+        return None
+    return f"{sample.id}: only ours {sorted(first - second)}, only the second {sorted(second - first - {''})}"
+
+
+def _other_classes(task: str, asked: Sequence[Labelled], again: RawQuestions) -> tuple[str, ...]:
+    """Several results of one minute are several questions: each label is used up by one of them."""
+    second: dict[tuple[int, datetime], list[str]] = defaultdict(list)
+    for subject, moment, label in again.answers(task):
+        second[subject, moment].append(label)
+    lines = []
+    for sample in asked:
+        there = second[sample.subject_id, sample.prediction_time]
+        if sample.target[0] in there:
+            there.remove(sample.target[0])
+        else:
+            lines.append(f"{sample.id}: ours {sample.target[0]!r}, the second {there or 'asks nothing here'}")
+    return tuple(lines)

@@ -1,0 +1,83 @@
+"""Labels by two paths: every label of both families again from the raw files, and faults on either side are found."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from dataclasses import replace
+from gzip import decompress
+from pathlib import Path
+
+import pytest
+
+from wardround.audits import check_labels
+from wardround.audits.labels.agentehr import TASKS as NAMES
+from wardround.benchmarks import Benchmark, build_ehrshot
+from wardround.cli.main import main
+from wardround.core import UserError
+from wardround.records import Store
+
+SOME = ("guo_los", "guo_icu", "guo_readmission", "lab_anemia", "new_hypertension")
+
+
+@pytest.fixture(scope="module")
+def names(synthetic_benchmark_path: Path) -> Benchmark:
+    return Benchmark.open(synthetic_benchmark_path)
+
+
+@pytest.fixture(scope="module")
+def classes(synthetic_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """A kind of task each; test_ehrshot_demo has all of them."""
+    return build_ehrshot(synthetic_store, tmp_path_factory.mktemp("classes") / "bench", tasks=SOME, per_task=200)
+
+
+def test_no_label_of_either_family_differs(names: Benchmark, classes: Benchmark, synthetic_hospital: Path) -> None:
+    found = check_labels((*names.all_samples, *classes.all_samples), synthetic_hospital)
+    assert found.clean, found.as_text()
+    assert {task.task for task in found.tasks} == {*NAMES, *SOME}
+    assert all(task.samples > 5 for task in found.tasks)
+    assert "0 differences" in found.as_text()
+
+
+def test_a_label_that_is_another_is_found_whatever_the_task(
+    names: Benchmark, classes: Benchmark, synthetic_hospital: Path
+) -> None:
+    whole = (*names.all_samples, *classes.all_samples)
+    firsts = {task: next(one for one in whole if one.task == task) for task in (*NAMES, *SOME)}
+    wrong = [replace(one, target=("something else",)) for one in firsts.values()]
+    found = check_labels(wrong, synthetic_hospital)
+    assert [len(task.differing or ()) for task in found.tasks] == [1] * len(firsts)
+    assert not found.clean
+
+
+def test_a_row_that_the_store_never_saw_is_found(names: Benchmark, synthetic_hospital: Path, tmp_path: Path) -> None:
+    shutil.copytree(synthetic_hospital, tmp_path / "raw")
+    sample = names.samples("transfers")[0]
+    (file,) = (tmp_path / "raw" / "hosp").glob("transfers.csv*")
+    rows = [line.split(",") for line in _text(file).splitlines()]
+    unit, subject = rows[0].index("careunit"), str(sample.subject_id)
+    changed = [[*row[:unit], "Elsewhere", *row[unit + 1 :]] if row[0] == subject else row for row in rows]
+    file.unlink()
+    with (file.parent / "transfers.csv").open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows(changed)
+    found = check_labels([sample], tmp_path / "raw")
+    assert "elsewhere" in found.as_text()
+
+
+def _text(file: Path) -> str:
+    return (decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()).decode()
+
+
+def test_a_task_without_a_second_path_is_said_and_nothing_compared_is_not_clean(
+    names: Benchmark, synthetic_hospital: Path
+) -> None:
+    found = check_labels([replace(names.all_samples[0], task="own")], synthetic_hospital)
+    assert not found.clean
+    assert "own: 1 samples, no second path" in found.as_text()
+
+
+def test_the_command(synthetic_benchmark_path: Path, synthetic_hospital: Path, tmp_path: Path) -> None:
+    words = ["audit", "labels", "--benchmark", str(synthetic_benchmark_path), "--raw"]
+    assert main([*words, str(synthetic_hospital)]) == 0
+    with pytest.raises(UserError, match="no hosp/admissions"):
+        check_labels([], tmp_path)
