@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+from wardround.cli.arms import print_arms
 from wardround.cli.card import print_card
 from wardround.cli.compare import must_match
 from wardround.cli.progress import TerminalProgress
@@ -215,6 +216,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
             print(line)
     print()
     print(render_table(summary.rows))
+    print_arms(summary.arms)
     if summary.classes or summary.predictors:
         print("\n" + render_classes((*summary.classes, *summary.predictors)) + "\n")
     if summary.figures:

@@ -1,6 +1,7 @@
 """Runs: agents x models x tasks x samples as one resumable folder, its scores, comparisons and report."""
 
 from wardround.runs.analyses import Point, points_of
+from wardround.runs.arms import ARM_HEADINGS, arm_texts
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
 from wardround.runs.constructing import construct
 from wardround.runs.construction import Construction, ConstructionSettings, stages
@@ -28,6 +29,7 @@ from wardround.runs.summary import RunSummary, by_contender, summarise_run
 from wardround.runs.words import codes_with_words
 
 __all__ = [
+    "ARM_HEADINGS",
     "GROUPINGS",
     "Comparison",
     "Construction",
@@ -45,6 +47,7 @@ __all__ = [
     "Spending",
     "StreamEvolution",
     "WorkQueue",
+    "arm_texts",
     "by_contender",
     "by_subgroup",
     "clocks_note",

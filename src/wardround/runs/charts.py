@@ -67,6 +67,34 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
     return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
 
 
+def differences(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
+    """Map of differences in -1..1: a row per key, a column per name. A cell shows its percentage points, gains in one
+    colour and losses in another; nothing where there is none."""
+    cell = min(190, max(58, *(8 + 7 * len(name) for name in columns)))
+    largest = max((abs(value) for row in rows.values() for value in row.values()), default=0.0) or 1.0
+    body = [_text(_LABEL + k * cell + cell / 2, 14, name, anchor="middle") for k, name in enumerate(columns)]
+    for n, (label, gains) in enumerate(rows.items()):
+        y = 22 + n * _ROW
+        body.append(_text(_LABEL - 10, y + 17, label, anchor="end"))
+        for k, name in enumerate(columns):
+            if name in gains:
+                body.append(_difference_cell(_LABEL + k * cell, y, cell, gains[name], largest))
+    return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
+
+
+def _difference_cell(x: float, y: float, width: float, gain: float, largest: float) -> str:
+    share = abs(gain) / largest
+    css = "gain" if gain >= 0 else "loss"
+    box = (
+        f'<rect class="{css}" x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{_ROW - 2}" '
+        f'fill-opacity="{0.85 * share:.3f}"/>'
+    )
+    text = _text(
+        x + width / 2, y + 17, f"{100 * gain:+.1f}", anchor="middle", css="on-dark" if share > 0.6 else "label"
+    )
+    return box + text
+
+
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, axis: str) -> Markup:
     """Lines of figures in 0..1 over a setting; each line carries its name at its end, so no colour key is needed."""
     plane = _Plane.around([point for points in series.values() for point in points], ticks=_values(series))

@@ -21,6 +21,7 @@ from wardround.core import Progress, Reporter, content_hash, private_folder, sil
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
+from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
@@ -66,6 +67,9 @@ def write_report(
         page=episode_page,
         contender=contender,
         matrix=_matrix(summary),
+        arm_headings=ARM_HEADINGS,
+        arm_texts=arm_texts,
+        win_map=win_map(summary.arm_cells),
         linked=linked,
         **_metrics_of_tasks(results),
         **class_parts(folder.path, summary, predictions),

@@ -8,15 +8,20 @@ from statistics import fmean
 
 from wardround.core import UserError
 from wardround.predictors import FitRow
+from wardround.runs.arms import CURATED, group_of
 from wardround.runs.comparing import Comparison, Pair, compare_all
 from wardround.runs.honesty import CardRow, against_trivial, honesty_card
 from wardround.runs.predictions import predictor_rows
 from wardround.scoring import (
+    ArmCell,
+    ArmRow,
     ClassificationRow,
     EpisodeScore,
     FigureRow,
     SummaryRow,
     TrivialScores,
+    arm_cells,
+    arm_rows,
     best_at_k,
     classify,
     figure_rows,
@@ -42,6 +47,7 @@ class BestRow:
 class RunSummary:
     """Everything the report's tables show. ``classes`` are the agents' rows on tasks with classes, ``predictors`` those
     of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
+    ``arms`` and ``arm_cells`` set curated input against seeking the evidence, where both were played;
     ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it. ``subgroups`` are rows
     whose ``stratum`` is the group of ``by`` that a patient was known to be of."""
 
@@ -53,6 +59,8 @@ class RunSummary:
     figures: tuple[FigureRow, ...] = ()
     card: tuple[CardRow, ...] = ()
     against_trivial: tuple[Comparison, ...] = ()
+    arms: tuple[ArmRow, ...] = ()
+    arm_cells: tuple[ArmCell, ...] = ()
     by: str | None = None
     subgroups: tuple[SummaryRow, ...] = ()
 
@@ -93,6 +101,8 @@ def summarise_run(
         figures=figure_rows(scores, seed=seed),
         card=honesty_card(trivial, seed=seed),
         against_trivial=against_trivial(groups, trivial, seed=seed),
+        arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
+        arm_cells=arm_cells(scores, group_of, curated=CURATED),
     )
 
 

@@ -3,6 +3,7 @@
 Nothing here runs an agent or reads a chart; it reads samples, answers and logs.
 """
 
+from wardround.scoring.arms import ArmCell, ArmFigure, ArmRow, arm_cells, arm_rows
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, patient_bootstrap
 from wardround.scoring.class_tables import ClassificationRow, class_answer, classify, render_classes, same_samples
 from wardround.scoring.classification import ClassMetrics, ScoreMetrics, class_metrics, score_metrics
@@ -20,6 +21,7 @@ from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
+from wardround.scoring.student import student_quantile, student_radius
 from wardround.scoring.successes import Successes, successes
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
 from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
@@ -30,6 +32,9 @@ __all__ = [
     "RESAMPLES",
     "SCORERS",
     "SET_F1",
+    "ArmCell",
+    "ArmFigure",
+    "ArmRow",
     "ClassMetrics",
     "ClassificationRow",
     "EpisodeScore",
@@ -54,6 +59,8 @@ __all__ = [
     "SummaryRow",
     "TaskGate",
     "TrivialScores",
+    "arm_cells",
+    "arm_rows",
     "best_at_k",
     "class_answer",
     "class_metrics",
@@ -89,6 +96,8 @@ __all__ = [
     "scorer_of",
     "set_scores",
     "step_down",
+    "student_quantile",
+    "student_radius",
     "successes",
     "summarise",
     "task_mean_interval",
