@@ -8,12 +8,16 @@ from pathlib import Path
 from wardround.cli.checked_bank import checked, print_contamination
 from wardround.cli.json_output import print_json
 from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError
 from wardround.memory import Bank
 from wardround.runs import ConstructionSettings, RunFolder, StreamEvolution, evolve_stream
 
 
 def stream(folder: RunFolder, path: Path, arguments: argparse.Namespace) -> int:
     """Play and learn, check the bank, say what came of it; status 1 where an episode failed."""
+    own = folder.settings.memory.bank
+    if own is None or path.resolve() != Path(own):
+        raise UserError(f"the stream {str(folder.path)!r} learns into {own}: go on with --bank {own}")
     construction = ConstructionSettings(rules=arguments.rules)
     progress = TerminalProgress()
     with Bank.open(path) as bank:

@@ -30,6 +30,13 @@ class GraphRecallSettings:
     seeds: SeedSettings = field(default_factory=SeedSettings)
     walk: WalkSettings = field(default_factory=WalkSettings)
     order: Order = setting("score", "order of what is served: by score, or as it was found")
+    least_quality: float = setting(
+        0.45,
+        "an experience whose quality for the task asked is lower is not served; 0: all are, as published",
+        source="ours",
+        least=0,
+        most=1,
+    )
     same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
     seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
     kinds: tuple[Kind, ...] = setting(POLARITIES, "kinds of experiences that are recalled")
@@ -94,6 +101,10 @@ class GraphCase:
         experience = self._fetch(name)
         if experience is None:
             return "not_served"
+        quality = self.graph.quality(name)
+        if quality is not None and quality < self.settings.least_quality:
+            self.barred[name] = f"quality {quality:.2f} for this task"
+            return "below"
         scope = self._scopes.get(name)
         if scope is None:
             scope = self._scopes[name] = scope_of(experience, self.findings)

@@ -34,6 +34,8 @@ from wardround.memory.writing import is_forgotten
 PLAYED = "played"
 QualityWriter = Literal["credit", "eq10"]
 DeltaBaseline = Literal["mean", "none"]
+RETIRED = "of low quality in every task it was met in"
+"""Why a stream retires an experience."""
 _WRITER = "quality_writer"
 _UNCOUNTED = "SELECT 1 FROM feedback WHERE episode = ? AND kind = ? AND experience = ?"
 
@@ -148,7 +150,7 @@ def retire_harmful(bank: Bank, names: Iterable[str], settings: EvolutionSettings
     live, graph = bank.liveness(), bank.graph()
     retired = [name for name in names if live(name) and _is_harmful(bank, graph, name, settings)]
     for name in retired:
-        bank.retire(name, reason=f"quality {settings.retire_at:g} or below in every task it was met in")
+        bank.retire(name, reason=RETIRED)
     return tuple(retired)
 
 

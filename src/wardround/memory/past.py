@@ -17,6 +17,11 @@ _REVISION_COLUMNS = (
 _HISTORY = f"SELECT {', '.join(_REVISION_COLUMNS)} FROM revision WHERE experience = ? ORDER BY number"
 _FEEDBACK = "SELECT number, kind, value, detail, at, episode FROM feedback WHERE experience = ? ORDER BY number"
 _ORIGINS = "SELECT DISTINCT experience, sample, subject, split FROM revision ORDER BY experience, number"
+_WEIGHTS = "SELECT source, target, number, weight FROM edge ORDER BY source, target, number"
+_RETIRED = """
+SELECT experience FROM revision WHERE NOT live AND reason = ?
+AND number IN (SELECT max(number) FROM revision GROUP BY experience) ORDER BY number
+"""
 _BY_MOMENT = """
 SELECT max(
     (SELECT coalesce(max(number), 0) FROM revision WHERE at <= ?1),
@@ -119,6 +124,19 @@ def step_of(file: BankFile, episode: str) -> int | None:
     """The revision at which an episode was learnt from; None where it was not."""
     rows = file.rows("SELECT number FROM step WHERE episode = ?", (episode,)) if episode else ()
     return int(rows[0][0]) if rows else None
+
+
+def weight_histories(file: BankFile) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Every weight that every edge had, by its ends, with the revision from which it had it."""
+    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for source, target, number, weight in file.rows(_WEIGHTS):
+        found.setdefault((source, target), []).append((number, weight))
+    return found
+
+
+def retired_because(file: BankFile, reason: str) -> tuple[str, ...]:
+    """The experiences whose last revision retired them, for one reason."""
+    return tuple(name for (name,) in file.rows(_RETIRED, (reason,)))
 
 
 def snapshots_of(file: BankFile) -> dict[str, int]:

@@ -54,6 +54,16 @@ class PastReader(BankReader):
         with self._lock:
             return past.step_of(self._file, episode)
 
+    def weight_histories(self) -> dict[tuple[str, str], list[tuple[int, float]]]:
+        """Every weight that every edge had, by its ends, with the revision from which it had it."""
+        with self._lock:
+            return past.weight_histories(self._file)
+
+    def retired_because(self, reason: str) -> tuple[str, ...]:
+        """The experiences that are retired for one reason."""
+        with self._lock:
+            return past.retired_because(self._file, reason)
+
     def snapshots(self) -> dict[str, int]:
         """The revisions that have a name, oldest first."""
         with self._lock:

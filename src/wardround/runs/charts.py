@@ -95,9 +95,15 @@ def _difference_cell(x: float, y: float, width: float, gain: float, largest: flo
     return box + text
 
 
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, axis: str) -> Markup:
-    """Lines of figures in 0..1 over a setting; each line carries its name at its end, so no colour key is needed."""
-    plane = _Plane.around([point for points in series.values() for point in points], ticks=_values(series))
+def lines(
+    series: Mapping[str, Sequence[tuple[float, float]]], *, title: str, axis: str, ticks: Sequence[float] | None = None
+) -> Markup:
+    """Lines of figures in 0..1 over a setting; each line carries its name at its end, so no colour key is needed.
+
+    ``ticks`` are the values that the axis names; without them all of the series'.
+    """
+    every = [point for points in series.values() for point in points]
+    plane = _Plane.around(every, ticks=_values(series) if ticks is None else ticks)
     body = [plane.frame(axis)]
     for n, points in enumerate(series.values()):
         path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in points)

@@ -20,10 +20,11 @@ from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
 from wardround.memory.credit import ScoreBaseline
 from wardround.memory.effect import EpisodeName, is_masked
-from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
+from wardround.memory.learning import RETIRED, EvolutionSettings, PlayedEpisode, learn
 from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder, withhold_evaluated
 from wardround.runs.constructing import Constructing, open_constructing
 from wardround.runs.construction import ConstructionSettings
+from wardround.runs.evolving_record import StreamStep, stream_record, write_record
 from wardround.runs.execute import open_work
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import WorkQueue
@@ -38,7 +39,7 @@ _INSERTED = "inserted|"
 @dataclass(slots=True, kw_only=True)
 class StreamEvolution:
     """What came of a stream. ``updates`` are those of the whole stream, ``learnt`` those of this call; ``shown`` and
-    ``masked`` count experiences over its episodes; ``snapshots`` are revisions by name."""
+    ``masked`` count experiences over its episodes, ``retired`` all of the bank; ``snapshots`` are revisions by name."""
 
     episodes: int = 0
     failed: int = 0
@@ -49,6 +50,7 @@ class StreamEvolution:
     retired: int = 0
     inserted: int = 0
     snapshots: dict[str, int] = field(default_factory=dict)
+    steps: list[StreamStep] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
 
 
@@ -77,11 +79,12 @@ def stream_order(keys: Sequence[EpisodeKey], seed: int) -> list[EpisodeKey]:
 
 
 def live_memory(folder: RunFolder, bank: Bank) -> Memory:
-    """The bank as a stream reads it: as it is now, with the coins of this run."""
+    """The bank as a stream reads it: as it is now, with coins by the seed and the name of the run's folder: the same
+    run in another place tosses the same."""
     settings, store = folder.settings, open_store(folder)
     withhold_evaluated(bank, settings)
     encoder = open_key_encoder(settings, store, bank.encoder)
-    masks = partial(_masks, folder.provenance, settings.run.seed, settings.memory.evolution.coin_share)
+    masks = partial(_masks, folder.path.name, settings.run.seed, settings.memory.evolution.coin_share)
     return Memory(bank=bank, encoder=encoder, masks=masks)
 
 
@@ -108,7 +111,9 @@ async def _evolve_stream(
                 stream = _Stream(
                     folder=folder, settings=settings, bank=bank, queue=queue, worker=worker, constructing=constructing
                 )
-                return await stream.all(keys, report)
+                found = await stream.all(keys, report)
+                write_record(folder, stream_record(bank, found.steps, found.snapshots))
+                return found
         finally:
             await worker.close()
     finally:
@@ -145,6 +150,7 @@ class _Stream:
                     await self._insert(key)
             report(Progress(label="learning", done=self.result.updates, total=len(keys), unit="episodes"))
         self.result.inserted = self.constructing.result.added
+        self.result.retired = len(self.bank.retired_because(RETIRED))
         self.result.problems.update(self.constructing.result.problems)
         return self.result
 
@@ -183,11 +189,17 @@ class _Stream:
                 return
             self.result.updates += 1
             self._name_snapshot(revision)
-        if learnt is not None:
-            self.result.learnt += 1
-            self.result.retired += len(learnt.retired)
+        self.result.learnt += learnt is not None
         self.result.shown += len(played.shown)
         self.result.masked += len(played.masked)
+        step = StreamStep(
+            revision=revision,
+            task=played.task,
+            score=played.score,
+            shown=len(played.shown),
+            masked=len(played.masked),
+        )
+        self.result.steps.append(step)
 
     def _played(self, key: EpisodeKey, trajectory: Trajectory) -> PlayedEpisode | None:
         """A finished episode as the bank learns from it; None for one that an endpoint broke off."""

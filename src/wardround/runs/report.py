@@ -23,10 +23,12 @@ from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
 from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
+from wardround.runs.evolving_record import read_record
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.sources import clocks_note, open_benchmark
+from wardround.runs.stream_sections import stream_sections
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
 from wardround.scoring.bootstrap import FEWEST_SUBJECTS
@@ -54,6 +56,7 @@ def write_report(
     (target / "episodes").mkdir(exist_ok=True)
     linked = {episode_page(result) for result in pages} | _written_before(folder, target)
     environment = _environment()
+    stream = read_record(folder)
     page = environment.get_template("report.html.jinja").render(
         run=folder,
         settings=folder.settings,
@@ -62,7 +65,8 @@ def write_report(
         clocks_note=clocks_note(folder),
         summary=summary,
         totals=_totals(results),
-        sections=list(sections(results, summary, points)),
+        stream=stream,
+        sections=[*(stream_sections(stream) if stream else ()), *sections(results, summary, points)],
         results=results,
         page=episode_page,
         contender=contender,
