@@ -14,6 +14,7 @@ from wardround.benchmarks.own import OWN_TASKS
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.table import print_rows
 from wardround.core import Registry
+from wardround.knowledge import FORMATS, PROVIDERS
 from wardround.models import MODELS, list_models
 from wardround.predictors import PREDICTORS
 from wardround.records import SOURCES, load_source_spec
@@ -22,7 +23,7 @@ from wardround.runs import RunSettings
 from wardround.runs.experiment import every_setting, read_experiment
 from wardround.runs.presets import PRESETS
 from wardround.scoring import SCORERS
-from wardround.tools import TOOLS
+from wardround.tools import TOOLS, TOOLSETS
 
 EXAMPLES = """
   wardround list tools
@@ -166,6 +167,9 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "predictors": _names_of(PREDICTORS, "predictor"),
     "context-policies": _names_of(CONTEXT_POLICIES, "context policy"),
     "answer-kinds": _names_of(ANSWER_KINDS, "answer kind"),
+    "corpus-formats": _names_of(FORMATS, "corpus format"),
+    "providers": _names_of(PROVIDERS, "provider"),
+    "toolsets": _names_of(TOOLSETS, "toolset"),
     "scorers": _names_of(SCORERS, "scorer of"),
     "own-tasks": _names_of(OWN_TASKS, "own task"),
     "presets": _names_of(PRESETS, "preset"),

@@ -18,7 +18,7 @@ from wardround.core import UserError, estimate_tokens
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.experiment import refuse_other_settings
 from wardround.runs.names import merged
-from wardround.tools import default_toolset
+from wardround.tools import open_toolset
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
@@ -62,7 +62,7 @@ def _own_corpora() -> dict[str, Any]:
 def _warnings(folder: RunFolder) -> list[str]:
     """What these settings allow and nobody is likely to want."""
     settings, lines = folder.settings, []
-    tools = sum(estimate_tokens(schema.wire.decode()) for schema in default_toolset().schemas)
+    tools = sum(estimate_tokens(schema.wire.decode()) for schema in open_toolset(settings.run.toolset).schemas)
     room = settings.budget_tokens - settings.budget.reply_tokens - tools
     if room < settings.budget_tokens // 4:
         lines.append(

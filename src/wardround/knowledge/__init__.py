@@ -3,8 +3,9 @@
 Knows no patient: what is asked comes from tools, what leaves the machine passes their guard.
 """
 
-from wardround.knowledge.access import Knowledge
+from wardround.knowledge.access import Knowledge, WebAccess
 from wardround.knowledge.adding import Added, add_corpus, remove_corpus
+from wardround.knowledge.browser import CURRENT, Browser
 from wardround.knowledge.corpus import Corpus, parse_address
 from wardround.knowledge.document import Deletion, Document, visible
 from wardround.knowledge.formats import FORMATS, CorpusFormat
@@ -12,11 +13,15 @@ from wardround.knowledge.index import Hit
 from wardround.knowledge.library import HANDBOOK, Library
 from wardround.knowledge.manifest import CorpusManifest
 from wardround.knowledge.settings import KnowledgeSettings
+from wardround.knowledge.web.providers import PROVIDERS, ProviderOpening, Searcher, SearchProvider
 
 __all__ = [
+    "CURRENT",
     "FORMATS",
     "HANDBOOK",
+    "PROVIDERS",
     "Added",
+    "Browser",
     "Corpus",
     "CorpusFormat",
     "CorpusManifest",
@@ -26,6 +31,10 @@ __all__ = [
     "Knowledge",
     "KnowledgeSettings",
     "Library",
+    "ProviderOpening",
+    "SearchProvider",
+    "Searcher",
+    "WebAccess",
     "add_corpus",
     "parse_address",
     "remove_corpus",

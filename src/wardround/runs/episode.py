@@ -12,7 +12,8 @@ from wardround.knowledge import Knowledge
 from wardround.records import Store
 from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.runs.settings import EpisodeKey
-from wardround.tools import Aids, Environment, default_toolset
+from wardround.tools import Aids, Environment, open_toolset
+from wardround.tools.toolsets import USUAL
 
 DEFAULT_AIDS = Aids()
 NO_IMAGES = Imaging()
@@ -26,6 +27,7 @@ def open_environment(
     result_tokens: int,
     encoder: Encoder | None = None,
     retrieval: RetrievalSettings | None = None,
+    toolset: str = USUAL,
     more_tools: Sequence[str] = (),
     aids: Aids = DEFAULT_AIDS,
     knowledge: Knowledge | None = None,
@@ -34,7 +36,7 @@ def open_environment(
     """Bind the tools to a sample's subject and clock, with the benchmark's candidate tables.
 
     ``encoder`` and ``retrieval`` are what evidence is found with; ``more_tools`` are offered
-    beside the usual ones.
+    beside those of the ``toolset``.
     ``aids`` are what the session does for a language model, ``knowledge`` what it may read beside the chart,
     ``images`` where the chart's images are opened.
     """
@@ -42,7 +44,7 @@ def open_environment(
     chart = store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy)
     return Environment(
         chart,
-        default_toolset(more=more_tools),
+        open_toolset(toolset, more=more_tools),
         benchmark.spaces_of(sample.person),
         max_result_tokens=result_tokens,
         encoder=encoder,

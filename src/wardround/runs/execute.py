@@ -62,7 +62,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     facts = {
         **_facts(settings, store, plan.benchmark, plan.agents, len(plan.keys)),
         "bank": plan.bank,
-        "corpora": corpora_facts(settings, plan.agents),
+        "corpora": corpora_facts(settings, plan.agents, store),
         "plugins": [one.to_json() for one in plan.plugins],
         "preset": _preset_facts(settings),
     }

@@ -17,7 +17,6 @@ from wardround.agents.loop.tokens import count_message, count_schemas
 from wardround.benchmarks import Sample
 from wardround.core import LimitReached, UserError, derive_seed
 from wardround.imaging import open_images
-from wardround.knowledge import Knowledge
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
@@ -113,9 +112,9 @@ async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder:
         result_tokens=settings.budget.result_tokens,
         encoder=encoder,
         retrieval=settings.retrieval,
+        toolset=settings.run.toolset,
         more_tools=(*settings.run.tools, *agent.more_tools),
         aids=settings.aids,
-        knowledge=Knowledge.open(settings.knowledge),
         images=open_images(settings.images),
     )
     try:

@@ -24,6 +24,7 @@ from wardround.runs.presets import PRESETS
 from wardround.runs.variants import Variant, is_variant, read_variant
 from wardround.scoring import ScoringSettings
 from wardround.tools import Aids
+from wardround.tools.toolsets import USUAL
 
 _SEPARATOR = "|"
 Split = Literal["train", "dev", "test"]
@@ -61,7 +62,8 @@ class PlayedSection:
     permitted_endpoints: tuple[str, ...] = setting(
         (), "record text may be sent there (you declare it)", unit="URLs", flag="--permit-endpoint"
     )
-    tools: tuple[str, ...] = setting((), "tools to offer beside the usual ones (wardround list tools)")
+    toolset: str = setting(USUAL, "which tools are offered (wardround list toolsets)", flag="--toolset")
+    tools: tuple[str, ...] = setting((), "tools to offer beside those of the toolset (wardround list tools)")
     context_policy: str | None = setting(
         None, "what leaves the prompt where room is short, instead of each agent's own"
     )
@@ -162,10 +164,8 @@ class RunSettings:
         run, bank = self.run, self.memory.bank
         where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
-        library = self.knowledge.library
-        knowledge = replace(self.knowledge, library=None if library is None else _absolute(library))
         memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
-        return replace(self, run=run, memory=memory, knowledge=knowledge, images=self.images.resolved())
+        return replace(self, run=run, memory=memory, knowledge=self.knowledge.resolved(), images=self.images.resolved())
 
     def changes_of_preset(self) -> dict[str, Any] | None:
         """Return what differs from the preset these settings began with, by name; None where they began with none."""

@@ -91,6 +91,7 @@ class Worker:
             result_tokens=self.settings.budget.result_tokens,
             encoder=self.encoder,
             retrieval=self.settings.retrieval,
+            toolset=self.settings.run.toolset,
             more_tools=(*self.settings.run.tools, *agent.more_tools),
             aids=self.settings.aids,
             knowledge=self.knowledge,
@@ -130,6 +131,7 @@ class Worker:
         self.images.close()
         if self.vectors is not None:
             self.vectors.close()
+        self.knowledge.close()
         for model in self.models.values():
             await model.close()
 
@@ -194,7 +196,7 @@ def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -
         candidate_encoder=naming,
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
-        knowledge=open_knowledge(settings, folder.manifest.get("corpora")),
+        knowledge=open_knowledge(folder, store),
         images=open_images(settings.images),
     )
 

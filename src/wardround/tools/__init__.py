@@ -14,13 +14,17 @@ from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
 from wardround.tools.toolset import TOOLS, Toolset, default_toolset
+from wardround.tools.toolsets import CLINSEEK_TOOLS, TOOLSETS, NamedToolset, open_toolset
 
 __all__ = [
     "AID_NAMES",
+    "CLINSEEK_TOOLS",
     "TOOLS",
+    "TOOLSETS",
     "Aids",
     "Citation",
     "Environment",
+    "NamedToolset",
     "Page",
     "Range",
     "Session",
@@ -32,6 +36,7 @@ __all__ = [
     "Toolset",
     "corpus_tool",
     "default_toolset",
+    "open_toolset",
     "supports_answer",
     "tool",
 ]

@@ -22,6 +22,7 @@ from wardround.tools.arguments import clean_text, read_arguments
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.definition import Tool
 from wardround.tools.grounding import Citation, Grounding
+from wardround.tools.inner_tools import load_ehr
 from wardround.tools.page import Page
 from wardround.tools.result import ToolResult
 from wardround.tools.session import DEFAULT_AIDS, Session
@@ -103,8 +104,9 @@ class Environment(Session):
         return made_by(first)
 
     def _tool(self, name: str) -> Tool:
-        tool = self.toolset.get(name)
-        if tool is None and name == "load_ehr":
+        own = self.toolset.own_name(name)
+        tool = self.toolset.get(own)
+        if tool is None and own == load_ehr.name:
             raise ToolFailure("load_ehr is not needed: the chart is open, and its subject and time cannot be changed.")
         if tool is None:
             raise ToolFailure(unknown("tool", clean_text(name), self.toolset.names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from wardround.core import ToolFailure
+from wardround.core import ToolFailure, format_time
 from wardround.tools.arguments import clean_text
 from wardround.tools.candidates import CandidateSpace
 from wardround.tools.result import ToolResult
@@ -25,6 +25,19 @@ Response = Annotated[list[str], "The final answer: a list of strings, spelled as
 def think(*, response: Annotated[str, "The thought."]) -> str:
     """Write down a thought: what is known so far, what is missing, what to look up next. Reads nothing."""
     return "Thought noted."
+
+
+@tool("table")
+def load_ehr(
+    session: Session,
+    *,
+    timestamp: Annotated[str | None, "Optional; the record is always as of the time of the question."] = None,
+) -> str:
+    """Open the patient's record as of the time of the question. It is open already: calling this only says so."""
+    return (
+        f"The record of subject {session.chart.subject_id} is open as of {format_time(session.chart.as_of)}; neither "
+        f"can be changed. Tables: {', '.join(session.chart.table_names)}. get_table_description tells what one holds."
+    )
 
 
 @tool("inner", reads_only=False)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
 from wardround.imaging import ChartImages
-from wardround.knowledge import Knowledge
+from wardround.knowledge import Browser, Knowledge
 from wardround.records import Chart
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.aids import Aids
@@ -64,6 +64,7 @@ class Session:
         self._evidence: EvidenceIndex | None = None
         self._views: dict[str, TableView] = {}
         self._gate: SqlGate | None = None
+        self._browser: Browser | None = None
         self._opening = threading.Lock()
 
     @property
@@ -120,6 +121,14 @@ class Session:
                     settings=self._retrieval,
                 )
             return self._evidence
+
+    @property
+    def browser(self) -> Browser:
+        """The pages of this episode, none at first."""
+        with self._opening:
+            if self._browser is None:
+                self._browser = self.knowledge.browser(self.chart)
+            return self._browser
 
     def accept_any_answer(self) -> None:
         """Stop checking answers: the next one is the last that can be given."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wardround.core import Registry, ToolSchema, UserError
 from wardround.core.suggestions import unknown
+from wardround.tools.browser_tools import browser_find, browser_open, browser_search
 from wardround.tools.candidate_tools import (
     get_candidates_by_fuzzy_matching,
     get_candidates_by_keyword,
@@ -15,7 +16,7 @@ from wardround.tools.candidate_tools import (
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
 from wardround.tools.image_tools import dicom_processor, image_visualizer
-from wardround.tools.inner_tools import finish, get_next_page, think
+from wardround.tools.inner_tools import finish, get_next_page, load_ehr, think
 from wardround.tools.knowledge_tools import (
     retrieve_corpus,
     retrieve_handbook,
@@ -60,8 +61,14 @@ _KNOWLEDGE = (
     retrieve_handbook,
     retrieve_corpus,
 )
+_BROWSER = (browser_search, browser_open, browser_find)
 _INNER = (get_next_page, think, finish)
 _IMAGES = (dicom_processor, image_visualizer)
+
+
+_OTHER_NAMES = {
+    f"ehr.{tool.name}": tool.name for tool in (*_TABLES_AND_RECORDS, *_CANDIDATES, retrieve_evidence, *_INNER, load_ehr)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,10 @@ class Toolset:
         """Return a tool, None when there is none of that name."""
         return next((tool for tool in self.tools if tool.name == name), None)
 
+    def own_name(self, written: str) -> str:
+        """Return the name of the tool that is meant: ClinSeekAgent writes ``ehr.`` before those of the record."""
+        return written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
+
     def select(self, wanted: Iterable[str]) -> Toolset:
         """Keep tools by name or by category (``record``, ``candidate``, ``inner``, ...); the order stays."""
         chosen = set(wanted)
@@ -112,7 +123,8 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-for _tool in (*_TABLES_AND_RECORDS, retrieve_evidence, *_CANDIDATES, *_KNOWLEDGE, *_INNER, *_IMAGES):
+_ON_RECORDS = (*_TABLES_AND_RECORDS, load_ehr, retrieve_evidence, *_CANDIDATES)
+for _tool in (*_ON_RECORDS, *_KNOWLEDGE, *_BROWSER, *_INNER, *_IMAGES):
     TOOLS.add(_tool.name, _tool)
 
 

@@ -74,6 +74,12 @@ def _unique(call: ToolCall, used: set[str]) -> ToolCall:
     return call if fresh == call.id else replace(call, id=fresh)
 
 
+def with_own_names(message: Message, toolset: Toolset) -> Message:
+    """Return the message with its calls under the names that the toolset has for them."""
+    calls = tuple(replace(call, name=toolset.own_name(call.name)) for call in message.tool_calls)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+
 def as_sent_back(message: Message) -> Message:
     """Return the message as later prompts carry it: servers refuse a history whose arguments are no JSON object."""
     calls = tuple(map(_sendable, message.tool_calls))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
-from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids
+from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids, with_own_names
 from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.loop.history import Observation
 from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
@@ -160,7 +160,8 @@ class _Loop:
 
     async def _act(self, asked: Asked) -> Ending | None:
         """Do what a reply asks for; returns the ending if it is one."""
-        message = unique_ids(self._called(asked), self.state.used_ids)
+        message = with_own_names(self._called(asked), self.state.environment.toolset)
+        message = unique_ids(message, self.state.used_ids)
         if message.tool_calls:
             self.reminded = 0
             return await self._answer_calls(asked, message)

@@ -14,6 +14,8 @@ from wardround.knowledge.pdf_text import read_pdf
 
 _HTML, _PDF, _TEXT = (".html", ".htm", ".xhtml"), (".pdf",), (".md", ".markdown", ".txt")
 PAGE_SUFFIXES = (*_HTML, *_PDF, *_TEXT)
+_BEGINS = re.compile(r"\s*(?:#|\||>|[-*+] |\d+[.)] |```|$)")
+"""What a line of Markdown begins with that does not go on with the line before it."""
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
@@ -48,9 +50,23 @@ def plain_document(written: str, name: str) -> Document:
     facts, text = _front_matter(visible(written))
     heading = _HEADING.search(text)
     title = facts.get("title") or (heading[1] if heading else name)
+    text = "\n".join(_joined(text.split("\n")))
     return Document(
         id=name, title=title, text=text, published=last_day(facts.get("date", "")), address=facts.get("url", "")
     )
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Lines with each paragraph and each item of a list on one: where Markdown was wrapped means nothing."""
+    joined: list[str] = []
+    for line in lines:
+        before = joined[-1] if joined else ""
+        goes_on = bool(before.strip()) and not before.lstrip().startswith(("#", "|")) and not _BEGINS.match(line)
+        if goes_on:
+            joined[-1] = f"{before} {line.strip()}"
+        else:
+            joined.append(line)
+    return joined
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:

@@ -1,0 +1,138 @@
+"""The web as a source of pages: a provider that searches, a fetcher that opens, the egress guard before both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from wardround.core import ToolFailure, UserError
+from wardround.knowledge.browser.page import BrowserPage, wrapped
+from wardround.knowledge.browser.sources import SearchResult
+from wardround.knowledge.document import visible
+from wardround.knowledge.egress import EgressGuard
+from wardround.knowledge.html_text import ReadableText, read_html
+from wardround.knowledge.pdf_text import read_pdf
+from wardround.knowledge.web.fetcher import Fetched, Fetcher
+from wardround.knowledge.web.page_cache import PageCache
+from wardround.knowledge.web.providers import Searcher
+
+_HTML = ("text/html", "application/xhtml+xml")
+_MOST_CHARACTERS = 400_000
+_MARKS = str.maketrans("【】", "〖〗")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSource:
+    """One episode's way to the web. What leaves passes ``guard``; what came is kept in ``cache`` and served from there
+    the next time. ``kept_only``: nothing leaves, what is not kept is not there."""
+
+    guard: EgressGuard
+    fetcher: Fetcher
+    searcher: Searcher | None = None
+    provider: str = ""
+    cache: PageCache | None = None
+    kept_only: bool = False
+    until: date | None = None
+
+    def search(self, query: str, topn: int) -> Sequence[SearchResult]:
+        """Ask the provider; with ``until`` what has no date, or a later one, is left out."""
+        if self.searcher is None and not self.kept_only:
+            raise ToolFailure("no search provider is set here; open a page by its address.")
+        self.guard.check_query(query)
+        request = ("search", self.provider, query, str(topn), str(self.until))
+        kept = self._kept(request)
+        if kept is None:
+            assert self.searcher is not None
+            found = self.searcher.search(query, topn, self.until)
+            kept = self._keep(request, {"results": [_written(one) for one in found]})
+        results = [_read_result(one) for one in kept["results"]]
+        return [one for one in results if self.until is None or self._is_old(one.published)][:topn]
+
+    def open(self, url: str, *, written: bool) -> BrowserPage:
+        """Fetch a page and make it readable."""
+        self.guard.check_address(url, written=written)
+        request = ("page", url)
+        kept = self._kept(request)
+        if kept is None:
+            fetched = self.fetcher.get(url, check=lambda step: self.guard.check_address(step, written=False))
+            kept = self._keep(request, _page_facts(fetched))
+        published = date.fromisoformat(kept["published"]) if kept["published"] else None
+        if self.until is not None and not self._is_old(published):
+            why = "gives no date" if published is None else f"is of {published}"
+            raise ToolFailure(f"the page {why}; here nothing is shown that was published after {self.until}.")
+        text = f"\nURL: {kept['url']}\n{kept['text']}"
+        return BrowserPage(
+            url=kept["url"],
+            title=kept["title"],
+            lines=wrapped(text),
+            links={int(number): link for number, link in kept["links"].items()},
+            source=kept["source"],
+        )
+
+    def _is_old(self, published: date | None) -> bool:
+        return published is not None and self.until is not None and published <= self.until
+
+    def _kept(self, request: tuple[str, ...]) -> Mapping[str, Any] | None:
+        kept = None if self.cache is None else self.cache.get(*request)
+        if kept is None and self.kept_only:
+            raise ToolFailure("this was not kept when the run was recorded, and nothing new is fetched here.")
+        return kept
+
+    def _keep(self, request: tuple[str, ...], answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.cache is not None:
+            self.cache.put(*request, answer=answer)
+        return answer
+
+
+def _page_facts(fetched: Fetched) -> dict[str, Any]:
+    page, source = _readable(fetched)
+    return {
+        "url": fetched.url,
+        "title": page.title or fetched.url,
+        "text": _cut(page.text),
+        "links": {str(number): link for number, link in page.links.items()},
+        "published": None if page.published is None else page.published.isoformat(),
+        "source": None if source is None else _cut(source),
+    }
+
+
+def _readable(fetched: Fetched) -> tuple[ReadableText, str | None]:
+    """The page's text and, where it is made of text, its source."""
+    if fetched.content_type == "application/pdf":
+        return ReadableText(title=fetched.url, text=_of_pdf(fetched)), None
+    written = _decoded(fetched)
+    source = visible(written).translate(_MARKS)
+    if fetched.content_type in _HTML:
+        return read_html(written.encode("utf-8", "replace"), fetched.url), source
+    return ReadableText(title=fetched.url, text=source), source
+
+
+def _of_pdf(fetched: Fetched) -> str:
+    try:
+        return visible(read_pdf(fetched.body, "the file")).translate(_MARKS)
+    except UserError as error:
+        raise ToolFailure(f"{error}; try another page.") from None
+
+
+def _decoded(fetched: Fetched) -> str:
+    try:
+        return fetched.body.decode(fetched.charset or "utf-8", "replace")
+    except LookupError:
+        return fetched.body.decode("utf-8", "replace")
+
+
+def _cut(text: str) -> str:
+    left = len(text) - _MOST_CHARACTERS
+    return text if left <= 0 else f"{text[:_MOST_CHARACTERS]}\n[{left:,} more characters are not shown]"
+
+
+def _written(result: SearchResult) -> dict[str, Any]:
+    body = asdict(result)
+    return body | {"published": None if result.published is None else result.published.isoformat()}
+
+
+def _read_result(body: Mapping[str, Any]) -> SearchResult:
+    day = body["published"]
+    return SearchResult(**{**body, "published": date.fromisoformat(day) if day else None})
