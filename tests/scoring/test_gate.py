@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from wardround.scoring import HeldOutPairs, gate, holm, paired_test
-from wardround.scoring.gate import harm_p_value
+from wardround.scoring.gate import GateStandard, harm_p_value
 
 TASKS = ("diagnosis", "labs", "treatment")
 SEEDS = 20
+STANDARDS: tuple[GateStandard, ...] = ("benefit", "no_harm")
 
 
 def _pairs(source: Random, effect: float, samples: int = 120) -> HeldOutPairs:
@@ -58,17 +59,33 @@ def test_many_tasks_are_corrected_for() -> None:
 def test_what_leans_to_harm_waits_for_more_evidence() -> None:
     # 20 patients, 3 worse and 2 better: p of harm 1/2, difference -0.05
     mixed = HeldOutPairs(without=[1.0] * 3 + [0.0] * 17, with_it=[0.0] * 3 + [1.0] * 2 + [0.0] * 15, subjects=range(20))
-    verdict = gate({"a": mixed}, seed=1)["a"]
-    assert (verdict.state, verdict.is_open, verdict.difference) == ("doubtful", False, -0.05)
+    for standard in STANDARDS:
+        verdict = gate({"a": mixed}, seed=1, standard=standard)["a"]
+        assert (verdict.state, verdict.is_open, verdict.difference) == ("doubtful", False, -0.05)
     even = HeldOutPairs(without=[0.0] * 20, with_it=[0.0] * 20, subjects=range(20))
-    assert gate({"a": even}, seed=1)["a"].is_open
+    assert gate({"a": even}, seed=1, standard="no_harm")["a"].is_open
+    assert gate({"a": even}, seed=1)["a"].state == "doubtful", "what does nothing loses nothing by waiting"
 
 
-@pytest.mark.parametrize("effects", [(-0.2, -0.2, -0.2), (0.2, -0.2, 0.0), (0.0, 0.0, 0.0), (-0.1, 0.1, -0.1)])
+def test_a_benefit_opens_where_it_is_shown() -> None:
+    # 20 patients, 4 better, none worse: one-sided p 1/16; with 3 better 1/8
+    def better(count: int) -> HeldOutPairs:
+        return HeldOutPairs(without=[0.0] * 20, with_it=[1.0] * count + [0.0] * (20 - count), subjects=range(20))
+
+    shown = gate({"a": better(4)}, seed=1)["a"]
+    assert shown.is_open
+    assert shown.p_benefit == pytest.approx(1 / 16, abs=0.01)
+    assert gate({"a": better(3)}, seed=1)["a"].state == "doubtful"
+    assert gate({"a": better(3)}, seed=1, standard="no_harm")["a"].is_open
+
+
+@pytest.mark.parametrize(
+    "effects", [(-0.2, -0.2, -0.2), (0.2, -0.2, 0.0), (-0.1, 0.1, -0.1), (-0.05, -0.05, -0.05), (-0.03, -0.03, -0.03)]
+)
 def test_over_20_seeds_a_gated_bank_is_never_significantly_worse_than_none(effects: tuple[float, ...]) -> None:
     p_values = {}
     for seed in range(SEEDS):
-        source = Random(seed)
+        source = Random(f"{seed} {effects}")
         dev = {task: _pairs(source, effect) for task, effect in zip(TASKS, effects, strict=True)}
         verdicts = gate(dev, seed=seed, permutations=500)
         for task, effect in zip(TASKS, effects, strict=True):

@@ -5,19 +5,27 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.memory_build import build
 from wardround.cli.memory_forget import forget_source
+from wardround.cli.memory_gate import gate_file
 from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES
+from wardround.scoring.gate import GateStandard
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --split train --epochs 5 --agent react --out training
   wardround memory build bank.sqlite training
       five attempts at each training sample become indications and contraindications with a graph
+  wardround run --benchmark bench --store store --split dev --agent react --out without
+  wardround run --benchmark bench --store store --split dev --agent gsem --bank bank.sqlite --out with \\
+      --set memory.gate=ignore
+  wardround memory gate bank.sqlite --without without --with with
+      from now on the bank is served only for tasks where it was shown to help
   wardround memory list bank.sqlite --kind indication
   wardround memory show bank.sqlite 3f2a9c
   wardround memory why bank.sqlite 3f2a9c
@@ -36,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     told = {
         "build": "draw a graph of experiences from a training run of several epochs",
+        "gate": "judge a bank by two runs on dev samples; status 1 when it is open for no task",
         "list": "list what is served",
         "show": "show one experience: its words, scope, quality and edges",
         "why": "say where an experience came from and everything that changed it",
@@ -53,6 +62,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["build"].add_argument("--rules", action="store_true", help="draw by rules and judge nothing: ask no model")
     made["build"].add_argument("--synergy", choices=SYNERGIES, default="joint_use", help="what is asked of a pair")
     made["build"].add_argument("--success", type=float, default=0.5, help="the least score that counts as a success")
+    made["gate"].add_argument("--without", type=Path, required=True, metavar="RUN", help="a run that read no bank")
+    made["gate"].add_argument(
+        "--with", dest="with_it", type=Path, required=True, metavar="RUN", help="a run that read this bank, ungated"
+    )
+    made["gate"].add_argument(
+        "--standard", choices=get_args(GateStandard), default="benefit", help="what the evidence has to show"
+    )
     made["list"].add_argument("--kind", choices=KINDS, help="only experiences of this kind")
     made["list"].add_argument("--limit", type=int, default=50, help="at most this many, the newest")
     for name in ("list", "audit"):
@@ -76,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
     if arguments.action == "build":
         return build(arguments)
+    if arguments.action == "gate":
+        _there(arguments.bank)
+        return gate_file(arguments)
     if arguments.action == "import":
         return _import(arguments)
     if arguments.action == "forget":

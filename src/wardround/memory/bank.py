@@ -21,6 +21,7 @@ from wardround.memory.effect import MaskingTrial
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Provenance, Subject
 from wardround.memory.following import follow
+from wardround.memory.gates import write_gate
 from wardround.memory.graph import Edge, write_alias, write_edges, write_own_name, write_qualities
 from wardround.memory.key import Key
 from wardround.memory.past import RevisionEntry
@@ -214,6 +215,11 @@ class Bank(PastReader):
             number = write_tick(self._file, reason)
             write_own_name(self._file.connection, number, normal_name(name))
             return number
+
+    def record_gate(self, revision: int, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep what held-out evidence said of a revision, by task: see :mod:`wardround.memory.gates`."""
+        with self._lock, self._writing():
+            write_gate(self._file, revision, verdicts)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in: see :meth:`BankState.evaluate_on`."""

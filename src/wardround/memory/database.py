@@ -107,10 +107,14 @@ CREATE TABLE trial (
 ) WITHOUT ROWID;
 CREATE INDEX trial_since ON trial (number);
 CREATE TRIGGER trial_stays BEFORE UPDATE ON trial BEGIN SELECT RAISE(ABORT, 'trials are append-only'); END;
-CREATE TABLE snapshot (name TEXT PRIMARY KEY, number INTEGER NOT NULL, at TEXT NOT NULL) WITHOUT ROWID
+CREATE TABLE snapshot (name TEXT PRIMARY KEY, number INTEGER NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE gate (
+    number INTEGER NOT NULL, task TEXT NOT NULL, verdict TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (number, task)
+) WITHOUT ROWID
 """
 """phi of an edge is what its outcomes have added up to. A step that learnt names its episode, once. A trial holds the
-scores of the episodes of a task in which an experience was shown, and masked. A snapshot is a revision with a name."""
+scores of the episodes of a task in which an experience was shown, and masked. A snapshot is a revision with a name; a
+gate is what held-out evidence said of a revision for a task."""
 _NO_TOMBSTONES = "CREATE TEMP TABLE tombstone (mark BLOB, reason TEXT, at TEXT)"
 _AS_IF_GROWN = """
 CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
@@ -136,7 +140,8 @@ CREATE TEMP TABLE trial (
     experience TEXT, task TEXT, number INTEGER, shown INTEGER, shown_total REAL, shown_squares REAL, masked INTEGER,
     masked_total REAL, masked_squares REAL
 );
-CREATE TEMP TABLE snapshot (name TEXT, number INTEGER, at TEXT)
+CREATE TEMP TABLE snapshot (name TEXT, number INTEGER, at TEXT);
+CREATE TEMP TABLE gate (number INTEGER, task TEXT, verdict TEXT, at TEXT)
 """
 """A bank of schema 1 that may only be read looks like one of a later schema without anything new in it."""
 

@@ -10,10 +10,14 @@ from wardround.memory.bank_file import BankFile
 from wardround.memory.database import open_for_reading
 from wardround.memory.experience import Subject
 from wardround.memory.following import state_at
+from wardround.memory.gates import read_gate
 from wardround.memory.past import snapshots_of
 from wardround.memory.reading import BankReader
 from wardround.memory.state import BankState
 from wardround.memory.words import index_as_of
+
+GATED = "gated"
+"""The name of the last revision that held-out evidence was gathered of."""
 
 
 class PinnedBank(BankReader):
@@ -70,6 +74,12 @@ def _named(file: BankFile, name: str) -> int:
     """The number that a revision's name, or the number as text, stands for."""
     if name.isdecimal():
         return int(name)
+    if name == GATED:
+        judged = read_gate(file, file.last_number).revision
+        if judged is None:
+            file.close()
+            raise UserError(f"no revision of {file.path} was judged; `wardround memory gate` does")
+        return judged
     there = snapshots_of(file)
     if name not in there:
         file.close()

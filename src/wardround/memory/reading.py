@@ -11,6 +11,7 @@ from typing import Self
 from wardround.memory.bank_file import BankFile
 from wardround.memory.database import explained
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
+from wardround.memory.gates import GateRecord, read_gate
 from wardround.memory.graph import GraphReader
 from wardround.memory.key import Key
 from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings, eligible, recall_seeds
@@ -129,6 +130,11 @@ class BankReader(ABC):
         file."""
         with self._lock:
             return GraphReader(self._file.connection, self.revision if revision is None else revision, task)
+
+    def gate(self) -> GateRecord:
+        """What held-out evidence said last of it, by task."""
+        with self._lock:
+            return read_gate(self._file, self.revision)
 
     def close(self) -> None:
         """Close the file."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from wardround.core import check_settings, setting
 from wardround.memory.extract import MAXIMUM_REASONING_ITEMS, MAXIMUM_TOOL_ITEMS, REFLECTION_SETTINGS
+from wardround.memory.gates import GateUse
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
 from wardround.memory.parse import MAXIMUM_ITEMS
@@ -22,6 +23,11 @@ class MemorySettings:
     )
     bank_revision: str | None = setting(
         None, "serve the bank as of this revision, by its number or its name; none: its last"
+    )
+    gate: GateUse = setting(
+        "heed",
+        "a task whose gate (wardround memory gate) is not open is served nothing; require: nor one never judged",
+        source="ours",
     )
     k: int = setting(
         1,

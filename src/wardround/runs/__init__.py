@@ -10,6 +10,7 @@ from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.evolving import StreamEvolution, evolve_stream
 from wardround.runs.execute import execute, start
 from wardround.runs.folder import RunFolder
+from wardround.runs.gating import gate_bank
 from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.preparing import episode_keys
 from wardround.runs.queue import Counts, WorkQueue
@@ -62,6 +63,7 @@ __all__ = [
     "evolve",
     "evolve_stream",
     "execute",
+    "gate_bank",
     "must_have_settings",
     "must_share_clocks",
     "open_benchmark",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from wardround.agents import Memory
 from wardround.benchmarks import Benchmark
 from wardround.core import UserError
 from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
+from wardround.memory.gates import GateRecord
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.retrieval.recent import MAX_TOKENS
@@ -43,7 +45,14 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
             "kinds": dict(sorted(Counter(one.kind for one in bank.experiences()).items())),
             "withheld_evaluated": withhold_evaluated(bank, settings),
             "encoder": bank.encoder,
+            **_gate_facts(bank),
         }
+
+
+def _gate_facts(bank: PinnedBank) -> dict[str, Any]:
+    """What a manifest says of the evidence for a bank; nothing where none was gathered."""
+    found = bank.gate()
+    return {} if found.revision is None else {"gate": {"revision": found.revision, "verdicts": dict(found.verdicts)}}
 
 
 def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: Store) -> Memory | None:
@@ -56,7 +65,9 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         bank.close()
         raise UserError(f"the bank {settings.memory.bank!r} is not the one this run was made with{why}")
     withhold_evaluated(bank, settings)
-    return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder))
+    gate = GateRecord(**facts.get("gate", {}))
+    serves = partial(gate.lets, use=settings.memory.gate)
+    return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder), serves=serves)
 
 
 def withhold_evaluated(bank: Bank | PinnedBank, settings: RunSettings) -> int:

@@ -38,6 +38,7 @@ _LATER = frozenset(
         "memory.max_tool_items",
         "memory.reflection_temperature",
         "memory.bank_revision",
+        "memory.gate",
         "memory.graph.least_quality",
         "memory.evolution.quality",
         "memory.evolution.masked_share",

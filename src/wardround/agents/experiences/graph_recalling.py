@@ -75,6 +75,9 @@ class GraphRecalling(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Recall, note, pin."""
+        if not self._memory.serves(episode.task):
+            episode.recorder.note("gate_closed", {"task": episode.task})
+            return
         asking = await asyncio.to_thread(self._asking, episode)
         offered, facts = await (self._by_model if self._walker == "model" else self._by_beam)(episode, asking)
         room = int(episode.room() * _PINNED_SHARE)

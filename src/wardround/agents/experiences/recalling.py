@@ -41,11 +41,13 @@ class ReadableBank(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode and an experience
-    whether it is held back from it by chance, where a training stream finds out what it does; else nothing is."""
+    whether it is held back from it by chance, where a training stream finds out what it does; else nothing is.
+    ``serves`` says whether a task is served at all: held-out evidence may be against it."""
 
     bank: ReadableBank
     encoder: Encoder
     masks: Callable[[str, str], bool] | None = None
+    serves: Callable[[str], bool] = lambda task: True
 
     def close(self) -> None:
         """Close the bank's file, where it holds one open."""
@@ -67,6 +69,9 @@ class Recalling(Hooks):
 
     async def before_episode(self, episode: Episode) -> None:
         """Fetch, note, pin."""
+        if not self._memory.serves(episode.task):
+            episode.recorder.note("gate_closed", {"task": episode.task})
+            return
         chart = _chart(episode)
         subject = Subject.of_chart(chart)
         keyed = [kind for kind in self._kinds if kind != "tool"]

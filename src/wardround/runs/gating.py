@@ -1,0 +1,68 @@
+"""Judging a bank by two runs on held-out samples, one without it and one with it; the verdict is kept in the bank."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from wardround.core import UserError
+from wardround.memory import Bank
+from wardround.runs.folder import RunFolder
+from wardround.runs.results import score_run
+from wardround.scoring import EpisodeScore, HeldOutPairs, TaskGate, gate
+from wardround.scoring.gate import GATE_LEVEL, GateStandard
+
+HELD_OUT = "dev"
+
+
+def gate_bank(
+    bank: Bank, without: RunFolder, with_it: RunFolder, *, standard: GateStandard = "benefit", seed: int = 0
+) -> dict[str, TaskGate]:
+    """Judge the revision of a bank that a run read, task by task, and keep numbers and budget in the bank.
+
+    Raises UserError unless both runs are on the same samples of the dev split, of one agent each, and one of them with
+    this bank.
+    """
+    revision = _judged_revision(bank, without, with_it)
+    pairs = held_out_pairs(score_run(without), score_run(with_it))
+    verdicts = gate(pairs, seed=seed, standard=standard)
+    said = {"standard": standard, "level": GATE_LEVEL, "without": without.provenance, "with": with_it.provenance}
+    kept: dict[str, dict[str, Any]] = {task: {**asdict(one), **said} for task, one in verdicts.items()}
+    bank.record_gate(revision, kept)
+    return verdicts
+
+
+def held_out_pairs(without: list[EpisodeScore], with_it: list[EpisodeScore]) -> dict[str, HeldOutPairs]:
+    """The scores of what both runs played, by task; a sample is the same only in the same epoch."""
+    first = {(one.task, one.sample, one.epoch): one for one in without}
+    second = {(one.task, one.sample, one.epoch): one for one in with_it}
+    shared = sorted(first.keys() & second.keys())
+    if not shared:
+        raise UserError("the two runs have no scored episode in common, so nothing can be judged")
+    names = {task: [key for key in shared if key[0] == task] for task, _, _ in shared}
+    return {
+        task: HeldOutPairs(
+            without=[first[key].value for key in keys],
+            with_it=[second[key].value for key in keys],
+            subjects=[first[key].subject_id for key in keys],
+        )
+        for task, keys in names.items()
+    }
+
+
+def _judged_revision(bank: Bank, without: RunFolder, with_it: RunFolder) -> int:
+    for folder in (without, with_it):
+        run = folder.settings.run
+        if run.split != HELD_OUT:
+            raise UserError(f"{folder.path} is on {run.split!r}: a bank is judged on {HELD_OUT!r} (--split {HELD_OUT})")
+        if len(run.agents) > 1 or len(run.models) > 1:
+            raise UserError(f"{folder.path} has several agents or models: judge one at a time")
+    for name in ("benchmark_digest", "store_digest", "policy"):
+        if without.manifest[name] != with_it.manifest[name]:
+            raise UserError(f"the two runs differ in {name}: they show nothing of the bank")
+    if without.settings.run.models != with_it.settings.run.models or without.settings.memory.bank is not None:
+        raise UserError("judge the same model with the bank and without any")
+    read = with_it.settings.memory
+    if read.bank is None or not bank.path.samefile(read.bank) or read.gate != "ignore":
+        raise UserError(f"{with_it.path} did not read {bank.path}, ungated: play it with --set memory.gate=ignore")
+    return int(with_it.manifest["bank"]["revision"])

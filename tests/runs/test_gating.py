@@ -1,0 +1,124 @@
+"""The gate before a bank: judged by paired dev runs, kept in the bank and the manifest, heeded where it is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.log import LogReader
+from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
+from wardround.memory.gates import GateRecord
+from wardround.retrieval import LexicalEncoder
+from wardround.runs import RunFolder, RunSettings, execute, gate_bank, start
+
+CLOSED = {"state": "harm", "difference": -0.2}
+OPEN = {"state": "open", "difference": 0.2}
+
+
+def filled(path: Path) -> None:
+    """A bank with one experience that every question finds."""
+    with Bank.open(path) as bank:
+        subject = bank.subject_hash(Subject(source="elsewhere", subject_id=1))
+        one = Experience(
+            kind="indication",
+            title="look at the admission",
+            description="",
+            content="Of the patient's admission, look at all.",
+            condition="a patient in admission",
+            task="diagnoses",
+            task_type="diagnosis",
+            provenance=Provenance(sample="elsewhere-1", subject=subject, split="train"),
+        )
+        bank.add([one], key=text_key(LexicalEncoder(), one.content))
+
+
+@pytest.fixture(scope="module")
+def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
+    return RunSettings.of(
+        benchmark=str(synthetic_benchmark_path),
+        store=str(synthetic_store_path),
+        tasks=("diagnoses", "transfers"),
+        split="dev",
+        limit=1,
+        agents=("react+gsem-walk",),
+    )
+
+
+def played(path: Path, settings: RunSettings) -> RunFolder:
+    folder = start(path, settings)
+    execute(folder)
+    return folder
+
+
+def notes(folder: RunFolder, kind: str) -> list[Any]:
+    with LogReader(folder.logs) as reader:
+        return [detail for _, detail in reader.notes(kind)]
+
+
+def test_a_verdict_holds_from_its_revision_on_until_the_next(tmp_path: Path) -> None:
+    filled(tmp_path / "bank.sqlite")
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        first = bank.revision
+        assert bank.gate() == GateRecord()
+        bank.record_gate(first, {"diagnoses": CLOSED})
+        second = bank.set_graph(reason="moved")
+        assert bank.gate().revision == first
+        bank.record_gate(second, {"diagnoses": OPEN})
+        assert bank.gate().verdicts == {"diagnoses": OPEN}
+    with PinnedBank.open(tmp_path / "bank.sqlite", revision=first) as pinned:
+        assert pinned.gate().verdicts == {"diagnoses": CLOSED}
+    with PinnedBank.open(tmp_path / "bank.sqlite", revision="gated") as pinned:
+        assert pinned.revision == second
+
+
+def test_what_is_not_shown_to_help_is_served_only_where_the_gate_is_ignored() -> None:
+    judged = GateRecord(revision=1, verdicts={"a": OPEN, "b": CLOSED, "c": {"state": "doubtful"}})
+    served = {use: [task for task in "abcd" if judged.lets(task, use)] for use in ("heed", "require", "ignore")}  # type: ignore[arg-type]
+    assert served == {"heed": ["a", "d"], "require": ["a"], "ignore": ["a", "b", "c", "d"]}
+
+
+def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = tmp_path / "bank.sqlite"
+    filled(bank)
+    with_it = settings.changed(bank=str(bank), gate="ignore")
+    played(tmp_path / "with", with_it)
+    played(tmp_path / "without", settings.changed(agents=("react",)))
+    words = ["memory", "gate", str(bank), "--without", str(tmp_path / "without"), "--with", str(tmp_path / "with")]
+    assert main(words) == 1, "one patient opens nothing"
+    said = capsys.readouterr().out
+    assert said.count("too_few") == 2
+    with Bank.open(bank, writable=False) as held:
+        verdict = held.gate().verdicts["diagnoses"]
+    assert (verdict["state"], verdict["standard"], verdict["episodes"]) == ("too_few", "benefit", 2)
+    assert verdict["with"].startswith("with:")
+
+    heeding = played(tmp_path / "heeding", settings.changed(split="test", tasks=("diagnoses",), bank=str(bank)))
+    assert heeding.manifest["bank"]["gate"]["verdicts"]["diagnoses"] == verdict
+    assert notes(heeding, "gate_closed") == [{"task": "diagnoses"}]
+    assert not notes(heeding, "experiences")
+    ignoring = played(tmp_path / "ignoring", heeding.settings.changed(gate="ignore"))
+    assert notes(ignoring, "experiences")
+    with Bank.open(bank) as held:
+        held.record_gate(held.revision, {"diagnoses": OPEN})
+    assert notes(played(tmp_path / "opened", heeding.settings), "experiences")
+
+
+def test_only_paired_dev_runs_judge(settings: RunSettings, tmp_path: Path) -> None:
+    bank = tmp_path / "bank.sqlite"
+    filled(bank)
+    test = start(tmp_path / "test", settings.changed(split="test", bank=str(bank), gate="ignore"))
+    without = start(tmp_path / "without", settings.changed(agents=("react",)))
+    heeding = start(tmp_path / "heeding", settings.changed(bank=str(bank)))
+    with Bank.open(bank) as held:
+        with pytest.raises(UserError, match="is on 'test': a bank is judged on 'dev'"):
+            gate_bank(held, without, test)
+        with pytest.raises(UserError, match=r"memory\.gate=ignore"):
+            gate_bank(held, without, heeding)
+        with pytest.raises(UserError, match="and without any"):
+            gate_bank(held, heeding, heeding)
