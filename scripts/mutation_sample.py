@@ -153,9 +153,11 @@ class Tree:
         self.path = path
         self._servers: dict[str, subprocess.Popen[str]] = {}
         environment = os.environ | {"PYTHONPATH": str(path / "src"), "OMP_NUM_THREADS": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-        subprocess.run(collect, cwd=path, env=environment, capture_output=True, check=True)  # compiles the tests
-        self._environment = environment | {"PYTHONDONTWRITEBYTECODE": "1"}  # no mutant is ever kept compiled
+        subprocess.run(collect, cwd=path, env=environment, capture_output=True, check=True)  # compiles code and tests
+        kept = {"PYTHONDONTWRITEBYTECODE": "1", "WARDROUND_TEST_BYTECODE": "0"}
+        self._environment = environment | kept  # no mutant is ever kept compiled
 
     def output(self) -> str:
         """What the last test run printed."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +29,11 @@ pytest_plugins = ("cpu_report",)
 
 Once = Callable[[str, Callable[[Path], object]], Path]
 
+if os.environ.get("WARDROUND_TEST_BYTECODE", "1") == "1":
+    # Where nothing compiled is kept, every command that a test starts compiles the package anew: half of its time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: runs only at length, with WARDROUND_TEST_LONG=1 (make long)")
@@ -39,6 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected stays to the end: whoever looks for garbage need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

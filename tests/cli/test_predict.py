@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from extras import needs
 from predictors.invented import invented_store, questions
 from wardround.cli import main
 
-pytest.importorskip("lightgbm")
+pytestmark = needs("lightgbm")
 
 
 @pytest.fixture(scope="module")

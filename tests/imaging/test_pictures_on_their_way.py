@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from extras import needs
 from fake_server import FakeServer, text, tools
 from wardround.agents import EstimatedTokens, Limits, Outcome, Prompt, get_agent, run_episode
 from wardround.agents.loop.tokens import count_message
@@ -23,7 +24,7 @@ from wardround.models import DataUseGuard, Model, ModelSettings, ReplayModel, Re
 from wardround.records import Store
 from wardround.tools import Environment, default_toolset
 
-pytest.importorskip("PIL", reason="needs the extra [imaging]")
+pytestmark = needs("PIL")
 SYNTHETIC = DataUseGuard(sensitivity="synthetic")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extras import needs
 from predictors.invented import NOON, SUBJECTS, events, invented_store, severity, split_of
 from wardround.codes import load_ccs
 from wardround.predictors.features import chart_counts, count_table, read_counts, write_counts
@@ -15,7 +16,7 @@ from wardround.predictors.hierarchy import ancestry, ccs_category, climb
 from wardround.predictors.matrix import AGE, Design, count_matrix
 from wardround.records import Store
 
-pytest.importorskip("scipy")
+pytestmark = needs("scipy")
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from effort import often
+from extras import needs
 from forking import Forks, kill, wait_for
 from predictors.invented import NOON, SUBJECTS, invented_store, questions, split_of
 from wardround.cli import main
@@ -27,8 +28,7 @@ from wardround.predictors.catalogue import asked_predictors
 from wardround.predictors.representations import read_representations
 from wardround.records import Store
 
-pytest.importorskip("sklearn")
-pytest.importorskip("lightgbm")
+pytestmark = needs("sklearn", "lightgbm")
 
 QUICK = PredictorSettings(names=("count-lr",), shots=("1", "4", "all"), replicates=2, resamples=50)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extras import Later, needs
 from wardround.benchmarks import Sample
 from wardround.core import UserError, to_microseconds
 from wardround.predictors import PredictorSettings
@@ -25,7 +26,8 @@ from wardround.predictors.results import FitRow, append_row, drop_torn_line, rea
 from wardround.predictors.shots import Shots
 from wardround.scoring import ClassMetrics, Interval, ScoreMetrics
 
-sparse = pytest.importorskip("scipy.sparse")
+pytestmark = needs("scipy")
+sparse = Later("scipy.sparse")
 NOON = datetime(2120, 5, 1, 12)
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from typing import Any
 
+import numpy as np
+
+from extras import Later, needs
 from wardround.predictors.heads import Boosting, Fit, Logistic, _best
 
-pytest.importorskip("sklearn")
-pytest.importorskip("lightgbm")
-sparse = pytest.importorskip("scipy.sparse")
+pytestmark = needs("sklearn", "lightgbm")
+sparse = Later("scipy.sparse")
 
 TRUTH = np.array([0, 0, 0, 1, 1, 1])
-ROWS = sparse.csr_matrix(np.array([[0, 4], [1, 0], [2, 4], [7, 0], [8, 4], [9, 0]], float))
+
+
+def rows_of() -> Any:
+    return sparse.csr_matrix(np.array([[0, 4], [1, 0], [2, 4], [7, 0], [8, 4], [9, 0]], float))
 
 
 def fit(head: Logistic | Boosting, dev_truth: np.ndarray | None = None, classes: int = 2) -> Fit:
-    return head(ROWS, TRUTH, ROWS, TRUTH if dev_truth is None else dev_truth, ROWS, classes)
+    return head(rows_of(), TRUTH, rows_of(), TRUTH if dev_truth is None else dev_truth, rows_of(), classes)
 
 
 def test_points_that_rank_alike_are_told_apart_by_their_loss_or_the_first_is_taken() -> None:
@@ -52,7 +56,7 @@ def test_dev_rows_of_one_class_choose_nothing() -> None:
 
 
 def test_one_class_to_learn_from_is_the_answer() -> None:
-    found = Logistic()(ROWS, np.full(6, 2), ROWS, TRUTH, ROWS, 4)
+    found = Logistic()(rows_of(), np.full(6, 2), rows_of(), TRUTH, rows_of(), 4)
     assert found.probabilities.tolist() == [[0, 0, 1, 0]] * 6
 
 
@@ -65,7 +69,7 @@ def test_a_class_without_training_rows_has_no_probability() -> None:
 
 
 def test_columns_without_training_counts_change_nothing() -> None:
-    wider = sparse.hstack([ROWS, sparse.csr_matrix((6, 3))], format="csr")
+    wider = sparse.hstack([rows_of(), sparse.csr_matrix((6, 3))], format="csr")
     full = wider.toarray()
     full[:, 4] = 5  # only in test rows
     for head in (Logistic(), Boosting()):
@@ -76,8 +80,8 @@ def test_columns_without_training_counts_change_nothing() -> None:
 
 def test_boosting_tries_its_grid_and_keeps_the_best() -> None:
     assert fit(Boosting()).points == 4
-    rows, truth = sparse.vstack([ROWS] * 4, format="csr"), np.tile(TRUTH, 4)  # its bins hold three rows or more
-    found = Boosting(grid="ehrshot")(rows, truth, rows, truth, ROWS, 2)
+    rows, truth = sparse.vstack([rows_of()] * 4, format="csr"), np.tile(TRUTH, 4)  # its bins hold three rows or more
+    found = Boosting(grid="ehrshot")(rows, truth, rows, truth, rows_of(), 2)
     assert found.points == 27
     assert found.dev_auroc == 1.0
     assert (found.probabilities.argmax(axis=1) == TRUTH).all()
@@ -86,7 +90,7 @@ def test_boosting_tries_its_grid_and_keeps_the_best() -> None:
 def test_probabilities_stand_under_their_own_class_when_one_between_was_not_fitted() -> None:
     truth = np.where(TRUTH == 1, 3, 1)  # of five classes, 1 and 3
     for head in (Logistic(), Boosting()):
-        found = head(ROWS, truth, ROWS, truth, ROWS, 5).probabilities
+        found = head(rows_of(), truth, rows_of(), truth, rows_of(), 5).probabilities
         assert (found[:, [0, 2, 4]] == 0).all()
         assert found[truth == 3, 3].mean() > found[truth == 1, 3].mean()
         np.testing.assert_allclose(found[:, [1, 3]].sum(axis=1), 1)

@@ -18,16 +18,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from effort import often
+from extras import Later, needs
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot
 from wardround.predictors import PredictorSettings, count_table, fit_predictors
 from wardround.predictors.matrix import AGE, Design, count_matrix
 from wardround.records import Store
 
-sparse = pytest.importorskip("scipy.sparse")
-linear_model = pytest.importorskip("sklearn.linear_model")
-feature_extraction = pytest.importorskip("sklearn.feature_extraction")
-metrics = pytest.importorskip("sklearn.metrics")
-preprocessing = pytest.importorskip("sklearn.preprocessing")
+pytestmark = needs("sklearn")
+sparse = Later("scipy.sparse")
+linear_model = Later("sklearn.linear_model")
+feature_extraction = Later("sklearn.feature_extraction")
+metrics = Later("sklearn.metrics")
+preprocessing = Later("sklearn.preprocessing")
 
 C_GRID = [1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1, 1e2, 1e4]
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extras import Later, needs
 from wardround.core import UserError
 from wardround.scoring import PatientDraws, class_metrics, paired_macro_f1, score_metrics
 from wardround.scoring.ranking import auroc, average_precision, brier, macro_auroc
 
-sklearn_metrics = pytest.importorskip("sklearn.metrics")
+pytestmark = needs("sklearn")
+sklearn_metrics = Later("sklearn.metrics")
 NONE = "no answer"
 
 
