@@ -26,8 +26,8 @@ EVERY = [EXHIBITS.get(name) for name in EXHIBITS.names]
 PLAYED = [one for one in EVERY if one.is_played]
 
 
-def test_every_table_and_figure_of_both_papers_is_listed() -> None:
-    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8)}
+def test_every_table_and_figure_of_the_papers_is_listed() -> None:
+    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8), "clinseek": (9, 9)}
     wanted = {f"{paper}-table-{n}" for paper, (tables, _) in counted.items() for n in range(1, tables + 1)}
     wanted |= {f"{paper}-figure-{n}" for paper, (_, figures) in counted.items() for n in range(1, figures + 1)}
     assert wanted == {one.name for one in EVERY}
@@ -93,6 +93,34 @@ def test_a_table_is_played_and_stands_beside_the_papers(
         "retrosum": "0.2791",
     }
     assert RunFolder.open(out / "run").manifest["preset"]["name"] == "retrosum"
+
+
+def test_two_arms_and_their_difference_stand_beside_the_papers(
+    clinseek_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    where = (clinseek_path, synthetic_store_path, tmp_path)
+    tasks = ["--task", "clinseek.services", "clinseek.LengthOfStay_3day"]
+    assert reproduce("clinseek-table-2", *where, *tasks, "--json") == 0
+    text = capsys.readouterr().out
+    rows = json.loads(text[text.index("[\n") :])
+    printed = {(row["agent"], row["task"]): row["published"] for row in rows}
+    assert printed["curated", "overall"] == "60.0"
+    assert printed["react", "Risk prediction"] == "90.7"
+    assert printed["difference", "Decision making"] == "-1.1"
+    here = {(row["agent"], row["task"]): row["value"] for row in rows}
+    assert here["difference", "overall"] == pytest.approx(here["react", "overall"] - here["curated", "overall"])
+    assert reproduce("clinseek-figure-3", *where[:2], tmp_path / "map", *tasks) == 0
+    assert "services" in (tmp_path / "map" / "clinseek-figure-3.svg").read_text(encoding="utf-8")
+
+
+def test_printed_differences_are_those_of_the_printed_arms() -> None:
+    """A slip in reading table 2 off would show; the paper rounds each by itself."""
+    for model in published_models("clinseek-table-2"):
+        figures = published_figures("clinseek-table-2", model)
+        for (agent, group, metric), value in figures.items():
+            if agent == "difference":
+                arms = [float(figures[arm, group, metric]) for arm in ("react", "curated")]
+                assert float(value) == pytest.approx(arms[0] - arms[1], abs=0.15)
 
 
 def test_a_figure_is_a_run_per_point_and_a_picture(

@@ -10,6 +10,7 @@ from wardround.benchmarks.clinseek import CLINSEEK_TASKS, build_clinseek
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
 from wardround.benchmarks.questions import question_of
+from wardround.benchmarks.reclocking import reclock
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import split_of
@@ -39,6 +40,7 @@ __all__ = [
     "list_tasks",
     "must_have_rules",
     "question_of",
+    "reclock",
     "render_prompt",
     "rules_prompt",
     "split_of",

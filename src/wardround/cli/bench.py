@@ -17,6 +17,7 @@ from wardround.benchmarks import (
     build_clinseek,
     build_ehrshot,
     build_trace,
+    reclock,
 )
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
@@ -39,6 +40,7 @@ EXAMPLES = """
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build trace --store store --out bench-stays --unit icu
+  wardround bench reclock bench-clinseek --policy published --out bench-leaking
   wardround bench show bench
 """
 
@@ -76,16 +78,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     stays = build.add_argument_group("trace")
     stays.add_argument("--unit", choices=("icu", "hospital"), help="what a stay is (default: icu)")
     add_own_options(build)
+    again = actions.add_parser("reclock", help="the same questions on other clocks", examples=EXAMPLES)
+    again.add_argument("folder", type=Path, help="folder of a built benchmark")
+    again.add_argument("--policy", choices=["known_at", "published"], default="published", help="the other clocks")
+    again.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
-    for action in (build, show):
+    for action in (build, again, show):
         add_json_option(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build or show."""
+    """Build, put on other clocks, or show."""
     if arguments.action == "show":
         _print(Benchmark.open(arguments.folder), arguments)
+        return 0
+    if arguments.action == "reclock":
+        _print(reclock(Benchmark.open(arguments.folder), arguments.policy, arguments.out), arguments)
         return 0
     _check_options(arguments)
     if arguments.per_task is None:

@@ -25,6 +25,7 @@ from wardround.runs import (
 EXAMPLES = """
   wardround compare run-a run-b
   wardround compare run-a run-b --json
+  wardround compare run-strict run-on-published-clocks --clocks
 """
 
 
@@ -32,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("first", type=Path, help="the baseline run")
     parser.add_argument("second", type=Path, help="the run compared with it")
+    parser.add_argument(
+        "--clocks",
+        action="store_true",
+        help="the second played the same samples on other clocks (bench reclock): say what the leak was worth",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the resampling")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -39,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
-    must_match(*folders)
+    must_match(*folders, other_clocks=arguments.clocks)
     note = clocks_note(folders[0])
     if note:
         print(f"wardround: note: {note}", file=sys.stderr)
@@ -50,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         Pair(names=(f"{one} ({arguments.first})", f"{other} ({arguments.second})"), first=baseline, second=scores)
         for one, baseline in first.items()
         for other, scores in second.items()
+        if one == other or not arguments.clocks
     ]
     found = compare_all(pairs, seed=arguments.seed)
     if not found:
@@ -58,13 +65,19 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False))
     else:
         _print(found)
+        if arguments.clocks:
+            policies = " less ".join(folder.manifest["policy"] for folder in reversed(folders))
+            print(f"\n{policies}: what the leak was worth to each contender; no figure to compare with any other run's")
     return 0
 
 
-def must_match(first: RunFolder, second: RunFolder) -> None:
-    """Raise UserError unless two runs answer the same questions, on the same clocks."""
+def must_match(first: RunFolder, second: RunFolder, *, other_clocks: bool = False) -> None:
+    """Raise UserError unless two runs answer the same questions, on the same clocks; or, with ``other_clocks``, on
+    others."""
     must_share_clocks(first, second)
-    for name in ("benchmark_digest", "policy", "store_digest"):
+    if other_clocks and first.manifest["policy"] == second.manifest["policy"]:
+        raise UserError(f"both runs are on the clocks {first.manifest['policy']!r}; leave --clocks out")
+    for name in ("benchmark_digest", "store_digest", *(() if other_clocks else ("policy",))):
         if first.manifest[name] != second.manifest[name]:
             raise UserError(
                 f"the runs differ in {name.replace('_', ' ')} ({first.manifest[name]!r} and "

@@ -27,7 +27,7 @@ from wardround.runs.exhibits import (
     published_figures,
     published_models,
 )
-from wardround.runs.exhibits.merging import Played
+from wardround.runs.exhibits.merging import IN_PER_CENT, Played
 from wardround.runs.names import merged
 
 EXAMPLES = """
@@ -35,6 +35,7 @@ EXAMPLES = """
   wardround reproduce --list --paper ehr-rag
   wardround reproduce retrosum-table-2 --benchmark bench --store store --bank bank.sqlite \\
       --model openai/qwen3-30b --base-url http://127.0.0.1:8000/v1 --out table-2
+  wardround reproduce clinseek-table-2 --benchmark bench-clinseek --store store --model openai/qwen3-30b --out table-2
   wardround reproduce retrosum-figure-7 --benchmark bench --store store --limit 20 --out figure-7
       the same command again goes on where it stopped
 """
@@ -47,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_run_options(parser)
     parser.add_argument("--list", action="store_true", help="list every table and figure, and whether it can be played")
-    parser.add_argument("--paper", choices=["retrosum", "ehr-rag"], help="with --list: of this paper only")
+    parser.add_argument("--paper", choices=["retrosum", "ehr-rag", "clinseek"], help="with --list: of this paper only")
     parser.add_argument("--published-model", metavar="MODEL", help="the paper's model whose figures stand beside ours")
 
 
@@ -133,7 +134,11 @@ def _print(exhibit: Exhibit, rows: Sequence[MergedRow], model: str) -> None:
 
 def _cells(row: MergedRow) -> tuple[str, ...]:
     point = "–" if row.point is None else str(row.point)
-    value = f"{row.value:.2f}" if row.metric in ("accuracy", "macro_f1") or " of " in row.metric else f"{row.value:.4f}"
+    value = (
+        f"{row.value:.2f}"
+        if row.metric in ("accuracy", "macro_f1", IN_PER_CENT) or " of " in row.metric
+        else f"{row.value:.4f}"
+    )
     names = (row.agent, row.model, row.task, row.metric)
     return (point, *names, str(row.n), value, row.interval, row.published or "–")
 

@@ -11,14 +11,15 @@ from typing import Any, Literal
 from wardround.core import Registry, UserError, strict
 from wardround.runs.names import nested
 
-Kind = Literal["table", "curve", "best", "analysis", "command", "none"]
+Kind = Literal["table", "arms", "curve", "best", "analysis", "command", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhibit:
     """One table or figure. ``paper`` is also the preset that its runs begin with.
 
-    ``kind``: a ``table`` of one run or a ``curve`` over runs that differ in ``sweep``; ``best`` is Best@K and
+    ``kind``: a ``table`` of one run or a ``curve`` over runs that differ in ``sweep``; ``arms`` sets
+    curated input against evidence seeking (with ``section`` "map", drawn task by task); ``best`` is Best@K and
     ``analysis`` the section of the report called ``section``; of ``command`` another command shows it; ``none`` cannot
     be had. ``settings`` stand over the preset, by name; ``missing`` says what is not filled and why.
     ``reference``: the paper's model whose figures stand beside ours by default.
@@ -42,7 +43,7 @@ class Exhibit:
     @property
     def is_played(self) -> bool:
         """Whether ``wardround reproduce`` plays it."""
-        return self.kind in ("table", "curve", "best", "analysis")
+        return self.kind in ("table", "arms", "curve", "best", "analysis")
 
     @property
     def points(self) -> tuple[int | None, ...]:

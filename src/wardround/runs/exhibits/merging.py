@@ -11,10 +11,13 @@ from markupsafe import Markup, escape
 
 from wardround.runs import charts
 from wardround.runs.analyses import sections
+from wardround.runs.arms import win_map
 from wardround.runs.exhibits.exhibit import Exhibit
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import ClassificationRow, EpisodeScore, Interval
+from wardround.scoring import ArmRow, ClassificationRow, EpisodeScore, Interval
 
+IN_PER_CENT = "f1 in per cent"
+"""What the figures of two arms are called."""
 Played = tuple[int | None, Sequence[EpisodeScore], RunSummary]
 """One run of a sweep: its point, its scored episodes, its figures."""
 
@@ -39,12 +42,38 @@ def merged_rows(
     exhibit: Exhibit, played: Sequence[Played], published: Mapping[tuple[str, str, str], str]
 ) -> list[MergedRow]:
     """Return every figure of the exhibit's metrics, point by point."""
+    if exhibit.kind == "arms":
+        return [row for _, _, summary in played for arm in summary.arms for row in _arm_rows(arm, published)]
     return [
         row
         for point, _, summary in played
         for row in chain(_set_rows(point, summary, published), _class_rows(point, summary, published))
         if row.metric.partition(" of ")[0] in exhibit.metrics
     ]
+
+
+def _arm_rows(row: ArmRow, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
+    """Both arms of a model on a group of tasks, and their difference."""
+    for figure in filter(None, (row.curated, row.seeking)):
+        yield _arm_row(row, figure.agent, figure.n, figure.interval, published)
+    if row.difference is not None:
+        yield _arm_row(row, "difference", row.curated.n, row.difference.difference, published)
+
+
+def _arm_row(
+    row: ArmRow, agent: str, n: int, interval: Interval, published: Mapping[tuple[str, str, str], str]
+) -> MergedRow:
+    return MergedRow(
+        point=None,
+        agent=agent,
+        model=row.model,
+        task=row.group,
+        metric=IN_PER_CENT,
+        n=n,
+        value=100 * interval.estimate,
+        interval=_in_per_cent(interval),
+        published=published.get((agent, row.group, IN_PER_CENT), ""),
+    )
 
 
 def _set_rows(
@@ -120,6 +149,8 @@ def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played])
     if exhibit.kind == "analysis":
         _, scores, summary = played[0]
         return next((one.chart for one in sections(scores, summary) if one.title.startswith(exhibit.section)), None)
+    if exhibit.kind == "arms" and exhibit.section == "map":
+        return win_map([cell for _, _, summary in played for cell in summary.arm_cells])
     if exhibit.kind not in ("curve", "best"):
         return None
     lines: dict[str, list[tuple[float, float]]] = {}
