@@ -100,6 +100,30 @@ def test_labels_are_what_the_rows_after_the_question_say(both: Benchmark, synthe
         assert sample.target == (("1",) if times else ("0",))
 
 
+def test_the_last_answer_is_that_of_the_latest_question_whose_rows_are_known_by_now(
+    both: Benchmark, synthetic_store: Store
+) -> None:
+    """Worked out again from the samples, of which there is one for every question."""
+    samples = both.samples("by_rule")
+    expected = {}
+    for sample in samples:
+        chart = synthetic_store.chart(sample.subject_id, sample.prediction_time)
+        shown = set(chart.table("labevents").batch.column("row_id").to_pylist())
+        earlier = [
+            one
+            for one in samples
+            if one.subject_id == sample.subject_id
+            and one.prediction_time < sample.prediction_time
+            and one.facts["row_ids"]
+            and set(one.facts["row_ids"]) <= shown
+        ]
+        if earlier:
+            expected[sample.id] = max(earlier, key=lambda one: one.prediction_time).target
+    assert both.last["by_rule"] == expected
+    assert len(expected) > 3
+    assert {name.replace("by_rule", "by_sql"): target for name, target in expected.items()} == both.last["by_sql"]
+
+
 def test_a_question_is_there_by_what_the_chart_shows_then(both: Benchmark, synthetic_store: Store) -> None:
     for sample in both.samples("by_rule")[::7]:
         stays = synthetic_store.chart(sample.subject_id, sample.prediction_time).table("admissions").batch

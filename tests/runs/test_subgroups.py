@@ -11,7 +11,7 @@ import pytest
 from records.small_source import FILES, moment, small_store
 from scoring.test_tables import scored
 from wardround.benchmarks import Sample
-from wardround.records import Chart, Roles, RowRole, Store
+from wardround.records import Chart, PersonRole, Roles, RowRole, Store
 from wardround.runs import GROUPINGS, by_subgroup
 from wardround.scoring import EpisodeScore
 
@@ -48,6 +48,21 @@ def test_groups_are_what_the_chart_says(store: Store) -> None:
         {"sex": "female", "age": "45-64"} | nothing_else,
         {"sex": "male", "age": "80 and over"} | nothing_else,
     ]
+
+
+def test_a_source_says_which_columns_tell_who_somebody_is(store: Store) -> None:
+    """Of the role's tables the first that says anything; a source with the role is not looked through by name."""
+    chart = store.chart(1, moment("02 12:00"))
+
+    def told(*people: PersonRole) -> list[str]:
+        asked = replace(chart, spec=replace(chart.spec, roles=Roles(person=people)))
+        return [GROUPINGS[name](asked) for name in ("sex", "ethnicity", "insurance")]
+
+    nothing = PersonRole(table="admissions", sex="discharge_location", insurance="discharge_location")
+    admitted = PersonRole(table="admissions", ethnicity="admission_type")
+    assert told(nothing, PersonRole(table="patients", sex="gender"), admitted)[0] == "female"
+    assert told(admitted)[0] == "unknown"
+    assert told(PersonRole(table="elsewhere", sex="gender")) == ["unknown"] * 3
 
 
 @pytest.mark.parametrize(

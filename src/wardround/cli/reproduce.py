@@ -38,6 +38,9 @@ EXAMPLES = """
   wardround reproduce clinseek-table-2 --benchmark bench-clinseek --store store --model openai/qwen3-30b --out table-2
   wardround reproduce retrosum-figure-7 --benchmark bench --store store --limit 20 --out figure-7
       the same command again goes on where it stopped
+  wardround reproduce ehr-rag-table-1 --benchmark bench-ehrshot --store store --limit 20 --out table-1 \\
+      --set retrieval.encoder=lexical
+      without weights and without a network; so is the bank: wardround evolve --preset retrosum --rules ...
 """
 
 

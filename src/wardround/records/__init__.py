@@ -12,7 +12,7 @@ from wardround.records.chart.event_columns import EventColumns
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.sections import admission_sections
 from wardround.records.ingest.settings import IngestReport, IngestSettings
-from wardround.records.specs.roles import ImageRole, MomentRole, Roles, RowRole, SpanRole, unplayed
+from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Roles, RowRole, SpanRole, unplayed
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
@@ -27,6 +27,7 @@ __all__ = [
     "IngestReport",
     "IngestSettings",
     "MomentRole",
+    "PersonRole",
     "Policy",
     "Roles",
     "RowRole",

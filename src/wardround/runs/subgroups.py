@@ -19,7 +19,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "ethnicity": ("race", "ethnicity"),
     "insurance": ("insurance",),
 }
-"""Best first: of sources with both, the column ``ethnicity`` says no more than whether somebody is Hispanic."""
+"""What the columns are called in stores made before there was a role ``person``, best first."""
 _SEXES = {"f": "female", "m": "male"}
 _SAYS_NOTHING = frozenset({"", "unknown", "?", "unable to obtain", "patient declined to answer", "not specified"})
 _BANDS = ((18, "under 18"), (45, "18-44"), (65, "45-64"), (80, "65-79"))
@@ -89,18 +89,27 @@ GROUPINGS: Mapping[str, Callable[[Chart], str]] = {
 
 
 def _told(chart: Chart, what: str) -> str:
-    """Return what the best column says that says anything."""
-    return next((text for column in _COLUMNS[what] for text in _column_texts(chart, column)), UNKNOWN)
+    """Return what the first column of the role ``person`` that says anything says last."""
+    return next((text for table, column in _columns(chart, what) if (text := _text(chart, table, column))), UNKNOWN)
 
 
-def _column_texts(chart: Chart, column: str) -> Iterator[str]:
-    """Yield the latest text of a column in every table that has it."""
-    for name in chart.table_names:
-        if column in chart.layouts[name].columns:
-            table = chart.table(name)
-            text = _latest(table, column, np.ones(table.num_rows, bool), _SAYS_NOTHING)
-            if text is not None:
-                yield text
+def _columns(chart: Chart, what: str) -> Iterator[tuple[str, str]]:
+    """Yield the columns that tell something of a person, with their tables, best first."""
+    people = chart.spec.roles.person
+    for role in people:
+        column: str | None = getattr(role, what)
+        if column is not None:
+            yield role.table, column
+    if not people:
+        yield from ((table, column) for column in _COLUMNS[what] for table in chart.table_names)
+
+
+def _text(chart: Chart, table: str, column: str) -> str | None:
+    """Return the latest text of a column; None where the chart has no such table or column, or it says nothing."""
+    if table not in chart.table_names or column not in chart.layouts[table].columns:
+        return None
+    rows = chart.table(table)
+    return _latest(rows, column, np.ones(rows.num_rows, bool), _SAYS_NOTHING)
 
 
 def _latest(table: ChartTable, column: str, met: npt.NDArray[np.bool_], nothing: frozenset[str]) -> str | None:

@@ -130,7 +130,7 @@ def test_every_role_has_words_and_no_other_key_is_one() -> None:
     assert set(ROLES) == {
         *("admission", "stay", "emergency", "lab", "order", "transfer", "culture"),
         *("diagnosis", "procedure", "note", "summary", "death"),
-        *("vital", "administration", "intake", "output", "allergy", "image"),
+        *("vital", "administration", "intake", "output", "allergy", "image", "person"),
     }
 
 

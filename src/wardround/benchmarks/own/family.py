@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from wardround.benchmarks.answer_rules import AnswerRules
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, LastAnswers
 from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.own.last import last_answers
 from wardround.benchmarks.own.questions import END_OF_TIME, Label, Moment, OwnTask
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
@@ -149,8 +150,11 @@ class _OpenOwnTasks:
             },
         )
 
-    def last(self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]) -> str:
-        return "only drawn questions of a task of one's own are labelled, so the last answer is not known"
+    def last(
+        self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]
+    ) -> LastAnswers | str:
+        labelling, policy = self.own[task.name].labelling, self.ground.settings.policy
+        return last_answers(labelling, questions.moments, samples, self.ground.store, policy)
 
     def facts(self) -> Mapping[str, Any]:
         return {

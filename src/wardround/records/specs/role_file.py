@@ -7,13 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from wardround.core import UserError, strict
-from wardround.records.specs.roles import ROLES, ImageRole, MomentRole, Roles, RowRole, SpanRole
+from wardround.records.specs.roles import ROLES, ImageRole, MomentRole, PersonRole, Roles, RowRole, SpanRole
 from wardround.records.specs.spec import TableSpec
 
-_Role = SpanRole | MomentRole | RowRole | ImageRole
+_Role = SpanRole | MomentRole | RowRole | ImageRole | PersonRole
 _Shape = TypeVar("_Shape", bound=_Role)
 _SPANS = ("admission", "stay", "emergency")
-_SHAPES: Mapping[str, type[MomentRole] | type[ImageRole]] = {"death": MomentRole, "image": ImageRole}
+_SHAPES: Mapping[str, type[MomentRole] | type[ImageRole] | type[PersonRole]] = {
+    "death": MomentRole,
+    "image": ImageRole,
+    "person": PersonRole,
+}
 """Roles that are not played by rows that say one thing each."""
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
 _BESIDES = ("not_the_record", "hierarchy", "unavailable")

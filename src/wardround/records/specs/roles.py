@@ -33,6 +33,7 @@ ROLES: Mapping[str, str] = {
     "summary": "the discharge summary of a finished stay",
     "death": "when the person died",
     "image": "a picture that was taken",
+    "person": "who the person is: sex, ethnicity, insurance",
 }
 """Every role and what plays it."""
 
@@ -91,6 +92,21 @@ class MomentRole:
     def named_columns(self) -> tuple[str, ...]:
         """Every column it names."""
         return tuple(filter(None, (self.time, self.code)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonRole:
+    """The columns that tell who somebody is, as results are split by them; a table need not have all of them."""
+
+    table: str
+    sex: str | None = None
+    ethnicity: str | None = None
+    insurance: str | None = None
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column it names."""
+        return tuple(filter(None, (self.sex, self.ethnicity, self.insurance)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +267,7 @@ class Roles:
     summary: tuple[RowRole, ...] = ()
     death: tuple[MomentRole, ...] = ()
     image: tuple[ImageRole, ...] = ()
+    person: tuple[PersonRole, ...] = ()
     not_the_record: tuple[str, ...] = ()
     hierarchy: str | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
