@@ -25,6 +25,7 @@ from wardround.agents.methods.reflectool import REFLECTOOL_METHODS
 from wardround.agents.methods.reflexion import REFLEXION_METHODS
 from wardround.agents.methods.resum import RESUM_METHODS
 from wardround.agents.methods.retrosum import RETROSUM_METHODS
+from wardround.agents.methods.stay_baselines import PROTOCOL_ADDITIONS, STAY_BASELINES
 from wardround.agents.methods.trace import TRACE_METHODS
 from wardround.agents.names import AgentName
 from wardround.core import UserError
@@ -42,9 +43,15 @@ for _method in (
     *EVIDENCE_METHODS,
     *CURATED_METHODS,
     *TRACE_METHODS,
+    *STAY_BASELINES,
 ):
     AGENTS.add(_method.name, _method)
-for _name, _addition in {**EVIDENCE_ADDITIONS, **GRAPH_ADDITIONS, **PROBABILITY_ADDITIONS}.items():
+for _name, _addition in {
+    **EVIDENCE_ADDITIONS,
+    **GRAPH_ADDITIONS,
+    **PROBABILITY_ADDITIONS,
+    **PROTOCOL_ADDITIONS,
+}.items():
     ADDITIONS.add(_name, _addition)
 
 

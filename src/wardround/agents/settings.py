@@ -29,9 +29,7 @@ class Budget:
         "at a limit, one more call that offers only finish; without it the episode ends there",
         source="released code of RetroSum",
     )
-    steps: int = setting(
-        1_000, "step limit of a stay that is played bundle by bundle", unit="bundles", least=1, flag="--steps"
-    )
+    steps: int = setting(1_000, "step limit of a stay that is played bundle by bundle", unit="bundles", least=1)
     episode_seconds: float | None = setting(
         None,
         "wall time after which an episode ends; none: all it takes",

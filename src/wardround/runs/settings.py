@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
-from wardround.core import UserError, check_settings, derive_seed, refuse_unknown, setting, strict
+from wardround.core import UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
 from wardround.imaging import ImageSettings
 from wardround.knowledge import KnowledgeSettings
 from wardround.memory import MemorySettings
@@ -165,7 +165,9 @@ class RunSettings:
         where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
         memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
-        return replace(self, run=run, memory=memory, knowledge=self.knowledge.resolved(), images=self.images.resolved())
+        agent = {name: _with_absolute_files(section) for name, section in self.agent.items()}
+        knowledge, images = self.knowledge.resolved(), self.images.resolved()
+        return replace(self, run=run, memory=memory, knowledge=knowledge, images=images, agent=agent)
 
     def changes_of_preset(self) -> dict[str, Any] | None:
         """Return what differs from the preset these settings began with, by name; None where they began with none."""
@@ -225,6 +227,14 @@ def _agent_sections(run: PlayedSection, body: Mapping[str, Any], where: str) -> 
     varied = {name: read_variant(name, own, sections, where) for name, own in body.items() if is_variant(own)}
     rest = {method.section_name: method.settings() for method in played if method.section_name not in said}
     return dict(sorted((said | varied | rest).items()))
+
+
+def _with_absolute_files(section: Any) -> Any:
+    """A method's settings, or a variant of it, with its files by absolute paths."""
+    if isinstance(section, Variant):
+        return replace(section, settings=_with_absolute_files(section.settings))
+    files = {leaf.name: leaf.default for leaf in leaves(section) if leaf.said.unit == "file" and leaf.default}
+    return replace(section, **{name: _absolute(path) for name, path in files.items()}) if files else section
 
 
 def _absolute(path: str) -> str:

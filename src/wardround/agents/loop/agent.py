@@ -69,6 +69,7 @@ class AgentSpec:
     ``tools``: "all" of the environment's are offered at every turn, or "none": it answers from what its hooks pinned.
     ``more_tools``: those it wants beside the usual ones. ``needs``: what of a task it cannot do without.
     ``steps``: makes the player of a stay, bundle by bundle; such an agent plays no loop of turns.
+    ``files``: what else it shows models that a run must be hashed with (a frozen protocol).
     """
 
     name: str
@@ -83,6 +84,7 @@ class AgentSpec:
     needs: Needs = "nothing"
     steps: Callable[[], StepPlayer] | None = None
     prompts: tuple[str, ...] = ()
+    files: tuple[PromptFile, ...] = ()
     package: str = "wardround.agents"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,7 +102,7 @@ class AgentSpec:
     def prompt_files(self) -> tuple[PromptFile, ...]:
         """Return every template this agent may put before a model."""
         own = [_prompt_file(self.package, name) for name in (self.system, *self.prompts)]
-        return (*own, *(load_prompt("wardround.agents", name) for name in LOOP_PROMPTS))
+        return (*own, *self.files, *(load_prompt("wardround.agents", name) for name in LOOP_PROMPTS))
 
     def manifest(self) -> dict[str, Any]:
         """Return what a run records about its agent."""

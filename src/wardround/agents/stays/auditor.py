@@ -86,7 +86,6 @@ class AuditSettings:
 
     tau: float = 0.5
     on_fail: OnFail = "replace"
-    always: bool = False
 
 
 def uncertainty_of(token_logprobs: Sequence[float] | None) -> float | None:
@@ -136,9 +135,9 @@ def replacements(
     """Return for each failed action the next one of its type that nothing is to be said against."""
     left = list(spare)
     found = []
-    for one in objections:
+    for kind in [action.kind for action in dict.fromkeys(one.action for one in objections)]:
         for candidate in left:
-            if candidate.kind == one.action.kind and not find_objections([candidate], facts, held, candidate.because):
+            if candidate.kind == kind and not find_objections([candidate], facts, held, candidate.because):
                 found.append(candidate)
                 left.remove(candidate)
                 break
@@ -165,8 +164,9 @@ def _duplicate(action: PredictedAction, facts: StateFacts) -> tuple[Flaw, str] |
 
 
 def _citation(action: PredictedAction, shown: Collection[str]) -> tuple[Flaw, str] | None:
-    wrong = [one for one in action.because if one not in shown]
-    return ("citation", ", ".join(wrong)) if wrong else None
+    """An action that stands on nothing that was shown. One wrong citation beside a right one is noted, no more."""
+    shown_too = any(one in shown for one in action.because)
+    return None if shown_too or not action.because else ("citation", ", ".join(action.because))
 
 
 _SAID: Mapping[Flaw, str] = {

@@ -40,7 +40,7 @@ class StateFacts:
         self.state = state
         self.hour = hour
         self.suspected = tuple(suspected)
-        self._now = hour + _HOUR
+        self.now = hour + _HOUR
         self._oldest = hour - timedelta(hours=window_hours)
         self._began = began or hour
 
@@ -91,9 +91,9 @@ class StateFacts:
     def hours_since(self, action: str) -> float | None:
         """Hours since it last was, from the end of the bundle's hour; of the ``stay`` since it began."""
         if action == STAY:
-            return (self._now - self._began) / _HOUR
+            return (self.now - self._began) / _HOUR
         last = self.last_done(action)
-        return None if last is None else max(0.0, (self._now - last) / _HOUR)
+        return None if last is None else max(0.0, (self.now - last) / _HOUR)
 
     def last_done(self, action: str) -> datetime | None:
         """When an action was last done; None where the state remembers none."""

@@ -1,33 +1,29 @@
 """TRACE's loop over a stay: the Steward takes a bundle in, the Router finds rules, the Reasoner predicts, the Auditor
-looks where it must (section 3.3)."""
+looks where it must (section 3.3). Each role is played in code, or by the model where the settings say so."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import PredictedAction, StepPrediction
-from wardround.agents.stays.auditor import (
-    AuditRecord,
-    AuditSettings,
-    find_objections,
-    reasons_to_look,
-    replacements,
-    without,
-)
+from wardround.agents.stays.asking import KEPT, PREDICTION, SELECTION, ask_role, predicted
+from wardround.agents.stays.auditing import Auditor, Proposal
+from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.reasoner import due_actions, filled_up
 from wardround.agents.stays.router import PRIOR, HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
+from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
 from wardround.agents.stays.steward import Steward
 from wardround.bundles import Bundle
-from wardround.protocols import RuleIndex
+from wardround.protocols import CompiledRule, RuleIndex
 
 OFFLINE = "offline"
-"""The model that has no language: roles are played in code."""
+"""The model that has no language: its roles are played in code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +35,18 @@ class Parts:
     auditor: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What is known at one step, for all roles."""
+
+    episode: Episode
+    bundle: Bundle
+    facts: StateFacts
+    held: tuple[HeldRule, ...]
+    state: ShownState
+    history: str
+
+
 class TracePlayer:
     """One stay. All it knows of the patient is what it was handed."""
 
@@ -47,8 +55,16 @@ class TracePlayer:
         self.settings = settings
         self.parts = parts
         self.router = Router(index=index, most=settings.rules)
-        self.steward = Steward(keeps_all=parts.state, window_hours=settings.window_hours)
+        self.auditor = Auditor(settings=settings)
+        self.steward = Steward(
+            keeps_all=parts.state,
+            window_hours=settings.window_hours,
+            when=settings.steward,
+            limit_tokens=settings.buffer_tokens,
+        )
+        self.prior = tuple(one for one in index.rules if one.rule.category == PRIOR) if settings.fill else ()
         self.suspected: dict[str, str] = {}
+        self.kept: tuple[str, ...] = ()
         self.began: datetime | None = None
 
     def begin(self, past: Sequence[Bundle]) -> None:
@@ -58,28 +74,50 @@ class TracePlayer:
 
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
         """Take in a bundle and say what is done next."""
-        self.steward.take_in(bundle)
+        absorbed = self.steward.take_in(bundle, episode.counter)
         self.began = self.began or bundle.hour
-        facts = self._facts(bundle)
-        held = self.router.held(facts) if self.parts.protocol else ()
-        self._suspect(held)
-        read = self.router.selected(held)
-        actions = self._due(read, held)
-        shown = [rule.id for rule in read]
-        audit = self._audit(actions, facts, held, shown)
-        return StepPrediction(
-            actions=actions if audit is None else without(actions, audit, self.settings.on_fail),
-            notes=self._notes(read, held, audit),
-        )
+        step = self._step(episode, bundle)
+        if absorbed and self.settings.keeper == "model":
+            await self._keep(step)
+        read = await self._route(step)
+        proposal = await self._reason(step, read)
+        audit = await self.auditor.audit(episode, proposal) if self.parts.auditor else None
+        actions = without(proposal.actions, audit, self.settings.on_fail) if audit is not None else proposal.actions
+        return StepPrediction(actions=actions, notes=self._notes(step, read, proposal, audit))
 
-    def _facts(self, bundle: Bundle) -> StateFacts:
-        return StateFacts(
+    def _step(self, episode: Episode, bundle: Bundle) -> _Step:
+        facts = StateFacts(
             self.steward.state_at(bundle),
             bundle.hour,
             window_hours=self.settings.window_hours,
             suspected=self.suspected,
             began=self.began,
         )
+        held = self.router.held(facts) if self.parts.protocol else ()
+        self._suspect(held)
+        written = ShownState(text="", ids={})
+        history = ""
+        if self._asks_a_model(episode):
+            written, history = self._shown(episode, bundle)
+        return _Step(episode=episode, bundle=bundle, facts=facts, held=held, state=written, history=history)
+
+    def _asks_a_model(self, episode: Episode) -> bool:
+        return self.reasons_by_model(episode) or "model" in (self.settings.router, self.settings.auditor)
+
+    def reasons_by_model(self, episode: Episode) -> bool:
+        """Whether the Reasoner is the model in this episode."""
+        return self.settings.reasoner == "model" or (self.settings.reasoner == "auto" and episode.model.name != OFFLINE)
+
+    def _shown(self, episode: Episode, bundle: Bundle) -> tuple[ShownState, str]:
+        state, bundles = self.steward.shown(bundle)
+        history = newest_bundles(bundles, episode.counter, self.settings.buffer_tokens)
+        if self.settings.keeper == "model" and self.kept:
+            entries = [f"S-{place:02d} {line}" for place, line in enumerate(self.kept, start=1)]
+            kept = lines_that_fit(entries, episode.counter, self.settings.state_tokens)
+            return ShownState(text="\n".join(kept), ids=dict(line.split(" ", 1) for line in entries)), history
+        if state is None:
+            return ShownState(text="", ids={}), history
+        return shown_state(state, self.suspected, episode.counter, self.settings.state_tokens), history
 
     def _suspect(self, held: Sequence[HeldRule]) -> None:
         """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
@@ -88,36 +126,89 @@ class TracePlayer:
             if problem is not None:
                 self.suspected.setdefault(problem, rule.id)
 
-    def _due(self, read: Sequence[HeldRule], held: Sequence[HeldRule]) -> tuple[PredictedAction, ...]:
-        most = self.settings.predictions
-        actions = due_actions(read, held, most=most)
-        if not self.settings.fill or not self.parts.protocol:
-            return actions
-        return filled_up(actions, [one for one in self.index.rules if one.rule.category == PRIOR], most=most)
+    async def _route(self, step: _Step) -> tuple[HeldRule, ...]:
+        if self.settings.router == "code" or not self.parts.protocol:
+            return self.router.selected(step.held)
+        listed = self._candidates(step)
+        lines = [f"[{one.rule.id}] {one.rule.trigger}" for one in listed]
+        answered = await ask_role(
+            step.episode,
+            "route",
+            SELECTION,
+            most_tokens=self.settings.prompt_tokens,
+            role="router",
+            state=step.state.text or "nothing",
+            hours=f"{self.settings.window_hours:g}",
+            history=step.history,
+            index="\n".join(lines_that_fit(lines, step.episode.counter, self.settings.rules_tokens)),
+            most=self.settings.rules,
+        )
+        chosen = [one.strip("[] ") for one in answered.value.get("selected_protocol_ids", ())]
+        known = {one.rule.id: one for one in listed}
+        found = [known[one] for one in dict.fromkeys(chosen) if one in known][: self.settings.rules]
+        return tuple(self.router.read(one, step.facts) for one in found)
 
-    def _audit(
-        self,
-        actions: Sequence[PredictedAction],
-        facts: StateFacts,
-        held: Sequence[HeldRule],
-        shown: Sequence[str],
-    ) -> AuditRecord | None:
-        if not self.parts.auditor:
-            return None
-        settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
-        fired = reasons_to_look(actions, None, settings)
-        if not fired:
-            return AuditRecord()
-        prior = [one.rule.id for one in self.index.rules if one.rule.category == PRIOR] if self.settings.fill else []
-        objections = find_objections(actions, facts, held, (*shown, *prior))
-        spare = [one for one in due_actions(held, held, most=len(actions) + 20) if one not in actions]
-        corrected = replacements(objections, spare, facts, held)
-        return AuditRecord(fired=fired, objections=objections, corrected=corrected)
+    def _candidates(self, step: _Step) -> list[CompiledRule]:
+        """The rules that what is known could make hold, those that hold first, and those that no code can judge."""
+        held = {rule.id for rule in step.held}
+        found = [*self.index.candidates(step.facts.names), *self.index.not_compiled]
+        return sorted((one for one in found if one.rule.category != PRIOR), key=lambda one: one.rule.id not in held)
+
+    async def _reason(self, step: _Step, read: Sequence[HeldRule]) -> Proposal:
+        shown = [*(rule.id for rule in read), *step.state.ids, *(one.rule.id for one in self.prior)]
+        rules_text = shown_rules(read, step.episode.counter, self.settings.rules_tokens)
+        common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=rules_text)
+        if not self.reasons_by_model(step.episode):
+            return replace(common, actions=self._filled(due_actions(read, step.held, most=self.settings.predictions)))
+        answered = await ask_role(
+            step.episode,
+            "reasoner",
+            PREDICTION,
+            most_tokens=self.settings.prompt_tokens,
+            role="reasoner",
+            rules=rules_text,
+            state=step.state.text,
+            summary="",
+            segments="",
+            history=step.history,
+            most=self.settings.predictions,
+            examples=", ".join(shown[:2]) or "S-01",
+        )
+        actions = predicted(answered.value, most=self.settings.predictions)
+        return replace(
+            common,
+            actions=self._filled(actions),
+            uncertainty=uncertainty_of(answered.token_logprobs),
+            by_model=True,
+            value=answered.value,
+        )
+
+    def _filled(self, actions: tuple[PredictedAction, ...]) -> tuple[PredictedAction, ...]:
+        if not self.prior or not self.parts.protocol:
+            return actions
+        return filled_up(actions, self.prior, most=self.settings.predictions)
+
+    async def _keep(self, step: _Step) -> None:
+        """Have the model write the state that prompts show; where it cannot be read the one before stands."""
+        answered = await ask_role(
+            step.episode,
+            "keep",
+            KEPT,
+            most_tokens=self.settings.prompt_tokens,
+            role="steward",
+            state=step.state.text or "nothing",
+            history=step.history or newest_bundles([step.bundle], step.episode.counter, self.settings.buffer_tokens),
+        )
+        if answered.problem is None:
+            named = {"active_problems": "problem", "current_meds": "given now", "trajectory": "trend"}
+            self.kept = tuple(f"{said}: {line}" for key, said in named.items() for line in answered.value[key])
 
     def _notes(
-        self, read: Sequence[HeldRule], held: Sequence[HeldRule], audit: AuditRecord | None
-    ) -> Mapping[str, Any]:
-        notes: dict[str, Any] = {"read": [rule.id for rule in read], "held": [rule.id for rule in held]}
+        self, step: _Step, read: Sequence[HeldRule], proposal: Proposal, audit: AuditRecord | None
+    ) -> dict[str, Any]:
+        notes: dict[str, Any] = {"read": [rule.id for rule in read], "held": [rule.id for rule in step.held]}
+        if proposal.by_model:
+            notes |= proposal.said()
         if audit is not None:
             notes["audit"] = audit.to_json()
         return notes

@@ -15,8 +15,8 @@ PRIOR = "PRIOR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRule:
-    """A rule that holds. ``since``: the hour from which on it has held without a break; ``due``: its actions that were
-    not done since, in its own order; ``forbids``: what it says is not to be done."""
+    """A rule that holds. ``since``: the end of the hour in which it came to hold; ``due``: its actions not done
+    since, in its own order; ``forbids``: what it says is not to be done."""
 
     compiled: CompiledRule
     since: datetime
@@ -46,12 +46,17 @@ class Router:
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
         """Return every rule that holds now, in the protocol's order, and forget those that no longer do."""
         found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
-        self.held_since = {one.rule.id: self.held_since.get(one.rule.id, facts.hour) for one in found}
+        self.held_since = {one.rule.id: self.held_since.get(one.rule.id, facts.now) for one in found}
         return tuple(self._held(one, facts) for one in found)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
         """Return the few that are read: those with something due first, the most precise and best supported first."""
         return tuple(sorted(held, key=_rank)[: self.most])
+
+    def read(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
+        """Return a rule as it stands now, whether it is known to hold or not: the model selected it."""
+        self.held_since.setdefault(compiled.rule.id, facts.now)
+        return self._held(compiled, facts)
 
     def _held(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
         since = self.held_since[compiled.rule.id]

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wardround.agents.stays.auditor import OnFail
-from wardround.core import check_settings, setting
+from wardround.core import UserError, check_settings, setting
 
 By = Literal["auto", "code", "model"]
 When = Literal["every_bundle", "at_limit"]
+OVERHEAD_TOKENS = 900
+"""Tokens that a role's instructions and the proposed actions take beside what is shown of the patient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +54,9 @@ class TraceSettings:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        parts = self.state_tokens + self.rules_tokens + self.buffer_tokens + OVERHEAD_TOKENS
+        if parts > self.prompt_tokens:
+            raise UserError(
+                f"state_tokens, rules_tokens and buffer_tokens take {parts} tokens with the {OVERHEAD_TOKENS} of the "
+                f"instructions; prompt_tokens is {self.prompt_tokens}: raise it or lower them"
+            )

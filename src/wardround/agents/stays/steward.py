@@ -1,37 +1,71 @@
-"""The Steward, in code: the state after every bundle, exactly, and the raw bundles that prompts still show."""
+"""The Steward: the exact state after every bundle, and the raw bundles that prompts still show (mitosis)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from wardround.bundles import Bundle, PatientState, fold
+from wardround.agents.loop.tokens import TokenCounter
+from wardround.agents.stays.settings import When
+from wardround.agents.stays.showing import since
+from wardround.bundles import Bundle, PatientState, bundle_text, fold
 
 
 @dataclass(slots=True, kw_only=True)
 class Steward:
     """Keeps a subject's state. ``keeps_all``: without it (the ablation) there is no memory beyond the window: the state
-    is that of the bundles of the last ``window_hours`` alone."""
+    is that of the bundles of the last ``window_hours`` alone.
+
+    ``when``: with ``every_bundle`` a prompt shows the state after the newest bundle and the bundles of the window; with
+    ``at_limit`` the state as it was when the buffer last passed ``limit_tokens``, and every bundle since.
+    """
 
     keeps_all: bool = True
     window_hours: float = 6.0
+    when: When = "every_bundle"
+    limit_tokens: int = 1_200
     state: PatientState | None = None
+    absorbed: PatientState | None = None
     past: list[Bundle] = field(default_factory=list)
+    buffer: list[Bundle] = field(default_factory=list)
+    buffered_tokens: int = 0
+    mitoses: int = 0
 
-    def take_in(self, bundle: Bundle) -> None:
-        """Fold a bundle into the state."""
+    def take_in(self, bundle: Bundle, counter: TokenCounter | None = None) -> bool:
+        """Fold a bundle into the state; say whether the buffer was absorbed. Without a counter it always is."""
         if self.keeps_all:
             before = PatientState(subject_id=bundle.subject_id) if self.state is None else self.state
             self.state = fold(before, bundle, self.past)
         self.past.append(bundle)
+        self.buffer.append(bundle)
+        self.buffered_tokens += 0 if counter is None else counter.count(bundle_text(bundle)) + 1
+        if counter is None or self.when == "every_bundle" or self.buffered_tokens > self.limit_tokens:
+            return self._absorb()
+        return False
+
+    def _absorb(self) -> bool:
+        self.absorbed = self.state
+        self.buffer = []
+        self.buffered_tokens = 0
+        self.mitoses += 1
+        return True
 
     def state_at(self, bundle: Bundle) -> PatientState:
         """Return the state after a bundle that was taken in."""
         if self.keeps_all and self.state is not None:
             return self.state
-        oldest = bundle.hour - timedelta(hours=self.window_hours)
         state = PatientState(subject_id=bundle.subject_id)
-        recent = [one for one in self.past if one.hour >= oldest]
+        recent = since(self.past, bundle.hour - timedelta(hours=self.window_hours))
         for place, one in enumerate(recent):
             state = fold(state, one, recent[:place])
         return state
+
+    def shown(self, bundle: Bundle) -> tuple[PatientState | None, Sequence[Bundle]]:
+        """Return the state and the bundles that a prompt shows; no state without one."""
+        recent = since(self.past, bundle.hour - timedelta(hours=self.window_hours))
+        if not self.keeps_all:
+            return None, recent
+        if self.when == "every_bundle":
+            return self.state, recent
+        return self.absorbed, self.buffer or recent[-1:]

@@ -1,0 +1,129 @@
+"""The roles by the model: one structured call each, through the episode, so that its tokens are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.steps import PredictedAction
+from wardround.core import FormatError, Message, load_prompt
+from wardround.models import Request
+from wardround.models.structured import Structured, complete_structured
+
+_TYPES = ["MEDICATIONS", "LABS", "PROCEDURES"]
+_DOSES = ["none", "low-dose", "medium-dose", "high-dose"]
+_LONGEST_NAME = 200
+_WORDS = {"type": "array", "items": {"type": "string"}}
+PREDICTION: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "thought_process": {"type": "string"},
+        "next_bundle_type": {"type": "string", "enum": _TYPES},
+        "predicted_actions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string", "enum": _TYPES},
+                    "name": {"type": "string"},
+                    "dose": {"type": "string", "enum": _DOSES},
+                },
+                "required": ["type", "name"],
+            },
+        },
+        "citations": _WORDS,
+    },
+    "required": ["thought_process", "next_bundle_type", "predicted_actions", "citations"],
+}
+"""The Reasoner's reply (appendix A.3); that an action says its type and the dose is a field of its own is ours."""
+SELECTION: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"reasoning": {"type": "string"}, "selected_protocol_ids": _WORDS},
+    "required": ["selected_protocol_ids"],
+}
+VERDICT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string", "enum": ["PASS", "FAIL"]},
+        "risk_level": {"type": "string", "enum": ["LOW", "HIGH"]},
+        "critique": {"type": "string"},
+        "failed_actions": _WORDS,
+        "corrected_action": {"type": "string"},
+    },
+    "required": ["status", "risk_level", "critique", "corrected_action"],
+}
+KEPT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"active_problems": _WORDS, "current_meds": _WORDS, "trajectory": _WORDS},
+    "required": ["active_problems", "current_meds", "trajectory"],
+}
+"""The state's own fields (section 3.1)."""
+SUMMARY: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"summary": {"type": "string"}},
+    "required": ["summary"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a role said, the log-probabilities of its last reply's tokens, a ``problem`` where nothing usable came."""
+
+    value: Mapping[str, Any]
+    token_logprobs: tuple[float, ...] | None = None
+    problem: str | None = None
+
+
+async def ask_role(
+    episode: Episode, template: str, schema: Mapping[str, Any], *, most_tokens: int, role: str, **shown: Any
+) -> Answered:
+    """Ask one role. ``most_tokens``: its prompt's budget; ValueError where the caller rendered more than that."""
+    system = load_prompt("wardround.agents", "reasoner_system").render()
+    messages = (
+        Message(role="system", content=system),
+        Message(role="user", content=load_prompt("wardround.agents", template).render(**shown)),
+    )
+    counted = prompt_tokens(episode, messages)
+    if counted > most_tokens:
+        raise ValueError(f"the {role}'s prompt has {counted} tokens, its budget is {most_tokens}")
+    episode.prompt_tokens += counted
+    episode.recorder.note("prompt", {"step": episode.turn, "role": role, "tokens": counted})
+    request = Request(
+        messages=messages,
+        settings=replace(episode.settings, token_logprobs=True),
+        episode=episode.id,
+        ordinal=episode.model_calls,
+    )
+    try:
+        said = await complete_structured(episode.model, request, schema, record=partial(episode.charge, purpose=role))
+    except FormatError as error:
+        episode.recorder.note("unreadable", {"step": episode.turn, "role": role, "problem": str(error)})
+        return Answered(value={}, problem=str(error))
+    return Answered(value=said.value, token_logprobs=_logprobs(said))
+
+
+def prompt_tokens(episode: Episode, messages: Sequence[Message]) -> int:
+    """Return the counted tokens of a prompt."""
+    return sum(episode.counter.count(message.content or "") for message in messages)
+
+
+def predicted(value: Mapping[str, Any], *, most: int) -> tuple[PredictedAction, ...]:
+    """Return what a Reasoner predicted, at most so many of a type; each stands on all that it cited."""
+    citations = tuple(dict.fromkeys(one.strip("[] ") for one in value.get("citations", ())))
+    counts: dict[str, int] = {}
+    found = []
+    for one in value.get("predicted_actions", ()):
+        kind, name = one["type"], str(one["name"]).strip()[:_LONGEST_NAME]
+        counts[kind] = counts.get(kind, 0) + 1
+        if name and counts[kind] <= most:
+            dose = one.get("dose")
+            dose = dose if dose in _DOSES[1:] else None
+            found.append(PredictedAction(kind=kind, name=name, dose=dose, because=citations))
+    return tuple(found)
+
+
+def _logprobs(said: Structured) -> tuple[float, ...] | None:
+    return said.exchanges[-1][1].token_logprobs

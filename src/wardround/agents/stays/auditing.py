@@ -1,0 +1,101 @@
+"""A proposal and its audit: the checks in code first, then the model where the settings say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wardround.agents.loop.episode import Episode
+from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.asking import VERDICT, ask_role
+from wardround.agents.stays.auditor import (
+    AuditRecord,
+    AuditSettings,
+    Objection,
+    find_objections,
+    reasons_to_look,
+    replacements,
+)
+from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.reasoner import due_actions
+from wardround.agents.stays.router import HeldRule
+from wardround.agents.stays.settings import TraceSettings
+from wardround.agents.stays.showing import lines_that_fit
+from wardround.codes import normalise_label
+
+_SPARE = 100
+_ACTION_TOKENS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What the Reasoner proposes and what it was shown. ``uncertainty`` is None where there are no log-probabilities;
+    ``value``: its reply, where it is the model's."""
+
+    facts: StateFacts
+    held: tuple[HeldRule, ...]
+    shown: tuple[str, ...]
+    state: str
+    rules: str
+    actions: tuple[PredictedAction, ...] = ()
+    uncertainty: float | None = None
+    by_model: bool = False
+    value: Mapping[str, Any] = field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        """What of the reply is noted beside the actions: thought, type, citations and those that were not shown."""
+        cited = [one.strip("[] ") for one in self.value.get("citations", ())]
+        return {
+            "thought_process": self.value.get("thought_process", ""),
+            "next_bundle_type": self.value.get("next_bundle_type"),
+            "citations": [one for one in cited if one in self.shown],
+            "wrong_citations": [one for one in cited if one not in self.shown],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auditor:
+    """Looks where the reply was unsure or an action is risky."""
+
+    settings: TraceSettings
+
+    async def audit(self, episode: Episode, proposal: Proposal) -> AuditRecord:
+        """Return what an audit came to; it may not have looked at all."""
+        unavailable = proposal.by_model and proposal.uncertainty is None
+        settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
+        fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
+        record = AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable)
+        if not fired:
+            return record
+        facts, held = proposal.facts, proposal.held
+        record = replace(record, objections=find_objections(proposal.actions, facts, held, proposal.shown))
+        if self.settings.auditor == "model":
+            record = await self._by_model(episode, proposal, record)
+        if record.corrected:
+            return record
+        spare = [one for one in due_actions(held, held, most=_SPARE) if one not in proposal.actions]
+        return replace(record, corrected=replacements(record.objections, spare, facts, held))
+
+    async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
+        """Ask the model too; its objections come behind those of the code, its correction takes their place."""
+        lines = [f"- {one.kind}: {one.dose or ''} {one.name}" for one in proposal.actions]
+        answered = await ask_role(
+            episode,
+            "audit",
+            VERDICT,
+            most_tokens=self.settings.prompt_tokens,
+            role="auditor",
+            actions="\n".join(lines_that_fit(lines, episode.counter, _ACTION_TOKENS)),
+            state=proposal.state or "nothing",
+            rules=proposal.rules or "none",
+        )
+        if answered.value.get("status") != "FAIL":
+            return record
+        failed = {normalise_label(name) for name in answered.value.get("failed_actions", ())}
+        critique = str(answered.value.get("critique", ""))
+        against = [one for one in proposal.actions if normalise_label(one.name) in failed] or [*proposal.actions[:1]]
+        objections = tuple(Objection(action=one, flaw="model", because=critique) for one in against)
+        safer = str(answered.value.get("corrected_action", "")).strip()
+        corrected = (replace(against[0], name=safer, dose=None),) if safer and against else ()
+        return replace(record, objections=(*record.objections, *objections), critique=critique, corrected=corrected)

@@ -1,0 +1,111 @@
+"""What a prompt shows of a patient: the state with numbered entries, rules, and bundles, each within its own tokens.
+
+What has no room is left out from the end and counted in the last line; nothing here grows with the stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import takewhile
+
+from wardround.agents.loop.tokens import TokenCounter
+from wardround.agents.stays.router import HeldRule
+from wardround.bundles import Bundle, PatientState, Trend, ValueLevel, bundle_text
+
+_ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
+_SAID = {level: level.name.lower().replace("_", " ") for level in _ABNORMAL}
+_ROOM_FOR_NOTICE = 12
+"""Tokens kept for the line that says how much is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownState:
+    """The state as text, and the ids of the entries it shows, by which it may be cited."""
+
+    text: str
+    ids: Mapping[str, str]
+
+
+def shown_state(
+    state: PatientState, suspected: Mapping[str, str], counter: TokenCounter, most_tokens: int
+) -> ShownState:
+    """Return the state with its entries numbered ``S-01``, what matters most first."""
+    entries = [f"S-{place:02d} {entry}" for place, entry in enumerate(_entries(state, suspected), start=1)]
+    kept = lines_that_fit(entries, counter, most_tokens)
+    shown = entries[: len(kept)] if len(kept) == len(entries) else entries[: len(kept) - 1]
+    return ShownState(text="\n".join(kept), ids={line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in shown})
+
+
+def _entries(state: PatientState, suspected: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"allergy: {one.concept}" for one in state.allergies.values())
+    yield from (f"suspected problem: {name} (by rule {rule})" for name, rule in suspected.items())
+    yield from (f"problem: {one.concept}" for one in reversed(tuple(state.problems.values())))
+    running = sorted(state.medications.values(), key=lambda one: (one.since, one.row_id), reverse=True)
+    yield from (f"given now: {one.concept}{_dose(one.dose, one.unit)}" for one in running)
+    trends = sorted(state.trends.values(), key=_newest_abnormal)
+    yield from (f"trend: {_trend(one)}" for one in trends if one.last.level in _ABNORMAL)
+    done = sorted(state.actions.values(), key=lambda one: one.last, reverse=True)
+    yield from (f"last done: {one.concept} {one.last:%d %b %H:%M} (x{one.count})" for one in done)
+
+
+def _newest_abnormal(trend: Trend) -> tuple[float, str]:
+    return -trend.last.time.timestamp(), trend.concept
+
+
+def _dose(dose: str | None, unit: str | None) -> str:
+    return f" {dose} {unit or ''}".rstrip() if dose else ""
+
+
+def _trend(trend: Trend) -> str:
+    unit = f" {trend.unit}" if trend.unit else ""
+    moving = f", {trend.direction} by {trend.change:+g} in {trend.hours:.0f} h" if len(trend.readings) > 1 else ""
+    return f"{trend.concept} {trend.last.value:g}{unit} {_SAID[trend.last.level]}{moving}"
+
+
+def shown_rules(rules: Sequence[HeldRule], counter: TokenCounter, most_tokens: int) -> str:
+    """Return the rules that are read, with what of each is still to be done."""
+    lines = [f"[{one.id}] {one.compiled.rule.said}{_due(one)}" for one in rules]
+    return "\n".join(lines_that_fit(lines, counter, most_tokens))
+
+
+def _due(rule: HeldRule) -> str:
+    left = "; ".join(map(str, rule.due))
+    return f" Still to be done: {left}." if left else " All of it is done."
+
+
+def newest_bundles(bundles: Sequence[Bundle], counter: TokenCounter, most_tokens: int) -> str:
+    """Return as many of the newest bundles as fit, in their order; at least the end of the newest."""
+    kept: list[str] = []
+    room = most_tokens
+    for bundle in reversed(bundles):
+        text = bundle_text(bundle)
+        need = counter.count(text) + 1
+        if need > room:
+            if not kept:
+                kept.append("\n".join(lines_that_fit(text.split("\n"), counter, most_tokens)))
+            break
+        kept.append(text)
+        room -= need
+    return "\n".join(reversed(kept))
+
+
+def since(bundles: Sequence[Bundle], oldest: datetime) -> list[Bundle]:
+    """Return the bundles of an hour and later, of bundles in order."""
+    recent = list(takewhile(lambda bundle: bundle.hour >= oldest, reversed(bundles)))
+    return recent[::-1]
+
+
+def lines_that_fit(lines: Sequence[str], counter: TokenCounter, most_tokens: int) -> list[str]:
+    """Return the first lines that fit, and a line that counts the rest where there is one."""
+    kept: list[str] = []
+    room = most_tokens
+    for place, line in enumerate(lines):
+        need = counter.count(line) + 1
+        last = place == len(lines) - 1
+        if need > (room if last else room - _ROOM_FOR_NOTICE):
+            return [*kept, f"({len(lines) - place} more, left out for room)"]
+        kept.append(line)
+        room -= need
+    return kept
