@@ -82,6 +82,7 @@ def _tables(arguments: argparse.Namespace) -> Rows:
 def _tools(arguments: argparse.Namespace) -> Rows:
     rows = [
         {"tool": tool.name, "category": tool.category, "arguments": ", ".join(tool.parameters["properties"])}
+        | {"needs": tool.needs and f"weights or a model: {tool.needs}"}
         | {"description": tool.description.split("\n")[0]}
         for tool in TOOLS.registered
     ]

@@ -1,4 +1,4 @@
-"""``wardround models``: serve a small language model on this machine."""
+"""``wardround models``: serve a small language model on this machine, and see to the weights of image tools."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import argparse
 import sys
 import threading
 
+from wardround.cli.imaging_models import configure_imaging, run_imaging
 from wardround.models.local import LOCAL_MODELS, serving
 
 EXAMPLES = """
   wardround models serve smollm2
   wardround models serve smollm2 --port 8189 --threads 1
+  wardround models list
 """
 
 
@@ -21,9 +23,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("name", choices=sorted(LOCAL_MODELS), help="which model")
     serve.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     serve.add_argument("--threads", type=int, help="threads that compute (default: one for each core)")
+    configure_imaging(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Do the action."""
+    return _serve(arguments) if arguments.action == "serve" else run_imaging(arguments)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
     """Serve, and print the base URL; being told to stop is this command's normal end."""
     model = LOCAL_MODELS[arguments.name]
     try:

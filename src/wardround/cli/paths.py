@@ -23,3 +23,8 @@ def user_codes_home() -> Path:
 def corpora_home() -> Path:
     """Return the folder of installed corpora; it need not exist."""
     return home() / "corpora"
+
+
+def imaging_models_home() -> Path:
+    """Return the folder of installed imaging weights; it need not exist."""
+    return home() / "imaging-models"

@@ -14,7 +14,7 @@ from typing import Any
 
 from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
-from wardround.cli.paths import home
+from wardround.cli.paths import home, imaging_models_home
 from wardround.core import UserError, content_hash, parse_time
 from wardround.imaging import ImageSettings, open_images
 from wardround.records import Store
@@ -53,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
     parser.add_argument("--tool", action="append", default=[], help="offer this tool too (wardround list tools)")
     parser.add_argument("--images", help="where the image tools find the chart's images: a folder or a DICOMweb URL")
+    parser.add_argument("--image-models", help="folder of imaging weights (default: those of wardround models list)")
     parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
     parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
     parser.add_argument("--encoder-url", help="with --encoder embeddings/<name>: its endpoint, on this machine")
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.http:
         where.check(store.spec.sensitivity)
     access, lane = AccessLog(_access_log(arguments)), SqlLane()
-    images = open_images(ImageSettings(source=arguments.images))
+    images = open_images(ImageSettings(source=arguments.images, models=_models(arguments.image_models)))
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
@@ -127,6 +128,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _models(named: str | None) -> str | None:
+    """The folder of weights that was named, else the usual one where it is there."""
+    usual = imaging_models_home()
+    return named if named is not None else str(usual) if usual.is_dir() else None
+
+
 def _access_log(arguments: argparse.Namespace) -> Path:
     return Path(arguments.access_log or home() / "access.jsonl")
 
@@ -152,6 +159,7 @@ def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
     for name in arguments.tool:
         words += ["--tool", name]
     words += ["--images", arguments.images] if arguments.images else []
+    words += ["--image-models", arguments.image_models] if arguments.image_models else []
     if arguments.evidence_tool:
         words += ["--evidence-tool", "--encoder", arguments.encoder]
         words += ["--encoder-url", arguments.encoder_url] if arguments.encoder_url else []

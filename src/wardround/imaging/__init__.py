@@ -4,7 +4,10 @@ Knows charts and image files; no model of language and no task. The libraries be
 are imported when the first image is opened.
 """
 
+from wardround.imaging.abilities import Abilities
 from wardround.imaging.chart_images import ChartImage, ChartImages
+from wardround.imaging.conflicts import conflicts_of
+from wardround.imaging.mentions import mentions_of
 from wardround.imaging.opening import Imaging, open_images
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.reading import read_radiograph
@@ -15,6 +18,7 @@ from wardround.imaging.windows import Window
 
 __all__ = [
     "LONGEST_EDGE",
+    "Abilities",
     "ChartImage",
     "ChartImages",
     "ImageFolder",
@@ -23,6 +27,8 @@ __all__ = [
     "Imaging",
     "Radiograph",
     "Window",
+    "conflicts_of",
+    "mentions_of",
     "open_images",
     "picture_of",
     "read_radiograph",

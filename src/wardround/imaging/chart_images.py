@@ -11,6 +11,7 @@ from typing import Any
 
 from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
+from wardround.imaging.abilities import Abilities
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.reading import read_radiograph
 from wardround.imaging.settings import ImageSettings
@@ -35,13 +36,20 @@ class ChartImage:
 
 
 class ChartImages:
-    """Opens the images of a chart from a source."""
+    """Opens the images of a chart from a source; ``abilities`` are what can be made out on them."""
 
     def __init__(
-        self, chart: Chart, source: ImageSource | None, *, subject: str = "", settings: ImageSettings = _SETTINGS
+        self,
+        chart: Chart,
+        source: ImageSource | None,
+        *,
+        subject: str = "",
+        settings: ImageSettings = _SETTINGS,
+        abilities: Abilities | None = None,
     ) -> None:
         self.chart = chart
         self.settings = settings
+        self.abilities = abilities or Abilities()
         self._source = source
         self._subject = subject or str(chart.subject_id)
         self._entries: dict[str, ChartImage] | None = None

@@ -5,22 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wardround.imaging.abilities import Abilities
 from wardround.imaging.chart_images import ChartImages
 from wardround.imaging.settings import ImageSettings
 from wardround.imaging.source import ImageFolder, ImageSource
+from wardround.models import DataUseGuard
 from wardround.records import Chart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imaging:
-    """An open source of images (None: there are only the record's rows about them) and the settings."""
+    """An open source of images (None: there are only the record's rows about them), the settings, and what can be made
+    out on an image here."""
 
     source: ImageSource | None = None
     settings: ImageSettings = field(default_factory=ImageSettings)
+    abilities: Abilities = field(default_factory=Abilities)
 
     def of(self, chart: Chart, subject: str) -> ChartImages:
         """Return the images of a chart; ``subject`` is what the source of the records calls its person."""
-        return ChartImages(chart, self.source, subject=subject, settings=self.settings)
+        return ChartImages(chart, self.source, subject=subject, settings=self.settings, abilities=self.abilities)
 
     def close(self) -> None:
         """Release the source."""
@@ -28,7 +32,10 @@ class Imaging:
             self.source.close()
 
 
-def open_images(settings: ImageSettings) -> Imaging:
-    """Open what ``images.source`` names. UserError: there is no such folder."""
+def open_images(settings: ImageSettings, guard: DataUseGuard | None = None) -> Imaging:
+    """Open what the settings name. UserError: there is no such folder, or the guard does not let images go to an
+    endpoint; without a guard they stay on this machine."""
     source = None if settings.source is None else ImageFolder(Path(settings.source))
-    return Imaging(source=source, settings=settings)
+    abilities = Abilities(settings, guard)
+    abilities.check()
+    return Imaging(source=source, settings=settings, abilities=abilities)

@@ -18,6 +18,17 @@ class ImageSettings:
         unit="folder or URL",
         flag="--images",
     )
+    models: str | None = setting(
+        None, "folder of installed imaging weights (wardround models list); none: no networks", unit="folder"
+    )
+    report_model: str | None = setting(
+        None, "a vision model that writes reports for chest_xray_report_generator, e.g. openai/medgemma-4b"
+    )
+    report_url: str | None = setting(None, "its endpoint", unit="URL")
+    grounding_model: str | None = setting(
+        None, "a vision model that finds phrases for xray_phrase_grounding, e.g. openai/maira-2"
+    )
+    grounding_url: str | None = setting(None, "its endpoint", unit="URL")
     longest_edge: int = setting(
         1568,
         "the longer side of a picture that a model is shown",
@@ -32,10 +43,9 @@ class ImageSettings:
         return self.source is not None and self.source.startswith(("http://", "https://"))
 
     def resolved(self) -> ImageSettings:
-        """Return the same with an absolute folder."""
-        if self.source is None or self.is_served:
-            return self
-        return replace(self, source=str(Path(self.source).resolve()))
+        """Return the same with absolute folders."""
+        source = self.source if self.source is None or self.is_served else str(Path(self.source).resolve())
+        return replace(self, source=source, models=None if self.models is None else str(Path(self.models).resolve()))
 
     def __post_init__(self) -> None:
         check_settings(self)

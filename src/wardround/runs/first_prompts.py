@@ -22,6 +22,7 @@ from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
 from wardround.runs.banks import open_run_encoder
 from wardround.runs.episode import open_environment
+from wardround.runs.guard import data_use_guard
 from wardround.runs.preparing import Prepared
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.worker import limits_of, prompt_of
@@ -115,7 +116,7 @@ async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder:
         toolset=settings.run.toolset,
         more_tools=(*settings.run.tools, *agent.more_tools),
         aids=settings.aids,
-        images=open_images(settings.images),
+        images=open_images(settings.images, data_use_guard(settings, plan.store)),
     )
     try:
         await run_episode(

@@ -24,6 +24,7 @@ from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
 from wardround.runs.episode import NO_IMAGES, episode_facts, open_environment
 from wardround.runs.folder import RunFolder
+from wardround.runs.guard import data_use_guard
 from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
 from wardround.runs.queue import WorkQueue
@@ -197,7 +198,7 @@ def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
         knowledge=open_knowledge(folder, store),
-        images=open_images(settings.images),
+        images=open_images(settings.images, data_use_guard(settings, store)),
     )
 
 

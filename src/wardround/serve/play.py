@@ -30,6 +30,7 @@ from wardround.runs import (
     open_environment,
     open_store,
 )
+from wardround.runs.guard import data_use_guard
 from wardround.serve.access import TOKEN_SECONDS, SessionTokens
 from wardround.serve.access_log import AccessLog
 from wardround.serve.exposure import Listening
@@ -61,7 +62,7 @@ class Game:
         must_have_settings(folder)
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
-        self.images = open_images(folder.settings.images)
+        self.images = open_images(folder.settings.images, data_use_guard(folder.settings, self.store))
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
         self.queue = WorkQueue(folder.queue)
         self.queue.reclaim()

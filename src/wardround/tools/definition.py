@@ -18,7 +18,8 @@ class Tool:
 
     ``function`` takes the session, the page and the validated arguments as keywords and returns a ToolResult; it raises
     ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side. ``other_names`` are
-    names that an argument is also taken under."""
+    names that an argument is also taken under. ``needs`` is what has to be at hand for it (an ability of image
+    tools): where it is not, the tool is listed and not offered."""
 
     name: str
     category: Category
@@ -27,6 +28,7 @@ class Tool:
     function: Callable[..., ToolResult]
     reads_only: bool = True
     other_names: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
 
     @property
     def schema(self) -> ToolSchema:

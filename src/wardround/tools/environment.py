@@ -57,7 +57,7 @@ class Environment(Session):
             knowledge=knowledge,
             images=images,
         )
-        self.toolset = default_toolset() if toolset is None else toolset
+        self.toolset = (default_toolset() if toolset is None else toolset).having(self.images.abilities.names)
         self._read: set[str] = set()
         self._grounding = Grounding(self)
 

@@ -45,12 +45,17 @@ class Range:
 
 
 def tool(
-    category: Category, *, name: str = "", reads_only: bool = True, other_names: Mapping[str, str] | None = None
+    category: Category,
+    *,
+    name: str = "",
+    reads_only: bool = True,
+    other_names: Mapping[str, str] | None = None,
+    needs: str = "",
 ) -> Callable[[Written], Tool]:
     """Make a tool of the typed function that follows. A text that it returns is the whole result.
 
     ``name``: what the model calls it, by default the function's name. ``other_names``: names that an argument is also
-    taken under. Raises UserError, at import, where a signature has no schema.
+    taken under. ``needs``: what has to be at hand for it. Raises UserError, at import, where a signature has no schema.
     """
 
     def made(function: Written) -> Tool:
@@ -66,6 +71,7 @@ def tool(
             function=_callable(function, handed),
             reads_only=reads_only,
             other_names=other_names or {},
+            needs=needs,
         )
 
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from wardround.core import Registry, ToolSchema, UserError
@@ -15,6 +15,12 @@ from wardround.tools.candidate_tools import (
 )
 from wardround.tools.definition import Tool
 from wardround.tools.evidence_tool import retrieve_evidence
+from wardround.tools.finding_tools import (
+    chest_xray_classifier,
+    chest_xray_report_generator,
+    chest_xray_segmentation,
+    xray_phrase_grounding,
+)
 from wardround.tools.image_tools import dicom_processor, image_visualizer
 from wardround.tools.inner_tools import finish, get_next_page, load_ehr, think
 from wardround.tools.knowledge_tools import (
@@ -63,7 +69,14 @@ _KNOWLEDGE = (
 )
 _BROWSER = (browser_search, browser_open, browser_find)
 _INNER = (get_next_page, think, finish)
-_IMAGES = (dicom_processor, image_visualizer)
+_IMAGES = (
+    dicom_processor,
+    image_visualizer,
+    chest_xray_classifier,
+    chest_xray_report_generator,
+    xray_phrase_grounding,
+    chest_xray_segmentation,
+)
 
 
 _OTHER_NAMES = {
@@ -113,6 +126,12 @@ class Toolset:
         """Leave out tools by name or category."""
         left_out = set(unwanted)
         return Toolset(tuple(tool for tool in self.tools if not left_out & {tool.name, tool.category}))
+
+    def having(self, abilities: Collection[str]) -> Toolset:
+        """Leave out the tools that need what is not at hand."""
+        if all(not tool.needs or tool.needs in abilities for tool in self.tools):
+            return self
+        return Toolset(tuple(tool for tool in self.tools if not tool.needs or tool.needs in abilities))
 
     def __add__(self, other: Toolset) -> Toolset:
         return Toolset(self.tools + other.tools)

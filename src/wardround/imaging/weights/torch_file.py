@@ -1,0 +1,193 @@
+"""The tensors of a PyTorch checkpoint, without PyTorch and without running what is in it.
+
+Both formats: the zip archive of torch 1.6 and later, and the stream before it; a state dict or a whole pickled module.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import UserError
+from wardround.imaging.weights.opcodes import InertObject, NamedGlobal, Persistent, read_pickle
+
+Tensors = dict[str, npt.NDArray[Any]]
+Storages = Callable[[str, str, int], npt.NDArray[Any]]
+"""Gives a storage by its key, its element type and its length."""
+MOST_BYTES = 4 * 1024**3
+_TYPES = {
+    "torch.FloatStorage": "<f4",
+    "torch.DoubleStorage": "<f8",
+    "torch.HalfStorage": "<f2",
+    "torch.LongStorage": "<i8",
+    "torch.IntStorage": "<i4",
+    "torch.ShortStorage": "<i2",
+    "torch.CharStorage": "<i1",
+    "torch.ByteStorage": "<u1",
+    "torch.BoolStorage": "?",
+}
+_TENSOR = ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3")
+_PARAMETER = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+_MAGIC = 0x1950A86A20F9469CFC6C
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
+_DEEPEST = 64
+
+
+def read_torch_file(path: Path) -> Tensors:
+    """Return the tensors of a checkpoint by name. UserError: it is none, is damaged, or holds none."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    if size > MOST_BYTES:
+        raise UserError(f"{path}: {size:,} bytes are more than any known network has ({MOST_BYTES:,})")
+    try:
+        value, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_stream(path)
+        tensors = _named_tensors(value, storages)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: no PyTorch checkpoint, or damaged ({type(error).__name__})") from error
+    if not tensors:
+        raise UserError(f"{path}: there are no tensors in it; give the checkpoint that was downloaded")
+    return tensors
+
+
+def _read_zip(path: Path) -> tuple[Any, Storages]:
+    archive = zipfile.ZipFile(path)
+    index = next((name for name in archive.namelist() if name.endswith("data.pkl")), None)
+    if index is None:
+        raise UserError("a zip archive without data.pkl is no PyTorch checkpoint")
+    root = index.removesuffix("data.pkl")
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+        raise UserError("its parts are compressed, which PyTorch never does; it is not read")
+    if f"{root}byteorder" in archive.namelist() and archive.read(f"{root}byteorder") != b"little":
+        raise UserError("it was written on a machine of another byte order; save it again on a usual one")
+
+    def storage(key: str, kind: str, count: int) -> npt.NDArray[Any]:
+        return np.frombuffer(archive.read(f"{root}data/{key}"), _TYPES[kind])[:count]
+
+    return read_pickle(BytesIO(archive.read(index))), storage
+
+
+def _read_stream(path: Path) -> tuple[Any, Storages]:
+    """The older format: magic number, version and machine; then the index, the storages' keys, and the storages."""
+    stream = BytesIO(path.read_bytes())
+    if read_pickle(stream) != _MAGIC:
+        raise UserError("no PyTorch checkpoint: it does not begin like one")
+    read_pickle(stream)
+    read_pickle(stream)
+    value = read_pickle(stream)
+    keys = read_pickle(stream)
+    widths = {identity[2]: np.dtype(_TYPES[_kind(identity)]).itemsize for identity in _storages_in(value)}
+    held: dict[str, bytes] = {}
+    for key in keys:
+        count = int.from_bytes(stream.read(8), "little")
+        held[key] = stream.read(count * widths.get(key, 1))
+
+    def storage(key: str, kind: str, count: int) -> npt.NDArray[Any]:
+        return np.frombuffer(held[key], _TYPES[kind])[:count]
+
+    return value, storage
+
+
+def _storages_in(value: Any) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    _walk(value, found, 0)
+    return found
+
+
+def _walk(value: Any, found: list[tuple[Any, ...]], depth: int) -> None:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Persistent) and _is_storage(value.identity):
+        found.append(value.identity)
+    inside: list[Any] = []
+    if isinstance(value, InertObject):
+        inside = [*value.arguments, value.state, *value.items.values()]
+    elif isinstance(value, dict):
+        inside = list(value.values())
+    elif isinstance(value, list | tuple):
+        inside = list(value)
+    for part in inside:
+        _walk(part, found, depth + 1)
+
+
+def _is_storage(identity: Any) -> bool:
+    return isinstance(identity, tuple) and len(identity) >= 5 and identity[0] == "storage"
+
+
+def _kind(identity: tuple[Any, ...]) -> str:
+    kind = identity[1]
+    name = kind.name if isinstance(kind, NamedGlobal) else str(kind)
+    if name not in _TYPES:
+        raise UserError(f"it holds numbers of a kind that is not read ({name})")
+    return name
+
+
+def _named_tensors(value: Any, storages: Storages) -> Tensors:
+    state = _state_dict(value)
+    found = {name: _tensor(one, storages) for name, one in state.items()}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+
+def _state_dict(value: Any) -> Mapping[str, Any]:
+    """A dict of tensors, one inside a training checkpoint, or what a whole module holds."""
+    if isinstance(value, InertObject) and isinstance(value.state, dict) and "_modules" in value.state:
+        return _of_module(value, "", 0)
+    held = value.items if isinstance(value, InertObject) else value
+    if not isinstance(held, dict):
+        raise UserError("neither a state dict nor a module is in it")
+    inner = next((held[name] for name in _WRAPPERS if name in held), None)
+    if inner is not None and _tensor_parts(inner) is None:
+        return _state_dict(inner)
+    return {str(name): part for name, part in held.items()}
+
+
+def _of_module(module: InertObject, prefix: str, depth: int) -> dict[str, Any]:
+    state = module.state if isinstance(module.state, dict) else {}
+    found: dict[str, Any] = {}
+    for group in ("_parameters", "_buffers"):
+        found |= {f"{prefix}{name}": part for name, part in _entries(state.get(group)).items()}
+    for name, part in _entries(state.get("_modules")).items() if depth < _DEEPEST else ():
+        if isinstance(part, InertObject):
+            found |= _of_module(part, f"{prefix}{name}.", depth + 1)
+    return found
+
+
+def _entries(value: Any) -> Mapping[Any, Any]:
+    held = value.items if isinstance(value, InertObject) else value
+    return held if isinstance(held, dict) else {}
+
+
+def _tensor_parts(value: Any) -> tuple[Any, ...] | None:
+    if not isinstance(value, InertObject) or not isinstance(value.of, NamedGlobal):
+        return None
+    if value.of.name in _PARAMETER:
+        return _tensor_parts(value.arguments[0])
+    return value.arguments if value.of.name in _TENSOR else None
+
+
+def _tensor(value: Any, storages: Storages) -> npt.NDArray[Any] | None:
+    """Return a tensor as an array of its own; None for what is no tensor. UserError: it reaches beyond its storage."""
+    parts = _tensor_parts(value)
+    if parts is None:
+        return None
+    reference, offset, shape, strides = parts[:4]
+    if not isinstance(reference, Persistent) or not _is_storage(reference.identity):
+        raise UserError("a tensor in it has no storage")
+    _, _, key, _, count = reference.identity[:5]
+    storage = storages(str(key), _kind(reference.identity), int(count))
+    sizes, steps = [int(size) for size in shape], [int(step) for step in strides]
+    last = int(offset) + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
+    if min(sizes, default=1) < 1 or min(steps, default=0) < 0 or int(offset) < 0 or last >= len(storage):
+        raise UserError("a tensor in it reaches beyond its storage; the file is damaged")
+    bytes_apart = [step * storage.itemsize for step in steps]
+    view = np.lib.stride_tricks.as_strided(storage[int(offset) :], sizes, bytes_apart, writeable=False)
+    return np.array(view)

@@ -1,0 +1,241 @@
+"""Checkpoints are read without running them, become graphs that compute the same, and lie in a folder by their hash."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="needs the extra [imaging]")
+
+from torch_files import normalisation, tiny_densenet, write_stream, write_zip
+
+from wardround.cli.main import main
+from wardround.core import UserError
+from wardround.imaging.weights import ModelStore, read_torch_file
+from wardround.imaging.weights.densenet import densenet_graph
+from wardround.imaging.weights.network import NeuralNetwork
+from wardround.imaging.weights.pspnet import pspnet_graph
+
+ARRAYS = tiny_densenet()
+
+
+def test_both_formats_give_the_tensors_that_were_written(tmp_path: Path) -> None:
+    files = [
+        write_zip(tmp_path / "zip.pt", ARRAYS),
+        write_stream(tmp_path / "module.pt", ARRAYS),
+        write_stream(tmp_path / "dict.pt", ARRAYS, as_module=False),
+    ]
+    for file in files:
+        read = read_torch_file(file)
+        assert read.keys() == ARRAYS.keys()
+        assert all(np.array_equal(read[name], array) for name, array in ARRAYS.items())
+
+
+def test_a_checkpoint_that_wants_to_run_something_runs_nothing(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    text = f"touch {touched}".encode()
+    call = b"cposix\nsystem\n(X" + struct.pack("<I", len(text)) + text + b"tR."
+    for index in (b"\x80\x02" + call, b"\x80\x02}(X\x01\x00\x00\x00a" + call[:-1] + b"u."):
+        with pytest.raises(UserError):
+            read_torch_file(write_zip(tmp_path / "evil.pt", ARRAYS, index=index))
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    "index", [b"", b"\x80\x02", b"R.", b"\x80\x02(i", b"\x80\x02\x82\x01.", b"h\x05.", b"\x80\x02]."]
+)
+def test_a_broken_index_is_one_line(tmp_path: Path, index: bytes) -> None:
+    with pytest.raises(UserError, match=r"evil\.pt: "):
+        read_torch_file(write_zip(tmp_path / "evil.pt", ARRAYS, index=index or b"\x00"))
+
+
+def test_tensors_that_reach_beyond_their_storage_are_refused(tmp_path: Path) -> None:
+    large = {"a": np.zeros((4, 4), np.float32)}
+    file = write_zip(tmp_path / "large.pt", large)
+    with zipfile.ZipFile(file) as archive:
+        four, many = b"J\x04\x00\x00\x00t", b"J\xff\x00\x00\x00t"
+        index = archive.read("archive/data.pkl").replace(four, many)
+    with pytest.raises(UserError, match="beyond its storage"):
+        read_torch_file(write_zip(tmp_path / "evil.pt", large, index=index))
+
+
+def test_compressed_parts_are_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="compressed"):
+        read_torch_file(write_zip(tmp_path / "bomb.pt", ARRAYS, compression=zipfile.ZIP_DEFLATED))
+
+
+def test_a_graph_computes_a_densenet_by_hand(tmp_path: Path) -> None:
+    """One finding, weights that are ones: the score is the last features' mean, which can be followed by hand."""
+    arrays = {name: np.zeros_like(array) for name, array in ARRAYS.items()}
+    for name, array in ARRAYS.items():
+        if "norm" in name:
+            arrays[name] = array
+    arrays["features.conv0.weight"][:, 0, 3, 3] = 1.0  # passes every second pixel on
+    arrays["features.transition1.conv.weight"][0, 0] = 1.0  # keeps one of the channels that came so far
+    arrays["classifier.weight"][0, 0] = 2.0
+    arrays["classifier.bias"][0] = 0.25
+    (tmp_path / "hand.onnx").write_bytes(densenet_graph(arrays, size=32))
+    picture = np.full((1, 1, 32, 32), 3.0, np.float32)
+    found = NeuralNetwork(tmp_path / "hand.onnx").run(picture)
+    assert found["logits"].shape == (1, 18)
+    assert found["maps"].shape == (1, 18, 4, 4)
+    assert found["logits"][0, :2].tolist() == pytest.approx([2 * 3.0 + 0.25, 0.0], abs=1e-4)
+    assert found["maps"][0, 0].mean() + 0.25 == pytest.approx(float(found["logits"][0, 0]), abs=1e-5)
+
+
+def test_a_file_of_another_network_says_which_was_meant(tmp_path: Path) -> None:
+    file = write_zip(tmp_path / "other.pt", {"fc.weight": np.zeros((2, 2), np.float32)})
+    with pytest.raises(UserError, match=r"of another network; densenet121-res224-all is published at https://"):
+        ModelStore(tmp_path / "store").add("densenet121-res224-all", file)
+
+
+def test_weights_are_added_listed_verified_and_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder = write_zip(tmp_path / "all.pt", ARRAYS), str(tmp_path / "store")
+    assert main(["models", "add", "densenet121-res224-all", str(file), "--folder", folder]) == 0
+    assert "trained on NIH ChestX-ray14" in capsys.readouterr().out
+    assert main(["models", "list", "--folder", folder]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [("here" in line, "missing" in line) for line in lines if "densenet121-res224-all" in line] == [
+        (True, False)
+    ]
+    assert main(["models", "verify", "--folder", folder]) == 0
+    graph = tmp_path / "store" / "densenet121-res224-all" / "model.onnx"
+    graph.write_bytes(graph.read_bytes() + b"x")
+    assert main(["models", "verify", "--folder", folder]) == 1
+    assert "its graph has changed" in capsys.readouterr().out
+    words = ["models", "add", "densenet121-res224-all", str(file), "--folder", folder, "--sha256", "0" * 64]
+    assert main(words) == 2
+    assert main(["models", "add", "chexpert-mimic-cxr-findings", str(tmp_path), "--folder", folder]) == 2
+    assert "pickles and are not read" in capsys.readouterr().err
+
+
+def _torch_densenet(torch: Any) -> Any:
+    """The tiny network with torch's own layers."""
+    nn = torch.nn
+
+    class Layer(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            self.norm1, self.conv1 = nn.BatchNorm2d(channels), nn.Conv2d(channels, 8, 1, bias=False)
+            self.norm2, self.conv2 = nn.BatchNorm2d(8), nn.Conv2d(8, 4, 3, padding=1, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            new = self.conv2(torch.relu(self.norm2(self.conv1(torch.relu(self.norm1(x))))))
+            return torch.cat([x, new], 1)
+
+    class Whole(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            features = nn.Module()
+            features.conv0, features.norm0 = nn.Conv2d(1, 6, 7, 2, 3, bias=False), nn.BatchNorm2d(6)
+            features.denseblock1, features.transition1 = nn.Module(), nn.Module()
+            features.denseblock1.denselayer1 = Layer(6)
+            features.transition1.norm, features.transition1.conv = nn.BatchNorm2d(10), nn.Conv2d(10, 5, 1, bias=False)
+            features.denseblock2 = nn.Module()
+            features.denseblock2.denselayer1 = Layer(5)
+            features.norm5 = nn.BatchNorm2d(9)
+            self.features, self.classifier = features, nn.Linear(9, 18)
+
+        def forward(self, x: Any) -> Any:
+            f = self.features
+            x = nn.functional.max_pool2d(torch.relu(f.norm0(f.conv0(x))), 3, 2, 1)
+            x = f.denseblock1.denselayer1(x)
+            x = nn.functional.avg_pool2d(f.transition1.conv(torch.relu(f.transition1.norm(x))), 2, 2)
+            x = torch.relu(f.norm5(f.denseblock2.denselayer1(x)))
+            return self.classifier(x.mean((2, 3)))
+
+    return Whole()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_torch_saves_computes_what_torch_computes(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="parity with torch itself")
+    torch.manual_seed(4)
+    model = _torch_densenet(torch).eval()
+    torch.save(model.state_dict(), tmp_path / "new.pt")
+    torch.save(model.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    picture = np.random.default_rng(2).normal(size=(1, 1, 64, 64)).astype(np.float32)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(picture)).numpy()
+    for name in ("new.pt", "old.pt"):
+        (tmp_path / "graph.onnx").write_bytes(densenet_graph(read_torch_file(tmp_path / name), size=64))
+        found = NeuralNetwork(tmp_path / "graph.onnx").run(picture)["logits"]
+        assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+        pspnet = _tiny_pspnet()
+        (tmp_path / "psp.onnx").write_bytes(pspnet_graph(pspnet, size=48))
+        colours = np.random.default_rng(3).normal(size=(1, 3, 48, 48)).astype(np.float32)
+        masks = NeuralNetwork(tmp_path / "psp.onnx").run(colours)["masks"]
+        assert np.abs(masks - _torch_pspnet(torch, pspnet, colours)).max() < 1e-4
+
+
+def _tiny_pspnet() -> dict[str, Any]:
+    """A pyramid network with narrow layers in the real checkpoint's names, as saved by a parallel training."""
+    dice = np.random.default_rng(5)
+    arrays: dict[str, Any] = {}
+
+    def unit(name: str, given: int, made: int, side: int) -> None:
+        size = (made, given, side, side)
+        arrays[f"module.{name}.0.weight"] = (dice.normal(size=size) / np.sqrt(given * side * side)).astype(np.float32)
+        arrays.update({f"module.{key}": value for key, value in normalisation(f"{name}.1", made).items()})
+
+    for name, given, made in (("1_1", 3, 4), ("1_2", 4, 4), ("1_3", 4, 8)):
+        unit(f"convbnrelu{name}.cbr_unit", given, made, 3)
+    for stage, given in (("res_block2", 8), ("res_block3", 8), ("res_block4", 8), ("res_block5", 8)):
+        for number in (0, 1):
+            here = f"{stage}.layers.{number}"
+            unit(f"{here}.cbr1.cbr_unit", given, 4, 1)
+            unit(f"{here}.cbr2.cbr_unit", 4, 4, 3)
+            unit(f"{here}.cb3.cb_unit", 4, 8, 1)
+            if number == 0:
+                unit(f"{here}.cb4.cb_unit", given, 8, 1)
+    for number in range(4):
+        unit(f"pyramid_pooling.path_module_list.{number}.cbr_unit", 8, 2, 1)
+    unit("cbr_final.cbr_unit", 16, 6, 3)
+    arrays["module.classification.weight"] = dice.normal(size=(14, 6, 1, 1)).astype(np.float32)
+    arrays["module.classification.bias"] = dice.normal(size=14).astype(np.float32)
+    return arrays
+
+
+def _torch_pspnet(torch: Any, arrays: dict[str, Any], picture: Any) -> Any:
+    """The same network with torch's functions, by the published code's order of layers."""
+    given = {name.removeprefix("module."): torch.from_numpy(value) for name, value in arrays.items()}
+    functions = torch.nn.functional
+
+    def unit(x: Any, name: str, **how: int) -> Any:
+        x = functions.conv2d(x, given[f"{name}.0.weight"], **how)
+        parts = [given[f"{name}.1.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
+        return functions.batch_norm(x, *parts, training=False, eps=1e-5)
+
+    def stage(x: Any, name: str, stride: int, dilation: int) -> Any:
+        for number in (0, 1):
+            here = f"{name}.layers.{number}"
+            step = stride if number == 0 else 1
+            inner = torch.relu(unit(x, f"{here}.cbr1.cbr_unit"))
+            inner = torch.relu(unit(inner, f"{here}.cbr2.cbr_unit", stride=step, padding=dilation, dilation=dilation))
+            around = unit(x, f"{here}.cb4.cb_unit", stride=step) if number == 0 else x
+            x = torch.relu(unit(inner, f"{here}.cb3.cb_unit") + around)
+        return x
+
+    x = torch.relu(unit(torch.from_numpy(picture), "convbnrelu1_1.cbr_unit", stride=2, padding=1))
+    x = torch.relu(unit(x, "convbnrelu1_2.cbr_unit", padding=1))
+    x = functions.max_pool2d(torch.relu(unit(x, "convbnrelu1_3.cbr_unit", padding=1)), 3, 2, 1)
+    for name, stride, dilation in (
+        ("res_block2", 1, 1),
+        ("res_block3", 2, 1),
+        ("res_block4", 1, 2),
+        ("res_block5", 1, 4),
+    ):
+        x = stage(x, name, stride, dilation)
+    side, parts = x.shape[-1], [x]
+    for number, pieces in enumerate((6, 3, 2, 1)):
+        pooled = functions.avg_pool2d(x, side // pieces, side // pieces)
+        pooled = torch.relu(unit(pooled, f"pyramid_pooling.path_module_list.{number}.cbr_unit"))
+        parts.append(functions.interpolate(pooled, size=(side, side), mode="bilinear"))
+    x = torch.relu(unit(torch.cat(parts, 1), "cbr_final.cbr_unit", padding=1))
+    x = functions.conv2d(x, given["classification.weight"], given["classification.bias"])
+    return functions.interpolate(x, size=picture.shape[2:], mode="bilinear").numpy()
