@@ -110,6 +110,11 @@ class AnswerKind(ABC):
         return False
 
     @property
+    def success(self) -> float:
+        """The least score of an answer that counts as a success: half of the names right, a class right."""
+        return 0.5 if self.several else 1.0
+
+    @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON schema of an answer, which a reply can be bound to; None where answers are not declared."""
         return None

@@ -11,16 +11,20 @@ from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.memory_build import build
 from wardround.cli.memory_forget import forget_source
 from wardround.cli.memory_gate import gate_file
+from wardround.cli.memory_validate import validate_file
 from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES
+from wardround.runs.reliability import ROLLOUTS
 from wardround.scoring.gate import GateStandard
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --split train --epochs 5 --agent react --out training
   wardround memory build bank.sqlite training
       five attempts at each training sample become indications and contraindications with a graph
+  wardround memory validate bank.sqlite training --rollouts 5
+      tries each of them on training cases of other patients, with it and without
   wardround run --benchmark bench --store store --split dev --agent react --out without
   wardround run --benchmark bench --store store --split dev --agent gsem --bank bank.sqlite --out with \\
       --set memory.gate=ignore
@@ -44,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     told = {
         "build": "draw a graph of experiences from a training run of several epochs",
+        "validate": "try every new experience of a graph on training cases of other patients",
         "gate": "judge a bank by two runs on dev samples; status 1 when it is open for no task",
         "list": "list what is served",
         "show": "show one experience: its words, scope, quality and edges",
@@ -61,7 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["build"].add_argument("run", type=Path, help="folder of a run on training samples (--split train --epochs 5)")
     made["build"].add_argument("--rules", action="store_true", help="draw by rules and judge nothing: ask no model")
     made["build"].add_argument("--synergy", choices=SYNERGIES, default="joint_use", help="what is asked of a pair")
-    made["build"].add_argument("--success", type=float, default=0.5, help="the least score that counts as a success")
+    made["build"].add_argument(
+        "--success", type=float, help="the least score of a success, instead of that of each answer kind"
+    )
+    made["validate"].add_argument("run", type=Path, help="the training run whose cases they are tried on")
+    made["validate"].add_argument("--rollouts", type=int, default=ROLLOUTS, help="cases for each experience (N_erv)")
+    made["validate"].add_argument("--concurrency", type=int, default=8, help="episodes at once")
     made["gate"].add_argument("--without", type=Path, required=True, metavar="RUN", help="a run that read no bank")
     made["gate"].add_argument(
         "--with", dest="with_it", type=Path, required=True, metavar="RUN", help="a run that read this bank, ungated"
@@ -92,6 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
     if arguments.action == "build":
         return build(arguments)
+    if arguments.action == "validate":
+        _there(arguments.bank)
+        return validate_file(arguments)
     if arguments.action == "gate":
         _there(arguments.bank)
         return gate_file(arguments)

@@ -19,14 +19,15 @@ from wardround.scoring import score_answer
 
 @dataclass(slots=True, kw_only=True)
 class CaseReader:
-    """Reads a run's episodes sample by sample. ``success``: the least score that counts as one."""
+    """Reads a run's episodes sample by sample. ``success``: the least score that counts as one, where it is not that
+    of the task's kind of answer."""
 
     folder: RunFolder
     store: Store
     benchmark: Benchmark
     bank: Bank
     episodes: LogReader
-    success: float
+    success: float | None
     _samples: dict[str, Sample] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +81,12 @@ class CaseReader:
             score=score,
         )
         rows = tuple(tuple(row for record in turn.results for row in record.row_ids) for turn in acts)
-        return Attempt(episode=episode, material=material, success=score >= self.success, rows=rows)
+        return Attempt(episode=episode, material=material, success=is_success(score, sample, self.success), rows=rows)
+
+
+def is_success(score: float, sample: Sample, least: float | None = None) -> bool:
+    """Whether a score counts as a success: by the task's kind of answer, where nothing else is said."""
+    return score >= (get_task(sample.task).answer.success if least is None else least)
 
 
 def _epoch(entry: EpisodeEntry) -> int:

@@ -15,10 +15,12 @@ FOLDER = "construction"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstructionSettings:
-    """``success``: the least score that counts as one. ``rules``: draw by rules, judge nothing; with the ``offline``
-    model it is always so. ``link``: how edges are made."""
+    """``success``: the least score that counts as one; by default that of the task's kind of answer.
 
-    success: float = 0.5
+    ``rules``: draw by rules, judge nothing; with the ``offline`` model it is always so. ``link``: how edges are made.
+    """
+
+    success: float | None = None
     rules: bool = False
     link: LinkSettings = field(default_factory=LinkSettings)
 
@@ -54,12 +56,15 @@ class Stage:
     usage: Usage
 
 
-def stages(folder: RunFolder) -> tuple[Stage, ...]:
-    """The calls and tokens of construction by purpose; what was asked once counts once, however often it is served."""
+def stages(folder: RunFolder, place: str = FOLDER) -> tuple[Stage, ...]:
+    """The calls and tokens of construction by purpose; what was asked once counts once, however often it is served.
+
+    ``place``: another folder of the run whose calls are counted.
+    """
     calls: Counter[str] = Counter()
     usage: dict[str, Usage] = {}
-    if (folder.path / FOLDER).is_dir():
-        with LogReader(folder.path / FOLDER, may_be_empty=True) as reader:
+    if (folder.path / place).is_dir():
+        with LogReader(folder.path / place, may_be_empty=True) as reader:
             for turn in (turn for trajectory in reader.trajectories() for turn in trajectory.turns):
                 calls[turn.purpose] += 1
                 usage[turn.purpose] = usage.get(turn.purpose, Usage()) + turn.usage

@@ -98,7 +98,7 @@ class RunFolder:
         """The scored rows."""
         return self.path / "results.jsonl"
 
-    def new_log(self) -> Path:
-        """Return a log file name that no other worker uses."""
+    def new_log(self, place: str = "logs") -> Path:
+        """Return a log file name that no other worker uses, in a folder of the run."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-        return self.logs / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"
+        return self.path / place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"

@@ -13,8 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from wardround.agents import AgentSpec, Limits, LoopSettings, Memory, Prompt, get_agent, run_episode, run_steps
+from wardround.agents import (
+    AgentSpec,
+    Limits,
+    LoopSettings,
+    Memory,
+    Prompt,
+    get_agent,
+    get_method,
+    run_episode,
+    run_steps,
+)
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
+from wardround.core import private_folder
 from wardround.imaging import Imaging, open_images
 from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, LogReader
@@ -78,13 +89,17 @@ class Worker:
     async def play(self, text: str) -> None:
         """Play the episode of a key, unless an earlier worker finished it."""
         key = EpisodeKey.parse(text)
+        await self.play_as(text, key, self.agents[key.agent])
+
+    async def play_as(self, text: str, key: EpisodeKey, agent: AgentSpec) -> None:
+        """Play the sample of a key with an agent, as an episode of another name, unless an earlier worker finished
+        it."""
         replies = self._earlier_replies(text)
         if replies is None:
             return
         sample = self.samples[key.sample]
         recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
         model = resumed(self.models[key.model], replies, note=recorder.note, keep=recorder.keep)
-        agent = self.agents[key.agent]
         environment = open_environment(
             self.store,
             self.benchmark,
@@ -172,15 +187,23 @@ def run_memory(folder: RunFolder) -> Memory | None:
     return open_memory(folder.settings, folder.manifest.get("bank"), open_store(folder))
 
 
-def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -> Worker:
+def open_worker(
+    folder: RunFolder,
+    concurrency: int,
+    *,
+    memory: Memory | None,
+    agents: dict[str, AgentSpec] | None = None,
+    logs: str = "logs",
+) -> Worker:
     """Open everything that playing a run's episodes takes; ``memory``, which stays the caller's, is what its agents
-    read."""
+    read. ``agents`` play instead of the run's own, ``logs`` is the folder of the run they are recorded in."""
     settings = folder.settings
     store = open_store(folder)
     benchmark = open_benchmark(folder)
     naming = open_candidate_encoder(settings, store)
-    earlier = LogReader(folder.logs, may_be_empty=True)
-    agents = open_agents(settings, memory)
+    private_folder(folder.path / logs)
+    earlier = LogReader(folder.path / logs, may_be_empty=True)
+    agents = open_agents(settings, memory) if agents is None else agents
     searching = any(agent.searches for agent in agents.values())
     vectors = open_vectors(settings) if searching else None
     return Worker(
@@ -189,7 +212,7 @@ def open_worker(folder: RunFolder, concurrency: int, *, memory: Memory | None) -
         store=store,
         benchmark=benchmark if naming is None else benchmark.with_encoder(naming),
         queue=WorkQueue(folder.queue),
-        log=EpisodeLog(folder.new_log()),
+        log=EpisodeLog(folder.new_log(logs)),
         earlier=earlier,
         models=open_models(settings, store, concurrency),
         agents=agents,
@@ -215,6 +238,12 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
         for name in settings.run.agents
     }
     return {name: replace(one, loop=_loop(one, settings), **_named(name, one)) for name, one in agents.items()}
+
+
+def plain_agent(settings: RunSettings, name: str) -> AgentSpec:
+    """The method of a run's agent without what it reads of a bank."""
+    agent = get_method(settings.spelling(name)).make(settings.of_agent(name))
+    return replace(agent, loop=_loop(agent, settings), **_named(name, agent))
 
 
 def _named(name: str, agent: AgentSpec) -> dict[str, Any]:
