@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-model long mutants lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -27,6 +27,10 @@ weights: $(VENV)/demo-installed
 test: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+# The same with four endless loops beside it: no verdict of a test may hang on how fast the machine is.
+test-busy: $(VENV)/dev-installed
+	$(BIN)/python scripts/beside_busy_loops.py --loops 4 -- $(BIN)/python -m pytest -n auto --dist loadfile
+
 # The tests that need a real language model: its server, grammar, probabilities, and four episodes.
 test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
@@ -41,12 +45,20 @@ long: $(VENV)/dev-installed
 	$(BIN)/python benchmarks/kills.py
 	$(MAKE) mutants
 
-# How many of 400 small faults does a test find? Goes on where it was stopped (mutants/results.jsonl).
-mutants: $(VENV)/dev-installed
+# How many of 400 small faults does a test find? `make mutants MUTATION_SEED=20261122 MUTANTS=400`. It goes on where it was
+# stopped (mutants/results.jsonl); the suite is measured once: `rm -r mutants` after a change of the code or its tests.
+MUTATION_SEED ?= 1
+MUTANTS ?= 400
+mutants: mutants/measured
+	$(BIN)/python scripts/mutation_sample.py --coverage mutants/coverage --durations mutants/durations.txt \
+	  --seed $(MUTATION_SEED) --mutants $(MUTANTS) --out mutants
+
+mutants/measured: | $(VENV)/dev-installed
 	mkdir -p mutants
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov=wardround --cov-context=test --cov-report= \
-	  --durations=0 --durations-min=0 -vv > mutants/durations.txt
-	$(BIN)/python scripts/mutation_sample.py --coverage .coverage --durations mutants/durations.txt --out mutants
+	COVERAGE_FILE=$(CURDIR)/mutants/coverage $(BIN)/python -m pytest -n auto --dist loadfile --cov=wardround --cov-context=test \
+	  --cov-report= --durations=0 --durations-min=0 -vv > mutants/durations.txt \
+	  || test -s mutants/coverage # a test that fails finds nothing, and says so at the end
+	touch $@
 
 lint: $(VENV)/dev-installed
 	$(BIN)/ruff check .
