@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from log_doubles import START, ask, calling, play
 
+from log_doubles import START, ask, calling, play
 from wardround.core import Message, UserError
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
 
@@ -41,7 +41,7 @@ for n in range(10**6):
 @pytest.mark.parametrize("moment", range(4))
 def test_kill_9_loses_at_most_the_last_group(tmp_path: Path, moment: int) -> None:
     path = tmp_path / f"w{LOG_SUFFIX}"
-    folder = str(Path(__file__).parent)
+    folder = str(Path(__file__).parent.parent)
     printed = tmp_path / "printed"
     with printed.open("wb") as out:
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), folder], stdout=out)

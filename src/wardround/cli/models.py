@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+from pathlib import Path
 
 from wardround.cli.imaging_models import configure_imaging, run_imaging
-from wardround.models.local import LOCAL_MODELS, serving
+from wardround.core import UserError
+from wardround.models.local import LOCAL_MODELS, LocalModel, model_of_file, serving
 
 EXAMPLES = """
   wardround models serve smollm2
   wardround models serve smollm2 --port 8189 --threads 1
   wardround models list
+  wardround models serve --weights tuned/model.gguf
 """
 
 
@@ -20,7 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     serve = actions.add_parser("serve", help="serve a model on loopback until Ctrl-C", examples=EXAMPLES)
-    serve.add_argument("name", choices=sorted(LOCAL_MODELS), help="which model")
+    serve.add_argument("name", nargs="?", choices=sorted(LOCAL_MODELS), help="which model")
+    serve.add_argument("--weights", type=Path, help="a .gguf file instead, such as one of 'wardround train sft'")
+    serve.add_argument("--window", type=int, default=8192, help="context tokens of the weights in a file")
     serve.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     serve.add_argument("--threads", type=int, help="threads that compute (default: one for each core)")
     configure_imaging(actions)
@@ -33,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace) -> int:
     """Serve, and print the base URL; being told to stop is this command's normal end."""
-    model = LOCAL_MODELS[arguments.name]
+    model = _asked(arguments)
     try:
         with serving(model, port=arguments.port, threads=arguments.threads) as url:
             print(
@@ -47,3 +52,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
     return 0
+
+
+def _asked(arguments: argparse.Namespace) -> LocalModel:
+    if (arguments.name is None) == (arguments.weights is None):
+        raise UserError("give either the name of a model or --weights FILE (wardround models serve --help)")
+    if arguments.weights is not None:
+        return model_of_file(arguments.weights, context_tokens=arguments.window)
+    return LOCAL_MODELS[arguments.name]

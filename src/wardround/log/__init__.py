@@ -3,6 +3,7 @@
 It knows neither models nor tools: a request, a reply and a tool result reach it as plain data.
 """
 
+from wardround.log.atif import atif_documents
 from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION
 from wardround.log.export import (
     CONVERSATION_SCHEMA,
@@ -40,6 +41,7 @@ __all__ = [
     "ToolRecord",
     "Trajectory",
     "Turn",
+    "atif_documents",
     "conversations",
     "write_conversations",
     "write_trajectories",

@@ -30,18 +30,22 @@ def write_conversations(trajectories: Iterable[Trajectory], file: TextIO) -> int
 
 
 def conversations(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """Yield an episode's branches, by their last turn. A reply that a later prompt continues is no end of a branch."""
+    """Yield an episode's branches, by their last turn. A reply that a later prompt continues is no end of a branch.
+
+    ``places`` says, for each of ``turns``, which of the messages is its reply.
+    """
     paths = {turn.reply_hash: _nodes(turn) for turn in trajectory.turns}
     continued = {node for nodes in paths.values() for node in nodes[:-1]}
     ends = {turn.reply_hash: turn for turn in trajectory.turns if turn.reply_hash not in continued}
     for branch, (end, leaf) in enumerate(ends.items()):
-        on_branch = set(paths[end])
+        on_branch = [turn for turn in trajectory.turns if turn.reply_hash in paths[end]]
         yield {
             "schema": CONVERSATION_SCHEMA,
             "episode": trajectory.episode,
             "branch": branch,
             "purpose": leaf.purpose,
-            "turns": [turn.ordinal for turn in trajectory.turns if turn.reply_hash in on_branch],
+            "turns": [turn.ordinal for turn in on_branch],
+            "places": [len(paths[turn.reply_hash]) - 1 for turn in on_branch],
             "facts": trajectory.facts,
             "outcome": trajectory.outcome,
             "model": leaf.model,

@@ -24,14 +24,15 @@ _SECONDS_TO_END = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
-    """Weights that a Python package carries. ``get`` is the command that fetches them."""
+    """Weights that a Python package carries (``get`` is the command that fetches them), or that lie in a ``file``."""
 
     name: str
     title: str
-    package: str
-    pattern: str
     context_tokens: int
-    get: str
+    package: str = ""
+    pattern: str = ""
+    get: str = ""
+    file: Path | None = None
 
 
 LOCAL_MODELS = {
@@ -46,8 +47,17 @@ LOCAL_MODELS = {
 }
 
 
+def model_of_file(file: Path, *, context_tokens: int) -> LocalModel:
+    """Return the model in a GGUF file, such as one that ``wardround train sft`` made; UserError where there is none."""
+    if file.suffix != ".gguf" or not file.is_file():
+        raise UserError(f"{str(file)!r} is no .gguf file")
+    return LocalModel(name=file.stem, title=f"the weights in {file}", context_tokens=context_tokens, file=file)
+
+
 def find_weights(model: LocalModel) -> Path:
     """Return the weights' file without importing the package that carries it. Raises UserError: how to get it."""
+    if model.file is not None:
+        return model.file
     spec = find_spec(model.package)
     folders = [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
     for folder in folders:

@@ -50,7 +50,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
         leaf = known.get(name) or _named_model(name)
         if leaf is None and not name.startswith(f"{AGENT}."):
             refuse_unknown([name], known, "--set")
-        body = merged(body, nested({name: _value(value, leaf.kind if leaf else None, name)}))
+        body = merged(body, nested({name: read_value(value, leaf.kind if leaf else None, name)}))
     return body
 
 
@@ -63,7 +63,7 @@ def _named_model(name: str) -> Leaf | None:
     return next((leaf for leaf in leaves(NamedModel(name="-")) if leaf.name == field), None)
 
 
-def _value(text: str, kind: Any, name: str) -> Any:
+def read_value(text: str, kind: Any, name: str) -> Any:
     """Read a value as its setting asks: text as it stands, lists in brackets or with commas, the rest as TOML."""
     plain = [part for part in get_args(kind) if part is not NoneType]
     if NoneType in get_args(kind) and text == "none":
@@ -71,7 +71,7 @@ def _value(text: str, kind: Any, name: str) -> Any:
     if kind is str or choices_of(kind) or plain == [str]:
         return text.strip("\"'")
     if get_origin(kind) is tuple and not text.startswith("["):
-        return [_value(part.strip(), get_args(kind)[0], name) for part in text.split(",") if part.strip()]
+        return [read_value(part.strip(), get_args(kind)[0], name) for part in text.split(",") if part.strip()]
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,0 +1,193 @@
+"""``wardround train``: make training data of runs, fine-tune on it, and compare the use of tools before and after."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from wardround.cli.json_output import add_json_option, print_json
+from wardround.cli.progress import TerminalProgress
+from wardround.cli.table import print_rows
+from wardround.cli.train_world import WORLD_EXAMPLES, configure_env, configure_reward, open_env, print_reward
+from wardround.core import UserError
+from wardround.runs import RunFolder
+from wardround.scoring import PairedTest
+from wardround.training import (
+    FORMATS,
+    BaseWeights,
+    TokenCounter,
+    TrainingRow,
+    export_folder,
+    fine_tune,
+    read_recipe,
+    read_rows,
+    serving_template,
+    tool_use_shift,
+    training_template,
+    write_model,
+)
+
+EXAMPLES = """
+  wardround run --benchmark bench --store store --split train --agent react --model offline --out teacher
+  wardround train export teacher --out data
+  wardround train export teacher --out data --recipe my.toml --tokenizer smollm2.gguf --keep-from other-bench
+  wardround train sft --rows data/rows.jsonl --base smollm2.gguf --out tuned --set sft.learning_rate=2e-4
+  wardround train sft --rows data/rows.jsonl --base smollm2.gguf --out tuned --resume
+  wardround train base --base smollm2.gguf --out before.gguf
+      the weights before training, de-quantised and with the template of training, to compare with on equal terms
+  wardround models serve --weights before.gguf
+  wardround models serve --weights tuned/model.gguf
+  wardround train compare before after
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _configure_export(actions.add_parser("export", help="write conversations of training runs", examples=EXAMPLES))
+    _configure_sft(actions.add_parser("sft", help="fine-tune a model on exported rows", examples=EXAMPLES))
+    base = actions.add_parser("base", help="write weights as they were before training", examples=EXAMPLES)
+    base.add_argument("--base", type=Path, required=True, help="a .gguf file")
+    base.add_argument("--out", type=Path, required=True, help="the .gguf file to write")
+    _add_template(base)
+    env = actions.add_parser("env", help="open the world that a trainer's policy acts in", examples=WORLD_EXAMPLES)
+    configure_env(env)
+    reward = actions.add_parser("reward", help="print the reward of an answer", examples=WORLD_EXAMPLES)
+    configure_reward(reward)
+    compare = actions.add_parser("compare", help="compare two runs in how a model used its tools", examples=EXAMPLES)
+    compare.add_argument("before", type=Path, help="folder of the run before training")
+    compare.add_argument("after", type=Path, help="folder of the run after it, on the same samples")
+    add_json_option(compare)
+
+
+def _configure_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs with --split train")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--format", nargs="+", choices=FORMATS, default=list(FORMATS), help="which files: JSON lines, Parquet, ATIF 1.8"
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, help="a model's folder or .gguf file: counts tokens, drops rows above data.max_tokens"
+    )
+    parser.add_argument(
+        "--keep-from",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="BENCHMARK",
+        help="benchmarks whose held-out people must teach nothing, beside the runs' own",
+    )
+    _add_recipe(parser)
+    add_json_option(parser)
+
+
+def _configure_sft(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=Path, required=True, help="rows.jsonl of an export")
+    parser.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the trained model")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    _add_recipe(parser)
+
+
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--recipe", type=Path, help="TOML file with [data] and [sft]")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one setting of a recipe")
+    _add_template(parser)
+
+
+def _add_template(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--template", default="wardround_compact", help="chat template with {%% generation %%} marks: ours, or a file"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do the action."""
+    actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
+        "export": _export,
+        "sft": _sft,
+        "base": _base,
+        "env": open_env,
+        "reward": print_reward,
+        "compare": _compare,
+    }
+    return actions[arguments.action](arguments)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    progress = TerminalProgress()
+    counter = None
+    if arguments.tokenizer is not None:
+        tokenizer = BaseWeights(path=arguments.tokenizer).tokenizer()
+        counter = TokenCounter(tokenizer=tokenizer, template=training_template(arguments.template))
+    counts = export_folder(
+        [RunFolder.open(path) for path in arguments.runs],
+        arguments.out,
+        read_recipe(arguments.recipe, arguments.set).data,
+        formats=arguments.format,
+        keep_from=arguments.keep_from,
+        counter=counter,
+        report=progress,
+    )
+    progress.close()
+    if arguments.json:
+        print_json(counts.to_json())
+        return 0
+    tokens = "" if counts.tokens is None else f", {counts.tokens:,} tokens of which {counts.learnt_tokens:,} learnt"
+    print(f"{counts.rows:,} rows with {counts.learnt_replies:,} learnt replies{tokens}: {arguments.out}")
+    print(f"{counts.redundant_calls:,} redundant calls left out")
+    for reason, count in sorted(counts.dropped.items()):
+        print(f"dropped: {count:,} {reason}")
+    return 0
+
+
+def _sft(arguments: argparse.Namespace) -> int:
+    rows: list[TrainingRow] = read_rows(arguments.rows)
+    done = fine_tune(
+        BaseWeights(path=arguments.base),
+        rows,
+        training_template(arguments.template),
+        read_recipe(arguments.recipe, arguments.set),
+        arguments.out,
+        resume=arguments.resume,
+        report=TerminalProgress(),
+    )
+    print(f"{done.updates:,} updates over {done.rows:,} rows, {done.learnt_tokens:,} of {done.tokens:,} tokens learnt")
+    print(f"loss {done.losses[0]:.3f} at first, {done.losses[-1]:.3f} at last: {arguments.out}")
+    return 0
+
+
+def _base(arguments: argparse.Namespace) -> int:
+    base = BaseWeights(path=arguments.base)
+    if not base.is_gguf:
+        raise UserError(f"{str(arguments.base)!r} is no .gguf file; a model's folder is served as it is")
+    write_model(base, base.model(), serving_template(training_template(arguments.template)), arguments.out)
+    print(arguments.out)
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    shift = tool_use_shift(RunFolder.open(arguments.before), RunFolder.open(arguments.after))
+    if arguments.json:
+        print_json(shift)
+        return 0
+    rows = [
+        ["valid calls", f"{shift.valid_before:.3f}", f"{shift.valid_after:.3f}", *_test_cells(shift.valid_test)],
+        ["score", f"{shift.score_before:.3f}", f"{shift.score_after:.3f}", *_test_cells(shift.score_test)],
+    ]
+    print_rows([f"{shift.samples} samples", "before", "after", "difference", "95 % interval", "p"], rows)
+    names = sorted({*shift.calls_before, *shift.calls_after})
+    calls = [
+        [name, *(f"{side.get(name, 0.0):.2f}" for side in (shift.calls_before, shift.calls_after))] for name in names
+    ]
+    print()
+    print_rows(["calls per episode", "before", "after"], calls)
+    return 0
+
+
+def _test_cells(test: PairedTest) -> list[str]:
+    shown = test.difference
+    known = shown.low is not None and shown.high is not None
+    interval = f"{shown.low:+.3f} to {shown.high:+.3f}" if known else "of one patient: none"
+    return [f"{shown.estimate:+.3f}", interval, "" if test.p_value is None else f"{test.p_value:.4f}"]

@@ -1,0 +1,83 @@
+"""``wardround train env`` and ``reward``: the world that a trainer's policy acts in, through its trainer's door."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from wardround.cli.extras import needs_extra
+from wardround.core import UserError
+from wardround.training.doors.harbor import write_harbor_tasks
+from wardround.training.world import MOST_CALLS, World, WorldSettings
+
+KINDS = ("openenv", "harbor")
+WORLD_EXAMPLES = """
+  wardround train env --kind openenv --store store --benchmark bench --port 8765
+      for OpenEnv's clients and verifiers' taskset openenv (base_url = "http://127.0.0.1:8765")
+  wardround train env --kind harbor --store store --benchmark bench --out tasks
+  wardround train reward --store store --benchmark bench --sample diagnoses-12345678 --answer answer.json
+"""
+_LOOPBACK = "127.0.0.1"
+
+
+def configure_env(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``train env``. (TRL takes a class: wardround.training.doors.trl.trl_environment.)"""
+    _add_world(parser)
+    parser.add_argument("--kind", choices=KINDS, required=True, help="whose door")
+    parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
+    parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
+    parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
+    parser.add_argument("--port", type=int, default=8765, help="port on 127.0.0.1 (openenv)")
+    parser.add_argument("--out", type=Path, help="folder of tasks to write (harbor)")
+
+
+def configure_reward(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``train reward``."""
+    _add_world(parser)
+    parser.add_argument("--sample", required=True, help="the sample that was answered")
+    parser.add_argument("--answer", type=Path, required=True, help="file of a JSON list of names; none: no answer")
+
+
+def _add_world(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store")
+    parser.add_argument("--benchmark", type=Path, required=True, help="folder of the benchmark")
+
+
+def open_env(arguments: argparse.Namespace) -> int:
+    """Serve or write a world."""
+    settings = WorldSettings(split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls)
+    world = World.open(arguments.store, arguments.benchmark, settings)
+    if arguments.kind == "harbor":
+        if arguments.out is None:
+            raise UserError("--kind harbor needs --out FOLDER")
+        print(f"{write_harbor_tasks(world, arguments.out):,} tasks: {arguments.out}")
+        return 0
+    with needs_extra("openenv"):
+        import uvicorn
+        import websockets  # noqa: F401  # uvicorn speaks the protocol through it
+
+        from wardround.training.doors.openenv import openenv_app
+    print(f"http://{_LOOPBACK}:{arguments.port} ({len(world.ids):,} samples); Ctrl-C stops it", flush=True)
+    uvicorn.run(openenv_app(world), host=_LOOPBACK, port=arguments.port, log_level="warning")
+    return 0
+
+
+def print_reward(arguments: argparse.Namespace) -> int:
+    """Print the reward of an answer in a file; 0 where there is none, or it is no list of names."""
+    settings = WorldSettings(split=World.split_of(arguments.benchmark, arguments.sample))
+    episode = World.open(arguments.store, arguments.benchmark, settings).begin(arguments.sample)
+    episode.answer = _read_answer(arguments.answer)
+    print(episode.reward)
+    episode.close()
+    return 0
+
+
+def _read_answer(file: Path) -> tuple[str, ...] | None:
+    try:
+        names = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(names)

@@ -1,0 +1,141 @@
+"""The files of an export: rows as JSON lines and Parquet, whole episodes as ATIF, and what was done.
+
+rows.jsonl       one conversation a line: messages, tools, about
+rows.parquet     the same; messages and tools as JSON text, which keeps each tool's own argument names
+atif.jsonl       the kept episodes in ATIF 1.8, one branch a line
+export.json      settings, runs, held-out benchmarks, what was kept and what was dropped, by reason
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wardround import __version__
+from wardround.benchmarks import Benchmark
+from wardround.core import Reporter, UserError, private_folder, silent, write_atomically
+from wardround.log import LogReader, atif_documents
+from wardround.runs import RunFolder
+from wardround.training.export import ExportCounts, export_rows
+from wardround.training.held_out import HeldOut
+from wardround.training.masking import TokenCounter
+from wardround.training.recipe import DataSettings
+from wardround.training.rows import TrainingRow
+
+FORMATS = ("jsonl", "parquet", "atif")
+_ROWS_AT_ONCE = 256
+_ABOUT = {
+    "episode": pa.string(),
+    "branch": pa.int32(),
+    "purpose": pa.string(),
+    "agent": pa.string(),
+    "model": pa.string(),
+    "task": pa.string(),
+    "sample": pa.string(),
+    "epoch": pa.int32(),
+    "subject_id": pa.int64(),
+    "score": pa.float64(),
+    "sensitivity": pa.string(),
+    "source": pa.string(),
+}
+_COLUMNS = pa.schema([("messages", pa.string()), ("tools", pa.string()), *_ABOUT.items()])
+
+
+def export_folder(
+    folders: Sequence[RunFolder],
+    out: Path,
+    settings: DataSettings,
+    *,
+    formats: Collection[str] = FORMATS,
+    keep_from: Sequence[Path] = (),
+    counter: TokenCounter | None = None,
+    report: Reporter = silent,
+) -> ExportCounts:
+    """Export runs to a new folder. Raises UserError where it holds something; LeakError as ``export_rows`` does."""
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{str(out)!r} is not empty; give another --out")
+    guards = [HeldOut.of([Benchmark.open(path)]) for path in keep_from]
+    counts = ExportCounts()
+    rows = export_rows(folders, settings, held_out=guards, counter=counter, counts=counts, report=report)
+    first = next(rows, None)
+    private_folder(out)
+    kept = _write(rows if first is None else _again(first, rows), out, formats)
+    if "atif" in formats:
+        _write_atif(folders, kept, out / "atif.jsonl")
+    told = {
+        "schema": 1,
+        "wardround": __version__,
+        "runs": [
+            {"path": str(folder.path), "settings_sha256": folder.manifest["settings_sha256"]} for folder in folders
+        ],
+        "kept_from": [name for guard in guards for name in guard.benchmarks],
+        "settings": asdict(settings),
+        "counts": counts.to_json(),
+    }
+    write_atomically(out / "export.json", json.dumps(told, indent=2) + "\n")
+    return counts
+
+
+def read_rows(file: Path) -> list[TrainingRow]:
+    """Read ``rows.jsonl`` back; UserError names the line that is no row."""
+    rows: list[TrainingRow] = []
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    rows.append(TrainingRow.from_json(json.loads(line)))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise UserError(f"{file}, line {number}: no row of an export ({error})") from error
+    except OSError as error:
+        raise UserError(f"{str(file)!r} cannot be read: {error.strerror or error}") from error
+    return rows
+
+
+def _again(first: TrainingRow, rest: Iterator[TrainingRow]) -> Iterator[TrainingRow]:
+    yield first
+    yield from rest
+
+
+def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str]) -> set[str]:
+    """Write the rows as they come; return the episodes that they are of."""
+    kept: set[str] = set()
+    waiting: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        lines = stack.enter_context((out / "rows.jsonl").open("w", encoding="utf-8")) if "jsonl" in formats else None
+        table = stack.enter_context(pq.ParquetWriter(out / "rows.parquet", _COLUMNS)) if "parquet" in formats else None
+        for row in rows:
+            kept.add(str(row.about["episode"]))
+            if lines is not None:
+                lines.write(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
+            if table is not None:
+                waiting.append(_flat(row))
+                if len(waiting) == _ROWS_AT_ONCE:
+                    table.write_table(pa.Table.from_pylist(waiting, schema=_COLUMNS))
+                    waiting.clear()
+        if table is not None and waiting:
+            table.write_table(pa.Table.from_pylist(waiting, schema=_COLUMNS))
+    return kept
+
+
+def _flat(row: TrainingRow) -> dict[str, Any]:
+    texts = {"messages": list(row.messages), "tools": list(row.tools)}
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()} | {
+        name: row.about.get(name) for name in _ABOUT
+    }
+
+
+def _write_atif(folders: Sequence[RunFolder], episodes: Collection[str], file: Path) -> None:
+    with file.open("w", encoding="utf-8") as lines:
+        for folder in folders:
+            with LogReader(folder.logs, may_be_empty=True) as reader:
+                for trajectory in reader.trajectories():
+                    if trajectory.episode in episodes:
+                        for document in atif_documents(trajectory, version=__version__):
+                            lines.write(json.dumps(document, ensure_ascii=False) + "\n")

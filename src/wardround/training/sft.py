@@ -1,0 +1,174 @@
+"""Supervised fine-tuning: a model learns the replies of rows, and nothing else in them (package trl).
+
+What is made is a folder: ``model/`` (weights, tokenizer, template for serving), ``checkpoints/`` to resume from,
+``training.json`` (recipe, what was read, the loss of every update), and ``model.gguf`` where the base was such a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.core import Progress, Reporter, UserError, content_hash, private_folder, silent, write_atomically
+from wardround.training.gguf_file import write_model
+from wardround.training.masking import TokenCounter, TokenRow
+from wardround.training.recipe import Recipe, SftSettings
+from wardround.training.rows import TrainingRow
+from wardround.training.templates import serving_template
+from wardround.training.weights import BaseWeights, needed
+
+_NOT_LEARNT = -100
+"""What the loss passes over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a fine-tuning did. ``losses`` are of every update; ``rows_dropped`` were longer than the recipe's most."""
+
+    rows: int
+    rows_dropped: int
+    tokens: int
+    learnt_tokens: int
+    updates: int
+    losses: tuple[float, ...]
+
+
+def fine_tune(
+    base: BaseWeights,
+    rows: Sequence[TrainingRow],
+    template: str,
+    recipe: Recipe,
+    out: Path,
+    *,
+    resume: bool = False,
+    report: Reporter = silent,
+) -> Trained:
+    """Train on rows and write the folder ``out``; ``resume`` goes on from its last checkpoint.
+
+    Raises UserError: nothing to learn, a folder that holds something, or one begun with another recipe or other rows.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    what = _what(base, rows, template, recipe)
+    _open_folder(out, what, resume)
+    counter = TokenCounter(tokenizer=base.tokenizer(), template=template)
+    tokens = [counter.encode(row) for row in rows]
+    most = recipe.data.max_tokens
+    fitting = [row for row in tokens if most is None or len(row.ids) <= most]
+    if not any(sum(row.mask) for row in fitting):
+        raise UserError(f"none of {len(rows)} rows holds anything to learn within {most} tokens")
+    trainer = _trainer(base.model(), counter.tokenizer, fitting, recipe.sft, out)
+    trainer.add_callback(_reporting(report))
+    trainer.train(resume_from_checkpoint=resume and _has_checkpoint(out))
+    _save(trainer, counter.tokenizer, base, serving_template(template), out)
+    done = Trained(
+        rows=len(fitting),
+        rows_dropped=len(tokens) - len(fitting),
+        tokens=sum(len(row.ids) for row in fitting),
+        learnt_tokens=sum(sum(row.mask) for row in fitting),
+        updates=trainer.state.global_step,
+        losses=tuple(entry["loss"] for entry in trainer.state.log_history if "loss" in entry),
+    )
+    write_atomically(out / "training.json", json.dumps({**what, "done": asdict(done)}, indent=2) + "\n")
+    return done
+
+
+def _what(base: BaseWeights, rows: Sequence[TrainingRow], template: str, recipe: Recipe) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "base": base.path.name,
+        "rows_sha256": content_hash([row.to_json() for row in rows]),
+        "template_sha256": content_hash(template),
+        "recipe": recipe.to_json(),
+    }
+
+
+def _open_folder(out: Path, what: dict[str, Any], resume: bool) -> None:
+    begun = out / "begun.json"
+    if not resume:
+        if out.exists() and any(out.iterdir()):
+            raise UserError(f"{str(out)!r} is not empty; go on with --resume, or give another --out")
+        private_folder(out)
+        write_atomically(begun, json.dumps(what, indent=2) + "\n")
+        return
+    if not begun.is_file():
+        raise UserError(f"no training was begun in {str(out)!r}")
+    earlier = json.loads(begun.read_text(encoding="utf-8"))
+    changed = [name for name in what if earlier.get(name) != json.loads(json.dumps(what[name]))]
+    if changed:
+        raise UserError(f"{str(out)!r} was begun with another {', '.join(changed)}; give the same, or another --out")
+
+
+def _has_checkpoint(out: Path) -> bool:
+    return any((out / "checkpoints").glob("checkpoint-*"))
+
+
+def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: SftSettings, out: Path) -> Any:
+    trl, datasets = needed("trl"), needed("datasets")
+    data = datasets.Dataset.from_list([{"input_ids": list(row.ids), "labels": _labels(row)} for row in rows])
+    if settings.adapter == "lora":
+        model = needed("peft").get_peft_model(model, _adapters(settings))
+    arguments = trl.SFTConfig(
+        output_dir=str(out / "checkpoints"),
+        num_train_epochs=settings.epochs,
+        max_steps=settings.most_steps or -1,
+        per_device_train_batch_size=settings.rows_at_once,
+        gradient_accumulation_steps=settings.batch // settings.rows_at_once,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr": settings.last_learning_rate},
+        warmup_steps=settings.warmup_steps,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.clip,
+        bf16=settings.precision == "bf16",
+        seed=settings.seed,
+        data_seed=settings.seed,
+        gradient_checkpointing=settings.recompute,
+        save_steps=settings.save_steps,
+        save_total_limit=2,
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=not needed("torch").cuda.is_available(),
+        max_length=None,
+        dataset_kwargs={"skip_prepare_dataset": True},
+    )
+    return trl.SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer)
+
+
+def _reporting(report: Reporter) -> Any:
+    """A callback of the trainer that tells how far it is."""
+
+    class Reporting(needed("transformers").TrainerCallback):  # type: ignore[misc]  # its base is imported lazily
+        def on_step_end(self, _arguments: Any, state: Any, _control: Any, **_: Any) -> None:
+            report(Progress(label="training", done=state.global_step, total=state.max_steps, unit="updates"))
+
+    return Reporting()
+
+
+def _labels(row: TokenRow) -> list[int]:
+    return [token if learnt else _NOT_LEARNT for token, learnt in zip(row.ids, row.mask, strict=True)]
+
+
+def _adapters(settings: SftSettings) -> Any:
+    return needed("peft").LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.adapter_scale,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+
+
+def _save(trainer: Any, tokenizer: Any, base: BaseWeights, template: str, out: Path) -> None:
+    """Adapters are merged: what is served is one model."""
+    model = trainer.model
+    if hasattr(model, "merge_and_unload"):
+        model = model.merge_and_unload()
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(out / "model")
+    model.save_pretrained(out / "model", safe_serialization=True)
+    if base.is_gguf:
+        write_model(base, model, template, out / "model.gguf")

@@ -1,0 +1,122 @@
+"""The world that an outside trainer's policy acts in: one sample, its chart and tools, a limit of calls, a reward.
+
+Every door (TRL, OpenEnv, Harbor, verifiers) opens this one world, and the reward is computed here and nowhere else: the
+main figure of the task's scorer, as in a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.benchmarks import Benchmark, Sample, ask, get_task
+from wardround.core import ToolSchema, UserError
+from wardround.records import Store
+from wardround.runs import open_environment
+from wardround.scoring.episodes import score_answer
+from wardround.tools import Aids
+
+MOST_CALLS = 30
+_TAKEN_AS_GIVEN = Aids(answer_check=False)
+_OVER = "Error: this episode is over; no more calls are answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSettings:
+    """``split``: whose samples are played; training by default. ``calls`` bound an episode.
+
+    An answer is taken as it is given: through a door where it comes as a file, nobody could be asked again.
+    """
+
+    split: str = "train"
+    tasks: tuple[str, ...] = ()
+    calls: int = MOST_CALLS
+    result_tokens: int = 1000
+    aids: Aids = _TAKEN_AS_GIVEN
+
+
+class WorldEpisode:
+    """One episode. ``reward`` is 0 until an answer was given; ``done`` once there is one, or no call is left."""
+
+    def __init__(self, world: World, sample: Sample) -> None:
+        settings = world.settings
+        self.sample = sample
+        self.prompt = ask(world.benchmark, sample, rules=settings.aids.answer_rules)
+        self.answer: tuple[str, ...] | None = None
+        self.calls = 0
+        self._most = settings.calls
+        self._labels = world.benchmark.labels(get_task(sample.task))
+        self._environment = open_environment(
+            world.store, world.benchmark, sample, result_tokens=settings.result_tokens, aids=settings.aids
+        )
+
+    @property
+    def tools(self) -> tuple[ToolSchema, ...]:
+        """The tools that are offered; ``finish`` is one of them."""
+        return self._environment.schemas
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self.answer is not None or self.calls >= self._most
+
+    @property
+    def reward(self) -> float:
+        """The score of the answer, from 0 to 1."""
+        return 0.0 if self.answer is None else score_answer(self.answer, self.sample, self._labels)
+
+    def call(self, name: str, arguments: str | Mapping[str, Any]) -> str:
+        """Answer one call. A mistake is answered with an error's text, never with an exception."""
+        if self.done:
+            return _OVER
+        self.calls += 1
+        if self.calls >= self._most:
+            self._environment.accept_any_answer()
+        result = self._environment.call(name, arguments)
+        if result.answer is not None:
+            self.answer = tuple(result.answer)
+        return result.text
+
+    def close(self) -> None:
+        """Free what the episode holds."""
+        self._environment.close()
+
+
+class World:
+    """The samples of one split of a benchmark, each as often as it is asked for."""
+
+    def __init__(self, store: Store, benchmark: Benchmark, settings: WorldSettings | None = None) -> None:
+        self.store = store
+        self.benchmark = benchmark
+        self.settings = settings or WorldSettings()
+        wanted = set(self.settings.tasks)
+        samples = [sample for sample in benchmark.all_samples if sample.split == self.settings.split]
+        self.samples = {sample.id: sample for sample in samples if not wanted or sample.task in wanted}
+        if not self.samples:
+            raise UserError(f"the benchmark has no samples of the {self.settings.split} split for these tasks")
+
+    @classmethod
+    def open(cls, store: Path, benchmark: Path, settings: WorldSettings | None = None) -> World:
+        """Open a world by its folders."""
+        return cls(Store.open(store), Benchmark.open(benchmark), settings)
+
+    @staticmethod
+    def split_of(benchmark: Path, sample: str) -> str:
+        """Return the split that a sample is of; UserError where the benchmark has no such sample."""
+        for one in Benchmark.open(benchmark).all_samples:
+            if one.id == sample:
+                return one.split
+        raise UserError(f"the benchmark has no sample {sample!r}")
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of its samples, in their order."""
+        return tuple(self.samples)
+
+    def begin(self, sample: str) -> WorldEpisode:
+        """Begin an episode; UserError where there is no such sample."""
+        if sample not in self.samples:
+            raise UserError(f"this world has no sample {sample!r}")
+        return WorldEpisode(self, self.samples[sample])

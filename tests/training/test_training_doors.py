@@ -1,0 +1,185 @@
+"""One world through its doors: the same calls of one scripted policy earn the same reward through each."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from wardround.core import UserError
+from wardround.training.doors.harbor import write_harbor_tasks
+from wardround.training.doors.openenv import openenv_app
+from wardround.training.doors.trl import trl_environment, trl_rows
+from wardround.training.world import World, WorldSettings
+
+MOST = 100
+"""Samples that the scripted policy plays through each door."""
+
+
+@pytest.fixture(scope="module")
+def world(synthetic_store_path: Path, synthetic_benchmark_path: Path) -> World:
+    return World.open(synthetic_store_path, synthetic_benchmark_path, WorldSettings(calls=3))
+
+
+def plan(world: World, sample: str) -> list[tuple[str, dict[str, Any]]]:
+    """Look, then answer: rightly, half rightly, wrongly, not at all, or with a call that is wrong, by turns."""
+    target = list(world.samples[sample].target)
+    number = world.ids.index(sample) % 5
+    answers: list[Any] = [target, [*target, "Nothing of it"], ["Nothing of it"], None, target[:1]]
+    look = ("get_table_names", {}) if number != 4 else ("get_tabel_names", {"x": 1})
+    if answers[number] is None:
+        return [look] * 4
+    return [look, ("finish", {"response": answers[number]}), ("finish", {"response": target})]
+
+
+def directly(world: World, sample: str) -> float:
+    episode = world.begin(sample)
+    for name, arguments in plan(world, sample):
+        episode.call(name, arguments)
+    episode.close()
+    return episode.reward
+
+
+@pytest.fixture(scope="module")
+def rewards(world: World) -> dict[str, float]:
+    return {sample: directly(world, sample) for sample in world.ids[:MOST]}
+
+
+def test_the_world_gives_rewards_of_every_size(rewards: dict[str, float]) -> None:
+    assert {0.0, 1.0} < set(rewards.values())
+    assert any(0 < reward < 1 for reward in rewards.values())
+
+
+def test_an_answer_is_given_once(world: World) -> None:
+    episode = world.begin(world.ids[0])
+    target = list(episode.sample.target)
+    assert (episode.reward, episode.done) == (0.0, False)
+    episode.call("finish", {"response": target})
+    assert (episode.reward, episode.done) == (1.0, True)
+    assert "is over" in episode.call("finish", {"response": []})
+    assert episode.reward == 1.0
+    episode.close()
+
+
+def test_no_call_is_answered_above_the_limit(world: World) -> None:
+    episode = world.begin(world.ids[0])
+    answers = [episode.call("get_table_names", {}) for _ in range(4)]
+    assert ["is over" in answer for answer in answers] == [False, False, False, True]
+    episode.close()
+
+
+def test_only_the_training_split_is_played(world: World) -> None:
+    assert {world.samples[sample].split for sample in world.ids} == {"train"}
+    with pytest.raises(UserError, match="no sample 'nobody'"):
+        world.begin("nobody")
+
+
+def test_trl_earns_the_same(world: World, rewards: dict[str, float]) -> None:
+    environment = trl_environment(world)()
+    for row in trl_rows(world)[:MOST]:
+        prompt = environment.reset(**row)
+        assert world.samples[row["sample"]].prediction_time.isoformat(" ") in prompt
+        for name, arguments in plan(world, row["sample"]):
+            if hasattr(environment, name):
+                assert isinstance(getattr(environment, name)(**arguments), str)
+        assert environment.get_reward() == rewards[row["sample"]], row["sample"]
+
+
+def test_trl_tools_are_described_by_signature_and_docstring(world: World) -> None:
+    made = trl_environment(world)
+    episode = world.begin(world.ids[0])
+    for tool in episode.tools:
+        method = getattr(made, tool.name)
+        signature = inspect.signature(method)
+        given = set(tool.parameters.get("properties", {}))
+        assert set(signature.parameters) == {"self", *given}
+        required = {name for name, one in signature.parameters.items() if one.default is inspect.Parameter.empty}
+        assert required - {"self"} == set(tool.parameters.get("required", ()))
+        assert all(f"    {name}: " in (inspect.getdoc(method) or "") for name in given)
+    episode.close()
+
+
+def test_transformers_reads_the_tools_of_trl(world: World) -> None:
+    utils = pytest.importorskip("transformers.utils")
+    environment = trl_environment(world)()
+    schema = utils.get_json_schema(environment.get_records_by_time)
+    assert schema["function"]["parameters"]["required"] == ["table_name"]
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Iterator[TestClient]:
+    with TestClient(openenv_app(world)) as made:
+        yield made
+
+
+def asked(socket: Any, kind: str, **data: Any) -> dict[str, Any]:
+    socket.send_json({"type": kind, "data": data})
+    answer: dict[str, Any] = socket.receive_json()
+    return answer
+
+
+def test_openenv_earns_the_same_summed_over_steps(world: World, rewards: dict[str, float], client: TestClient) -> None:
+    with client.websocket_connect("/ws") as socket:
+        for sample in world.ids[:MOST]:
+            begun = asked(socket, "reset", sample=sample)["data"]
+            assert (begun["reward"], begun["done"]) == (0.0, False)
+            total = 0.0
+            for name, arguments in plan(world, sample):
+                step = asked(socket, "step", type="call_tool", tool_name=name, arguments=arguments)["data"]
+                total += step["reward"]
+            assert total == rewards[sample], sample
+            assert asked(socket, "state")["data"] == {"episode_id": sample, "step_count": len(plan(world, sample))}
+        socket.send_json({"type": "close"})
+
+
+def test_openenv_answers_mistakes_with_its_codes(world: World, client: TestClient) -> None:
+    with client.websocket_connect("/ws") as socket:
+        assert asked(socket, "step", tool_name="think", arguments={})["data"]["code"] == "SESSION_ERROR"
+        assert asked(socket, "dance")["data"]["code"] == "UNKNOWN_TYPE"
+        assert asked(socket, "reset", sample="nobody")["data"]["code"] == "VALIDATION_ERROR"
+        assert asked(socket, "step", arguments=[])["data"]["code"] == "VALIDATION_ERROR"
+        socket.send_text("[" * 100_000)
+        assert socket.receive_json()["data"]["code"] == "INVALID_JSON"
+        tools = asked(socket, "step", type="list_tools")["data"]["observation"]["tools"]
+        assert "finish" in {tool["name"] for tool in tools}
+        assert asked(socket, "reset")["data"]["observation"]["sample"] in world.ids
+    assert client.get("/schema").json()["action"]["title"] == "CallToolAction"
+    assert client.get("/health").json() == {"status": "healthy"}
+
+
+def test_harbor_verifies_the_same(
+    world: World, rewards: dict[str, float], synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    assert write_harbor_tasks(world, tmp_path / "tasks") == len(world.ids)
+    scripts = Path(sys.executable).parent
+    for sample in [one for one in world.ids if len(plan(world, one)) == 3][:3]:
+        folder = tmp_path / "tasks" / sample
+        assert tomllib.loads((folder / "task.toml").read_text())["verifier"]["timeout_sec"] == 120
+        assert not any(name in (folder / "instruction.md").read_text() for name in world.samples[sample].target)
+        answer = tmp_path / f"{sample}.json"
+        answer.write_text(json.dumps(plan(world, sample)[1][1]["response"]))
+        done = subprocess.run(
+            [str(folder / "tests" / "test.sh")],
+            env={
+                **os.environ,
+                "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+                "WARDROUND_STORE": str(synthetic_store_path),
+                "WARDROUND_BENCHMARK": str(synthetic_benchmark_path),
+                "WARDROUND_ANSWER": str(answer),
+                "VERIFIER_LOGS": str(tmp_path / "logs"),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert float((tmp_path / "logs" / "reward.txt").read_text()) == rewards[sample]

@@ -1,0 +1,158 @@
+"""Rows to train on: which replies are learnt, which calls are left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from log_doubles import START, ask, calling, play
+from wardround.core import Message, ToolCall, Usage
+from wardround.log import EpisodeLog, LogReader, ToolRecord, Trajectory, atif_documents
+from wardround.models import Reply
+from wardround.training import TrainingRow, training_rows, without_redundant_calls
+
+KEPT = (START[0], Message(role="user", content="Summary: fine."))
+
+
+@pytest.fixture
+def summarised(tmp_path: Path) -> Trajectory:
+    """Three calls, a summary of them, and two calls after it; the last prompt keeps the reply before."""
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {"task": "t", "agent": "resum", "sample": "t-1"})
+        history = play(recorder, 3)
+        recorder.turn(ask(history, 3), calling(3), purpose="summarise")
+        recorder.turn(ask(KEPT, 4), calling(4))
+        after = (*KEPT, calling(4).message, Message(role="tool", content="rows", tool_call_id="call_4"))
+        recorder.turn(ask(after, 5), calling(5))
+        recorder.finish({"finish": "finish", "answer": ["x"]})
+    with LogReader(tmp_path / "w.sqlite") as reader:
+        return reader.trajectory("e")
+
+
+def learnt_places(row: TrainingRow) -> list[int]:
+    return [place for place, message in enumerate(row.messages) if message.get("weight")]
+
+
+def test_every_reply_is_learnt_once(summarised: Trajectory) -> None:
+    rows = list(training_rows(summarised))
+    assert [(row.about["branch"], row.learnt) for row in rows] == [(0, 4), (1, 2)]
+    assert sum(row.learnt for row in rows) == len(summarised.turns)
+    assert all(row.messages[place]["role"] == "assistant" for row in rows for place in learnt_places(row))
+
+
+def test_a_reply_that_an_earlier_branch_taught_is_only_context(tmp_path: Path) -> None:
+    """The summary's branch holds the three replies before it; so does the branch that goes on without it."""
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {"task": "t"})
+        history = play(recorder, 3)
+        recorder.turn(ask((*history, Message(role="user", content="Sum up.")), 3), calling(3), purpose="summarise")
+        recorder.turn(ask(history, 4), calling(4))
+        recorder.finish({"finish": "finish"})
+    with LogReader(tmp_path / "w.sqlite") as reader:
+        first, second = training_rows(reader.trajectory("e"))
+    assert (first.learnt, second.learnt) == (4, 1)
+    assert [message["weight"] for message in second.messages if message["role"] == "assistant"] == [0, 0, 0, 1]
+
+
+def test_only_replies_of_the_wanted_purposes_are_learnt(summarised: Trajectory) -> None:
+    (row,) = training_rows(summarised, purposes=("summarise",))
+    assert row.learnt == 1
+    assert learnt_places(row) == [len(row.messages) - 1]
+    assert sum(row.learnt for row in training_rows(summarised, purposes=("act",))) == 5
+
+
+def test_arguments_are_objects_and_broken_ones_stay_text(tmp_path: Path) -> None:
+    calls = (ToolCall(id="a", name="get", arguments='{"n": 1}'), ToolCall(id="b", name="get", arguments='{"n": '))
+    message = Message(role="assistant", content=None, tool_calls=calls)
+    reply = Reply(message=message, usage=Usage(), finish_reason="tool_calls", model="m", seconds=0.0, attempts=1)
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {})
+        recorder.turn(ask(START, 0), reply, [ToolRecord(call=call, result_text="r") for call in calls])
+        recorder.finish({"finish": "finish"})
+    with LogReader(tmp_path / "w.sqlite") as reader:
+        (row,) = training_rows(reader.trajectory("e"))
+    given = [call["function"]["arguments"] for call in row.messages[-1]["tool_calls"]]
+    assert given == [{"n": 1}, '{"n": ']
+    assert TrainingRow.from_json(json.loads(json.dumps(row.to_json()))) == row
+
+
+def conversation(*steps: tuple[list[tuple[str, dict[str, object]]], list[str]]) -> TrainingRow:
+    """A row of replies, each with calls (name, arguments) and the results that they got."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "?"}]
+    for calls, results in steps:
+        made = [
+            {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": given}}
+            for number, (name, given) in enumerate(calls)
+        ]
+        messages.append({"role": "assistant", "content": "", "tool_calls": made, "weight": 1})
+        messages += [
+            {"role": "tool", "content": text, "tool_call_id": f"c{number}"} for number, text in enumerate(results)
+        ]
+    return TrainingRow(messages=tuple(messages), tools=(), about={})
+
+
+LABS = ("get_records", {"table_name": "labevents"})
+NOTES = ("get_records", {"table_name": "discharge"})
+
+
+def test_a_call_asked_again_with_the_same_result_goes_and_its_reply_with_it() -> None:
+    row = conversation(([LABS], ["rows"]), ([LABS], ["rows"]), ([NOTES], ["rows"]))
+    shorter, left_out = without_redundant_calls(row)
+    assert left_out == 1
+    assert [message["role"] for message in shorter.messages] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert shorter.messages[3]["tool_calls"][0]["function"]["arguments"] == NOTES[1]
+
+
+def test_a_reply_keeps_its_other_calls_and_their_results() -> None:
+    row = conversation(([LABS], ["rows"]), ([LABS, NOTES], ["rows", "text"]))
+    shorter, left_out = without_redundant_calls(row)
+    assert left_out == 1
+    assert [message.get("content") for message in shorter.messages] == ["?", "", "rows", "", "text"]
+    assert [call["id"] for call in shorter.messages[3]["tool_calls"]] == ["c1"]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [([LABS], ["other rows"]), ([("get_latest", LABS[1])], ["rows"])],
+    ids=["another result", "another tool"],
+)
+def test_what_says_something_new_stays(again: tuple[list[tuple[str, dict[str, object]]], list[str]]) -> None:
+    row = conversation(([LABS], ["rows"]), again)
+    assert without_redundant_calls(row) == (row, 0)
+
+
+def test_thoughts_are_never_redundant() -> None:
+    think = ("think", {"response": "hm"})
+    row = conversation(([think], ["noted"]), ([think], ["noted"]))
+    assert without_redundant_calls(row) == (row, 0)
+
+
+def test_atif_documents_are_valid_and_mark_what_was_copied(summarised: Trajectory) -> None:
+    atif = pytest.importorskip("atif")
+    first, second = atif_documents(summarised, version="0.1")
+    for document in (first, second):
+        atif.Trajectory.model_validate(document)
+    assert [step.get("is_copied_context") for step in second["steps"] if step["source"] == "agent"] == [None, None]
+    assert (first["session_id"], first["trajectory_id"], second["trajectory_id"]) == ("e", "e#0", "e#1")
+    calls = [step for step in first["steps"] if "observation" in step]
+    assert [one["observation"]["results"][0]["source_call_id"] for one in calls] == [
+        one["tool_calls"][0]["tool_call_id"] for one in calls
+    ]
+    assert first["final_metrics"]["total_prompt_tokens"] == sum(
+        turn.usage.input_tokens for turn in summarised.turns[:4]
+    )
+
+
+def test_atif_marks_replies_told_on_an_earlier_branch(tmp_path: Path) -> None:
+    with EpisodeLog(tmp_path / "w.sqlite") as log:
+        recorder = log.begin("e", {"task": "t"})
+        history = play(recorder, 2)
+        recorder.turn(ask((*history, Message(role="user", content="Sum up.")), 2), calling(2), purpose="summarise")
+        recorder.turn(ask(history, 3), calling(3))
+        recorder.finish({"finish": "finish"})
+    with LogReader(tmp_path / "w.sqlite") as reader:
+        _, second = atif_documents(reader.trajectory("e"), version="0.1")
+    agent = [step for step in second["steps"] if step["source"] == "agent"]
+    assert [step.get("is_copied_context", False) for step in agent] == [True, True, False]
