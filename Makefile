@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model long mutants lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -35,6 +35,12 @@ test-busy: $(VENV)/dev-installed
 test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
 	  tests/models/test_models_real.py tests/runs/test_real_model.py
+
+# Fine-tuning of a tiny model: needs torch (its CPU build, exactly this version) and half a gigabyte.
+test-train: $(VENV)/dev-installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
+	$(BIN)/python -m pytest -q tests/training
 
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
