@@ -17,8 +17,8 @@ from wardround.core import UserError
 from wardround.training import (
     BaseWeights,
     DataSettings,
+    RowTokenizer,
     SftSettings,
-    TokenCounter,
     TrainingRow,
     fine_tune,
     read_recipe,
@@ -88,21 +88,21 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> BaseWeights:
     return BaseWeights(path=folder)
 
 
-def learnt_text(counter: TokenCounter, one: TrainingRow) -> str:
+def learnt_text(counter: RowTokenizer, one: TrainingRow) -> str:
     tokens = counter.encode(one)
     tokenizer: Any = counter.tokenizer
     return str(tokenizer.decode([token for token, learnt in zip(tokens.ids, tokens.mask, strict=True) if learnt]))
 
 
 def test_exactly_what_the_assistant_writes_is_learnt(base: BaseWeights) -> None:
-    counter = TokenCounter(tokenizer=base.tokenizer(), template=TEMPLATE)
+    counter = RowTokenizer(tokenizer=base.tokenizer(), template=TEMPLATE)
     call = '<tool_call>{"name": "get_rows", "arguments": {"table": "labs7"}}</tool_call><|im_end|>'
     assert learnt_text(counter, row(7)) == f"I look.\n{call}Sepsis 7.<|im_end|>"
     assert learnt_text(counter, row(7, weight=0)) == "Sepsis 7.<|im_end|>"
 
 
 def test_a_template_without_marks_is_refused(base: BaseWeights, tmp_path: Path) -> None:
-    counter = TokenCounter(tokenizer=base.tokenizer(), template=serving_template(TEMPLATE))
+    counter = RowTokenizer(tokenizer=base.tokenizer(), template=serving_template(TEMPLATE))
     with pytest.raises(UserError, match="marks no token as an assistant's"):
         counter.encode(row(1))
     (tmp_path / "plain.jinja").write_text("{{ messages[0]['content'] }}")
@@ -116,7 +116,7 @@ def rendered(template: str, one: TrainingRow) -> str:
 
 
 def test_serving_renders_the_text_that_training_saw(base: BaseWeights) -> None:
-    counter = TokenCounter(tokenizer=base.tokenizer(), template=TEMPLATE)
+    counter = RowTokenizer(tokenizer=base.tokenizer(), template=TEMPLATE)
     tokenizer: Any = counter.tokenizer
     assert rendered(serving_template(TEMPLATE), row(3)) == tokenizer.decode(counter.encode(row(3)).ids)
     assert "- get_rows(table, limit?): Rows of a table" in rendered(serving_template(TEMPLATE), row(3))

@@ -16,7 +16,7 @@ from wardround.scoring import PairedTest
 from wardround.training import (
     FORMATS,
     BaseWeights,
-    TokenCounter,
+    RowTokenizer,
     TrainingRow,
     export_folder,
     fine_tune,
@@ -117,17 +117,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
-    counter = None
+    row_tokenizer = None
     if arguments.tokenizer is not None:
         tokenizer = BaseWeights(path=arguments.tokenizer).tokenizer()
-        counter = TokenCounter(tokenizer=tokenizer, template=training_template(arguments.template))
+        row_tokenizer = RowTokenizer(tokenizer=tokenizer, template=training_template(arguments.template))
     counts = export_folder(
         [RunFolder.open(path) for path in arguments.runs],
         arguments.out,
         read_recipe(arguments.recipe, arguments.set).data,
         formats=arguments.format,
         keep_from=arguments.keep_from,
-        counter=counter,
+        row_tokenizer=row_tokenizer,
         report=progress,
     )
     progress.close()

@@ -4,8 +4,8 @@ from wardround.training.export import ExportCounts, export_rows
 from wardround.training.files import FORMATS, export_folder, read_rows
 from wardround.training.gguf_file import write_model
 from wardround.training.held_out import HeldOut
-from wardround.training.masking import TokenCounter, TokenRow
-from wardround.training.recipe import DataSettings, Recipe, SftSettings, read_recipe
+from wardround.training.masking import RowTokenizer, TokenRow
+from wardround.training.recipe import DataSettings, SftSettings, TrainingRecipe, read_recipe
 from wardround.training.redundant_calls import without_redundant_calls
 from wardround.training.rows import TrainingRow, training_rows
 from wardround.training.sft import Trained, fine_tune
@@ -19,13 +19,13 @@ __all__ = [
     "DataSettings",
     "ExportCounts",
     "HeldOut",
-    "Recipe",
+    "RowTokenizer",
     "SftSettings",
-    "TokenCounter",
     "TokenRow",
     "ToolUse",
     "ToolUseShift",
     "Trained",
+    "TrainingRecipe",
     "TrainingRow",
     "export_folder",
     "export_rows",

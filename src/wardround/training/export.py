@@ -14,7 +14,7 @@ from wardround.log import LogReader
 from wardround.runs import RunFolder, open_benchmark, open_store, score_run
 from wardround.scoring import EpisodeScore
 from wardround.training.held_out import HeldOut
-from wardround.training.masking import TokenCounter
+from wardround.training.masking import RowTokenizer
 from wardround.training.recipe import DataSettings
 from wardround.training.redundant_calls import without_redundant_calls
 from wardround.training.rows import TrainingRow, training_rows
@@ -43,21 +43,21 @@ def export_rows(
     settings: DataSettings,
     *,
     held_out: Sequence[HeldOut] = (),
-    counter: TokenCounter | None = None,
+    row_tokenizer: RowTokenizer | None = None,
     counts: ExportCounts | None = None,
     report: Reporter = silent,
 ) -> Iterator[TrainingRow]:
     """Yield the rows of some runs, in the order of their episodes; ``counts`` is filled on the way.
 
     Raises LeakError before the first row where a run played a sample, or a person, that is held out: by its own
-    benchmark, always, and by those of ``held_out``. Without ``counter`` rows of any length are kept.
+    benchmark, always, and by those of ``held_out``. Without ``row_tokenizer`` rows of any length are kept.
     """
     counts = counts if counts is not None else ExportCounts()
     for folder in folders:
         _refuse_held_out(folder, held_out)
     seen: set[str] = set()
     for row in chain.from_iterable(_rows_of(folder, settings, counts, report) for folder in folders):
-        kept = _finished_row(row, settings, counter, counts, seen)
+        kept = _finished_row(row, settings, row_tokenizer, counts, seen)
         if kept is not None:
             yield kept
 
@@ -112,7 +112,7 @@ def _unwanted(score: EpisodeScore, settings: DataSettings) -> str:
 
 
 def _finished_row(
-    row: TrainingRow, settings: DataSettings, counter: TokenCounter | None, counts: ExportCounts, seen: set[str]
+    row: TrainingRow, settings: DataSettings, row_tokenizer: RowTokenizer | None, counts: ExportCounts, seen: set[str]
 ) -> TrainingRow | None:
     if settings.compress:
         row, left_out = without_redundant_calls(row)
@@ -125,7 +125,7 @@ def _finished_row(
     if not row.learnt:
         counts.dropped["row_without_learnt_reply"] += 1
         return None
-    if counter is not None and not _fits(row, settings.max_tokens, counter, counts):
+    if row_tokenizer is not None and not _fits(row, settings.max_tokens, row_tokenizer, counts):
         counts.dropped["row_too_long"] += 1
         return None
     counts.rows += 1
@@ -133,8 +133,8 @@ def _finished_row(
     return row
 
 
-def _fits(row: TrainingRow, most: int | None, counter: TokenCounter, counts: ExportCounts) -> bool:
-    tokens = counter.encode(row)
+def _fits(row: TrainingRow, most: int | None, row_tokenizer: RowTokenizer, counts: ExportCounts) -> bool:
+    tokens = row_tokenizer.encode(row)
     if most is not None and len(tokens.ids) > most:
         return False
     counts.tokens = (counts.tokens or 0) + len(tokens.ids)

@@ -25,7 +25,7 @@ from wardround.log import LogReader, atif_documents
 from wardround.runs import RunFolder
 from wardround.training.export import ExportCounts, export_rows
 from wardround.training.held_out import HeldOut
-from wardround.training.masking import TokenCounter
+from wardround.training.masking import RowTokenizer
 from wardround.training.recipe import DataSettings
 from wardround.training.rows import TrainingRow
 
@@ -55,7 +55,7 @@ def export_folder(
     *,
     formats: Collection[str] = FORMATS,
     keep_from: Sequence[Path] = (),
-    counter: TokenCounter | None = None,
+    row_tokenizer: RowTokenizer | None = None,
     report: Reporter = silent,
 ) -> ExportCounts:
     """Export runs to a new folder. Raises UserError where it holds something; LeakError as ``export_rows`` does."""
@@ -63,7 +63,7 @@ def export_folder(
         raise UserError(f"{str(out)!r} is not empty; give another --out")
     guards = [HeldOut.of([Benchmark.open(path)]) for path in keep_from]
     counts = ExportCounts()
-    rows = export_rows(folders, settings, held_out=guards, counter=counter, counts=counts, report=report)
+    rows = export_rows(folders, settings, held_out=guards, row_tokenizer=row_tokenizer, counts=counts, report=report)
     first = next(rows, None)
     private_folder(out)
     kept = _write(rows if first is None else _again(first, rows), out, formats)

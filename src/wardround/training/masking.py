@@ -29,7 +29,7 @@ class ChatTokenizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCounter:
+class RowTokenizer:
     """A tokenizer with the template that renders for it."""
 
     tokenizer: ChatTokenizer

@@ -62,7 +62,7 @@ class SftSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class TrainingRecipe:
     """A recipe. ``title`` says what it repeats."""
 
     title: str = ""
@@ -74,17 +74,17 @@ class Recipe:
         return asdict(self)
 
 
-def read_recipe(path: Path | None, assignments: Iterable[str] = ()) -> Recipe:
+def read_recipe(path: Path | None, assignments: Iterable[str] = ()) -> TrainingRecipe:
     """Return the recipe of a file (the defaults without one) with ``NAME=VALUE`` assignments over it.
 
     Raises UserError: unknown names, with the nearest; values out of range.
     """
     body = {} if path is None else read_toml(path)
-    known = {leaf.name: leaf.kind for leaf in leaves(Recipe)}
+    known = {leaf.name: leaf.kind for leaf in leaves(TrainingRecipe)}
     for text in assignments:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise UserError(f"{text!r} sets nothing; write --set NAME=VALUE, for example --set sft.epochs=1")
         refuse_unknown([name], known, "--set")
         body = merged(body, nested({name: read_value(value, known[name], name)}))
-    return strict(Recipe, body, str(path or "recipe"))
+    return strict(TrainingRecipe, body, str(path or "recipe"))

@@ -15,8 +15,8 @@ from typing import Any
 
 from wardround.core import Progress, Reporter, UserError, content_hash, private_folder, silent, write_atomically
 from wardround.training.gguf_file import write_model
-from wardround.training.masking import TokenCounter, TokenRow
-from wardround.training.recipe import Recipe, SftSettings
+from wardround.training.masking import RowTokenizer, TokenRow
+from wardround.training.recipe import SftSettings, TrainingRecipe
 from wardround.training.rows import TrainingRow
 from wardround.training.templates import serving_template
 from wardround.training.weights import BaseWeights, needed
@@ -41,7 +41,7 @@ def fine_tune(
     base: BaseWeights,
     rows: Sequence[TrainingRow],
     template: str,
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     out: Path,
     *,
     resume: bool = False,
@@ -54,16 +54,16 @@ def fine_tune(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     what = _what(base, rows, template, recipe)
     _open_folder(out, what, resume)
-    counter = TokenCounter(tokenizer=base.tokenizer(), template=template)
-    tokens = [counter.encode(row) for row in rows]
+    row_tokenizer = RowTokenizer(tokenizer=base.tokenizer(), template=template)
+    tokens = [row_tokenizer.encode(row) for row in rows]
     most = recipe.data.max_tokens
     fitting = [row for row in tokens if most is None or len(row.ids) <= most]
     if not any(sum(row.mask) for row in fitting):
         raise UserError(f"none of {len(rows)} rows holds anything to learn within {most} tokens")
-    trainer = _trainer(base.model(), counter.tokenizer, fitting, recipe.sft, out)
+    trainer = _trainer(base.model(), row_tokenizer.tokenizer, fitting, recipe.sft, out)
     trainer.add_callback(_reporting(report))
     trainer.train(resume_from_checkpoint=resume and _has_checkpoint(out))
-    _save(trainer, counter.tokenizer, base, serving_template(template), out)
+    _save(trainer, row_tokenizer.tokenizer, base, serving_template(template), out)
     done = Trained(
         rows=len(fitting),
         rows_dropped=len(tokens) - len(fitting),
@@ -76,7 +76,7 @@ def fine_tune(
     return done
 
 
-def _what(base: BaseWeights, rows: Sequence[TrainingRow], template: str, recipe: Recipe) -> dict[str, Any]:
+def _what(base: BaseWeights, rows: Sequence[TrainingRow], template: str, recipe: TrainingRecipe) -> dict[str, Any]:
     return {
         "schema": 1,
         "base": base.path.name,
