@@ -54,3 +54,32 @@ def test_the_fifteen_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> Non
     assert "guo_readmission" in listed
     assert main(["list", "tasks"]) == 0
     assert "classes 0 1 2 3" in capsys.readouterr().out
+
+
+def test_shares_of_the_splits_are_set_and_a_wrong_sum_is_said(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = ["bench", "build", "ehrshot", "--store", str(synthetic_store_path), "--task", "guo_los", "--per-task", "0"]
+    assert main([*build, "--out", str(tmp_path / "bench"), "--fractions", "0.2", "0", "0.8"]) == 0
+    benchmark = Benchmark.open(tmp_path / "bench")
+    assert benchmark.manifest["fractions"] == [0.2, 0.0, 0.8]
+    sizes = {split: len(benchmark.samples(split=split)) for split in ("train", "dev", "test")}
+    assert sizes["dev"] == 0
+    assert sizes["test"] > sizes["train"] > 0
+    capsys.readouterr()
+    assert main([*build, "--out", str(tmp_path / "other"), "--fractions", "0.5", "0.5", "0.5"]) == 2
+    assert "add up to 1" in capsys.readouterr().err
+
+
+def test_agents_without_tools_are_not_told_of_the_room_that_tools_take(
+    synthetic_store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(synthetic_store_path)
+    build = ["bench", "build", "ehrshot", "--store", store, "--task", "guo_los", "--per-task", "2"]
+    assert main([*build, "--out", str(tmp_path / "bench")]) == 0
+    run = ["run", "--benchmark", str(tmp_path / "bench"), "--store", store, "--limit", "1", "--workers", "1"]
+    run += ["--context-tokens", "2500", "--set", "budget.reply_tokens=100"]
+    assert main([*run, "--agent", "direct", "--out", str(tmp_path / "direct")]) == 0
+    assert "leave" not in capsys.readouterr().err
+    assert main([*run, "--agent", "direct", "react", "--out", str(tmp_path / "react")]) == 0
+    assert "and the tools (2," in capsys.readouterr().err

@@ -21,6 +21,7 @@ from wardround.benchmarks import (
 )
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
+from wardround.benchmarks.split import DEFAULT_FRACTIONS
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.card import print_card
 from wardround.cli.json_output import add_json_option, print_json
@@ -37,6 +38,7 @@ EXAMPLES = """
   wardround bench build agentehr --store store --out bench-published --policy published --per-task 600
   wardround bench build ehrshot --store store --out bench-ehrshot --task guo_los lab_anemia --per-task 200
   wardround bench build clinseek --store store --out bench-clinseek --per-task 40
+  wardround bench build agentehr --store store --out bench --fractions 0.5 0.2 0.3
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build trace --store store --out bench-stays --unit icu
@@ -61,6 +63,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     build.add_argument(
         "--policy", choices=["known_at", "published"], default="known_at", help="clocks; published are the papers' own"
+    )
+    build.add_argument(
+        "--fractions",
+        nargs=3,
+        type=float,
+        default=DEFAULT_FRACTIONS,
+        metavar=("TRAIN", "DEV", "TEST"),
+        help="shares of people in the splits, where the data set has none of its own",
     )
     only = build.add_argument_group("ehrshot, clinseek")
     named = [*EHRSHOT_TASKS, *CLINSEEK_TASKS, *OWN_TASKS.names]
@@ -130,6 +140,7 @@ def _build_agentehr(arguments: argparse.Namespace, progress: TerminalProgress) -
         Store.open(arguments.store),
         arguments.out,
         seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
         policy=arguments.policy,
         per_task=arguments.per_task,
         user_codes=user_codes_home(),
@@ -142,6 +153,7 @@ def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) ->
         Store.open(arguments.store),
         arguments.out,
         seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
         policy=arguments.policy,
         tasks=arguments.task,
         per_task=arguments.per_task,
@@ -157,6 +169,7 @@ def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -
         Store.open(arguments.store),
         arguments.out,
         seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
         policy=arguments.policy,
         tasks=arguments.task,
         per_task=arguments.per_task,
@@ -173,6 +186,7 @@ def _build_trace(arguments: argparse.Namespace, progress: TerminalProgress) -> B
         Store.open(arguments.store),
         arguments.out,
         seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
         per_task=arguments.per_task,
         unit=arguments.unit or "icu",
         report=progress,

@@ -72,6 +72,7 @@ def build_from_files(arguments: argparse.Namespace, progress: TerminalProgress) 
 def _build(arguments: argparse.Namespace, store: Store, tasks: list[OwnTask], progress: TerminalProgress) -> Benchmark:
     settings = BuildSettings(
         seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
         policy=arguments.policy,
         per_task=arguments.per_task,
         per_subject=arguments.per_subject,

@@ -62,7 +62,9 @@ def _own_corpora() -> dict[str, Any]:
 def _warnings(folder: RunFolder) -> list[str]:
     """What these settings allow and nobody is likely to want."""
     settings, lines = folder.settings, []
-    tools = sum(estimate_tokens(schema.wire.decode()) for schema in open_toolset(settings.run.toolset).schemas)
+    from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
+    offered = open_toolset(settings.run.toolset).schemas if len(from_evidence) < len(settings.run.agents) else ()
+    tools = sum(estimate_tokens(schema.wire.decode()) for schema in offered)
     room = settings.budget_tokens - settings.budget.reply_tokens - tools
     if room < settings.budget_tokens // 4:
         lines.append(
@@ -70,7 +72,6 @@ def _warnings(folder: RunFolder) -> list[str]:
             f"({tools:,}) leave {max(room, 0):,} for what was read; a smaller budget.reply_tokens leaves more"
         )
     papers = Benchmark.open(Path(settings.run.benchmark)).context_tokens
-    from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
     if settings.budget_tokens < papers and from_evidence:
         lines.append(
             f"the paper of these tasks gives every method {papers:,} context tokens; with {settings.budget_tokens:,} "
