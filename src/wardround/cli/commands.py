@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
     "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
     "train": ("wardround.cli.train", "make training data of runs, fine-tune a model on it, compare its use of tools"),
+    "images": ("wardround.cli.images", "make a release of images into tables to ingest beside its records"),
     "models": ("wardround.cli.models", "serve a small language model here; list, add and verify imaging weights"),
     "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
     "export": ("wardround.cli.export", "write a store, labels or predictions as MEDS"),

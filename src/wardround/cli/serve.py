@@ -16,7 +16,8 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
 from wardround.cli.paths import home, imaging_models_home
 from wardround.core import UserError, content_hash, parse_time
-from wardround.imaging import ImageSettings, open_images
+from wardround.imaging import ImageSettings, Imaging, open_images
+from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.retrieval import open_encoder
 from wardround.tools import Environment, default_toolset
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.http:
         where.check(store.spec.sensitivity)
     access, lane = AccessLog(_access_log(arguments)), SqlLane()
-    images = open_images(ImageSettings(source=arguments.images, models=_models(arguments.image_models)))
+    images = _open_images(arguments, store)
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
@@ -128,6 +129,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _open_images(arguments: argparse.Namespace, store: Store) -> Imaging:
+    guard = DataUseGuard(sensitivity=store.spec.sensitivity, permitted=tuple(arguments.permit_endpoint))
+    return open_images(ImageSettings(source=arguments.images, models=_models(arguments.image_models)), guard)
+
+
 def _models(named: str | None) -> str | None:
     """The folder of weights that was named, else the usual one where it is there."""
     usual = imaging_models_home()
@@ -159,6 +165,8 @@ def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
     for name in arguments.tool:
         words += ["--tool", name]
     words += ["--images", arguments.images] if arguments.images else []
+    for url in arguments.permit_endpoint:
+        words += ["--permit-endpoint", url]
     words += ["--image-models", arguments.image_models] if arguments.image_models else []
     if arguments.evidence_tool:
         words += ["--evidence-tool", "--encoder", arguments.encoder]

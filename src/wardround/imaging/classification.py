@@ -16,7 +16,7 @@ from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.rendering import Outline
 from wardround.imaging.weights.densenet import LOGITS, MAPS
 from wardround.imaging.weights.known import KnownModel
-from wardround.imaging.weights.network import NeuralNetwork, Numbers
+from wardround.imaging.weights.network import NeuralNetwork, Numbers, sigmoid
 
 _SCALE = 1024.0
 """The network takes pixels from -1024 to 1024."""
@@ -47,7 +47,7 @@ def classify(film: Radiograph, network: NeuralNetwork, known: KnownModel) -> tup
     found = network.run(((2.0 * square - 1.0) * _SCALE).astype(np.float32)[None, None])
     if LOGITS not in found or found[LOGITS].shape[-1] != len(known.labels):
         raise ToolFailure(f"the weights of {known.name} do not give its {len(known.labels)} findings; add them again.")
-    raw = 1.0 / (1.0 + np.exp(-found[LOGITS][0].astype(np.float64)))
+    raw = sigmoid(found[LOGITS][0])
     maps = found.get(MAPS)
     findings = (
         _finding(number, known, float(raw[number]), None if maps is None else maps[0, number], frame)

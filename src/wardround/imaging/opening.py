@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wardround.core import UserError
 from wardround.imaging.abilities import Abilities
 from wardround.imaging.chart_images import ChartImages
+from wardround.imaging.dicomweb import DicomWeb
 from wardround.imaging.settings import ImageSettings
 from wardround.imaging.source import ImageFolder, ImageSource
 from wardround.models import DataUseGuard
@@ -35,7 +38,19 @@ class Imaging:
 def open_images(settings: ImageSettings, guard: DataUseGuard | None = None) -> Imaging:
     """Open what the settings name. UserError: there is no such folder, or the guard does not let images go to an
     endpoint; without a guard they stay on this machine."""
-    source = None if settings.source is None else ImageFolder(Path(settings.source))
+    guard = guard or DataUseGuard()
     abilities = Abilities(settings, guard)
     abilities.check()
-    return Imaging(source=source, settings=settings, abilities=abilities)
+    return Imaging(source=_source(settings, guard), settings=settings, abilities=abilities)
+
+
+def _source(settings: ImageSettings, guard: DataUseGuard) -> ImageSource | None:
+    """A folder or a server; a server learns whose images are asked for, so the guard is asked first."""
+    if settings.source is None or not settings.is_served:
+        return None if settings.source is None else ImageFolder(Path(settings.source))
+    guard.check(settings.source)
+    variable = settings.authorization_variable
+    authorization = None if variable is None else os.environ.get(variable)
+    if variable is not None and not authorization:
+        raise UserError("the environment variable that images.authorization_variable names is not set")
+    return DicomWeb(settings.source, authorization=authorization)

@@ -14,7 +14,7 @@ from wardround.imaging.framing import MiddleSquare, resized
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.rendering import Outline
 from wardround.imaging.weights.known import KnownModel
-from wardround.imaging.weights.network import NeuralNetwork
+from wardround.imaging.weights.network import NeuralNetwork, sigmoid
 from wardround.imaging.weights.pspnet import MASKS
 from wardround.imaging.windows import Grey, as_grey
 
@@ -49,7 +49,7 @@ def segment(
     found = network.run(_prepared(frame.cut(film.pixels, network.size), network.channels)).get(MASKS)
     if found is None or found.shape[1] != len(known.labels):
         raise ToolFailure(f"the weights of {known.name} do not give its {len(known.labels)} organs; add them again.")
-    shares = 1.0 / (1.0 + np.exp(-found[0]))
+    shares = sigmoid(found[0])
     return tuple(
         _organ(name, as_grey(shares[number]), frame, film)
         for number, name in enumerate(known.labels)

@@ -18,6 +18,11 @@ class ImageSettings:
         unit="folder or URL",
         flag="--images",
     )
+    authorization_variable: str | None = setting(
+        None,
+        "environment variable that holds what a DICOMweb server wants as Authorization",
+        unit="name of a variable",
+    )
     models: str | None = setting(
         None, "folder of installed imaging weights (wardround models list); none: no networks", unit="folder"
     )

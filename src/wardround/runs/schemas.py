@@ -19,6 +19,7 @@ _LATER = frozenset(
         "model.pictures",
         "images.source",
         "images.longest_edge",
+        "images.authorization_variable",
         "images.models",
         "images.report_model",
         "images.report_url",

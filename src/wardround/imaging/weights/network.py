@@ -14,6 +14,12 @@ from wardround.core import UserError
 from wardround.imaging.libraries import needed
 
 Numbers = npt.NDArray[np.float32]
+_FAR = 500.0
+
+
+def sigmoid(values: Any) -> npt.NDArray[np.float64]:
+    """Return numbers as shares of one; those far out stay inside what floats can hold."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(np.asarray(values, np.float64), -_FAR, _FAR))))
 
 
 class NeuralNetwork:

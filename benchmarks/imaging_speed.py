@@ -1,0 +1,131 @@
+"""What the image tools cost: DenseNet-121 at 224 x 224 with random weights of the real shape, and whole tool calls.
+
+Run: python benchmarks/imaging_speed.py [--calls 20]
+
+The bars are 40 ms of processor time for the network and 150 for the whole call (file to result, picture included).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wardround.imaging import ImageSettings, open_images
+from wardround.imaging.weights import ModelStore
+from wardround.imaging.weights.densenet import densenet_graph
+from wardround.imaging.weights.network import NeuralNetwork
+from wardround.records import Store, ingest
+from wardround.synth import synthesize
+from wardround.synth.radiographs import write_films
+from wardround.tools import Environment, default_toolset
+
+NAME = "densenet121-res224-all"
+BLOCKS, GROWTH, INNER, FIRST = (6, 12, 24, 16), 32, 128, 64
+BAR_NETWORK, BAR_CALL = 40.0, 150.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--calls", type=int, default=20)
+    calls: int = parser.parse_args().calls
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        weights = folder / "densenet.onnx"
+        started = time.process_time()
+        weights.write_bytes(densenet_graph(random_densenet(), size=224))
+        spent, size = time.process_time() - started, weights.stat().st_size / 1e6
+        print(f"graph of 121 layers built in {spent:.1f} CPU s, {size:.1f} MB")
+        picture = np.random.default_rng(1).normal(size=(1, 1, 224, 224)).astype(np.float32)
+        network = NeuralNetwork(weights)
+        report("network", measured(lambda: network.run(picture), calls), BAR_NETWORK)
+        environment, handle = opened(folder, weights)
+        for tool in ("image.chest_xray_classifier", "image.image_visualizer"):
+            report(tool, measured(partial(called, environment, tool, handle), calls), BAR_CALL)
+    return 0
+
+
+def random_densenet() -> dict[str, Any]:
+    """Weights of DenseNet-121 for one channel and 18 findings: 6.97 million numbers."""
+    dice = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
+
+    def weight(name: str, *shape: int) -> None:
+        scale = np.sqrt(2.0 / np.prod(shape[1:]))
+        arrays[name] = (dice.normal(size=shape) * scale).astype(np.float32)
+
+    def norm(name: str, channels: int) -> None:
+        for part, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
+            arrays[f"{name}.{part}"] = np.full(channels, value, np.float32)
+
+    weight("features.conv0.weight", FIRST, 1, 7, 7)
+    norm("features.norm0", FIRST)
+    channels = FIRST
+    for block, layers in enumerate(BLOCKS, 1):
+        for layer in range(1, layers + 1):
+            here = f"features.denseblock{block}.denselayer{layer}"
+            norm(f"{here}.norm1", channels)
+            weight(f"{here}.conv1.weight", INNER, channels, 1, 1)
+            norm(f"{here}.norm2", INNER)
+            weight(f"{here}.conv2.weight", GROWTH, INNER, 3, 3)
+            channels += GROWTH
+        if block < len(BLOCKS):
+            norm(f"features.transition{block}.norm", channels)
+            weight(f"features.transition{block}.conv.weight", channels // 2, channels, 1, 1)
+            channels //= 2
+    norm("features.norm5", channels)
+    weight("classifier.weight", 18, channels)
+    arrays["classifier.bias"] = np.zeros(18, np.float32)
+    return arrays
+
+
+def opened(folder: Path, weights: Path) -> tuple[Environment, str]:
+    """A chart with a film, and its handle."""
+    synthesize(folder / "hospital", patients=12, seed=3, films=True)
+    write_films(folder / "hospital")
+    ingest("mimiciv", folder / "hospital", folder / "store")
+    store = Store.open(folder / "store")
+    ModelStore(folder / "models").add(NAME, weights)
+    settings = ImageSettings(source=str(folder / "hospital" / "cxr" / "files"), models=str(folder / "models"))
+    subject, rows = next(iter(store.scan("cxr_images")))
+    chart = store.chart(subject, datetime(2300, 1, 1))
+    toolset = default_toolset(more=["image.chest_xray_classifier", "image.image_visualizer"])
+    images = open_images(settings).of(chart, str(subject))
+    return Environment(chart, toolset, images=images), rows.column("row_id")[0].as_py()
+
+
+def called(environment: Environment, tool: str, handle: str) -> None:
+    """One whole call; the file is read anew."""
+    environment.images.close()
+    result = environment.call(tool, {"image_path": handle})
+    if result.is_error:
+        raise RuntimeError(result.text)
+
+
+def measured(act: Callable[[], object], calls: int) -> list[float]:
+    """Processor time of each call, in milliseconds; the first is left out."""
+    act()
+    spent = []
+    for _ in range(calls):
+        started = time.process_time()
+        act()
+        spent.append((time.process_time() - started) * 1000)
+    return spent
+
+
+def report(what: str, spent: list[float], bar: float) -> None:
+    middle, worst = statistics.median(spent), max(spent)
+    verdict = "met" if middle <= bar else "MISSED"
+    print(f"{what}: median {middle:.1f}, worst {worst:.1f} ms CPU of {len(spent)} calls; bar {bar:g}: {verdict}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
