@@ -17,14 +17,17 @@ from wardround.core import UserError
 from wardround.training import (
     BaseWeights,
     DataSettings,
+    RlSettings,
     RowTokenizer,
     SftSettings,
     TrainingRow,
     fine_tune,
     read_recipe,
+    reinforce,
     serving_template,
     training_template,
 )
+from wardround.training.world import World, WorldSettings
 
 pytest.importorskip("trl")
 pytestmark = [pytest.mark.filterwarnings("ignore")]
@@ -172,6 +175,18 @@ def test_rows_above_the_most_tokens_are_dropped_and_none_left_is_an_error(base: 
     recipe = replace(little(most_steps=1), data=DataSettings(max_tokens=10))
     with pytest.raises(UserError, match="none of 12 rows holds anything to learn within 10 tokens"):
         fine_tune(base, ROWS, TEMPLATE, recipe, tmp_path / "tuned")
+
+
+def test_one_step_of_grpo_plays_in_the_world_and_takes_its_reward(
+    base: BaseWeights, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    settings = WorldSettings(tasks=("transfers",), calls=2)
+    world = World.open(synthetic_store_path, synthetic_benchmark_path, settings)
+    done = reinforce(base, world, TEMPLATE, RlSettings(steps=1, group=2, completion_tokens=16), tmp_path / "out")
+    assert (done.steps, done.rewards, len(done.losses)) == (1, (0.0,), 1)  # sixteen random tokens answer nothing
+    assert BaseWeights(path=tmp_path / "out" / "model").model() is not None
+    with pytest.raises(UserError, match="is not empty"):
+        reinforce(base, world, TEMPLATE, RlSettings(steps=1), tmp_path / "out")
 
 
 @pytest.mark.parametrize("path", ["nowhere", "folder", "file.bin"])

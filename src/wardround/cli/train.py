@@ -9,7 +9,7 @@ from pathlib import Path
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
-from wardround.cli.train_world import WORLD_EXAMPLES, configure_env, configure_reward, open_env, print_reward
+from wardround.cli.train_world import WORLD_EXAMPLES, add_world, configure_env, configure_reward, open_env, print_reward
 from wardround.core import UserError
 from wardround.runs import RunFolder
 from wardround.scoring import PairedTest
@@ -22,11 +22,13 @@ from wardround.training import (
     fine_tune,
     read_recipe,
     read_rows,
+    reinforce,
     serving_template,
     tool_use_shift,
     training_template,
     write_model,
 )
+from wardround.training.world import MOST_CALLS, World, WorldSettings
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --split train --agent react --model offline --out teacher
@@ -38,6 +40,7 @@ EXAMPLES = """
       the weights before training, de-quantised and with the template of training, to compare with on equal terms
   wardround models serve --weights before.gguf
   wardround models serve --weights tuned/model.gguf
+  wardround train rl --base tuned/model --store store --benchmark bench --out reinforced --set rl.steps=10
   wardround train compare before after
 """
 
@@ -51,6 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     base.add_argument("--base", type=Path, required=True, help="a .gguf file")
     base.add_argument("--out", type=Path, required=True, help="the .gguf file to write")
     _add_template(base)
+    rl = actions.add_parser("rl", help="reinforce a model in the world of a benchmark (GRPO)", examples=EXAMPLES)
+    _configure_rl(rl)
     env = actions.add_parser("env", help="open the world that a trainer's policy acts in", examples=WORLD_EXAMPLES)
     configure_env(env)
     reward = actions.add_parser("reward", help="print the reward of an answer", examples=WORLD_EXAMPLES)
@@ -90,6 +95,15 @@ def _configure_sft(parser: argparse.ArgumentParser) -> None:
     _add_recipe(parser)
 
 
+def _configure_rl(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--base", type=Path, required=True, help="a model's folder, or a .gguf file")
+    add_world(parser)
+    parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
+    parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the trained model")
+    _add_recipe(parser)
+
+
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", type=Path, help="TOML file with [data] and [sft]")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one setting of a recipe")
@@ -107,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "export": _export,
         "sft": _sft,
+        "rl": _rl,
         "base": _base,
         "env": open_env,
         "reward": print_reward,
@@ -155,6 +170,20 @@ def _sft(arguments: argparse.Namespace) -> int:
     )
     print(f"{done.updates:,} updates over {done.rows:,} rows, {done.learnt_tokens:,} of {done.tokens:,} tokens learnt")
     print(f"loss {done.losses[0]:.3f} at first, {done.losses[-1]:.3f} at last: {arguments.out}")
+    return 0
+
+
+def _rl(arguments: argparse.Namespace) -> int:
+    settings = WorldSettings(tasks=tuple(arguments.task), calls=arguments.calls)
+    done = reinforce(
+        BaseWeights(path=arguments.base),
+        World.open(arguments.store, arguments.benchmark, settings),
+        training_template(arguments.template),
+        read_recipe(arguments.recipe, arguments.set).rl,
+        arguments.out,
+        report=TerminalProgress(),
+    )
+    print(f"{done.steps:,} steps, mean reward {done.rewards[0]:.3f} at first, {done.rewards[-1]:.3f} at last")
     return 0
 
 

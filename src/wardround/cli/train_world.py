@@ -23,7 +23,7 @@ _LOOPBACK = "127.0.0.1"
 
 def configure_env(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``train env``. (TRL takes a class: wardround.training.doors.trl.trl_environment.)"""
-    _add_world(parser)
+    add_world(parser)
     parser.add_argument("--kind", choices=KINDS, required=True, help="whose door")
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
@@ -34,12 +34,13 @@ def configure_env(parser: argparse.ArgumentParser) -> None:
 
 def configure_reward(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``train reward``."""
-    _add_world(parser)
+    add_world(parser)
     parser.add_argument("--sample", required=True, help="the sample that was answered")
     parser.add_argument("--answer", type=Path, required=True, help="file of a JSON list of names; none: no answer")
 
 
-def _add_world(parser: argparse.ArgumentParser) -> None:
+def add_world(parser: argparse.ArgumentParser) -> None:
+    """Declare where a world lies."""
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
     parser.add_argument("--benchmark", type=Path, required=True, help="folder of the benchmark")
 

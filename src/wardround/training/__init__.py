@@ -5,8 +5,9 @@ from wardround.training.files import FORMATS, export_folder, read_rows
 from wardround.training.gguf_file import write_model
 from wardround.training.held_out import HeldOut
 from wardround.training.masking import RowTokenizer, TokenRow
-from wardround.training.recipe import DataSettings, SftSettings, TrainingRecipe, read_recipe
+from wardround.training.recipe import DataSettings, RlSettings, SftSettings, TrainingRecipe, read_recipe
 from wardround.training.redundant_calls import without_redundant_calls
+from wardround.training.rl import Reinforced, reinforce
 from wardround.training.rows import TrainingRow, training_rows
 from wardround.training.sft import Trained, fine_tune
 from wardround.training.templates import serving_template, training_template
@@ -19,6 +20,8 @@ __all__ = [
     "DataSettings",
     "ExportCounts",
     "HeldOut",
+    "Reinforced",
+    "RlSettings",
     "RowTokenizer",
     "SftSettings",
     "TokenRow",
@@ -32,6 +35,7 @@ __all__ = [
     "fine_tune",
     "read_recipe",
     "read_rows",
+    "reinforce",
     "serving_template",
     "tool_use",
     "tool_use_shift",

@@ -62,12 +62,29 @@ class SftSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RlSettings:
+    """How a model is reinforced. The paper trains on trajectories alone: these are ours."""
+
+    steps: int = setting(100, "updates", least=1)
+    group: int = setting(8, "rollouts of a sample, compared with each other", least=2)
+    completion_tokens: int = setting(4096, "tokens of a rollout after its prompt", unit="tokens", least=1)
+    learning_rate: float = setting(1e-6, "learning rate", above=0)
+    temperature: float = setting(1.0, "sampling temperature of rollouts", above=0)
+    beta: float = setting(0.0, "weight of the distance from the model at the start", least=0)
+    seed: int = setting(42, "seed")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRecipe:
     """A recipe. ``title`` says what it repeats."""
 
     title: str = ""
     data: DataSettings = field(default_factory=DataSettings)
     sft: SftSettings = field(default_factory=SftSettings)
+    rl: RlSettings = field(default_factory=RlSettings)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
