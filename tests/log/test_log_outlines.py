@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_doubles import play
 
+from log_doubles import play
 from wardround.core import UserError
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, Played, PlayedTurn
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_doubles import START, TOOLS, ask, calling, play
 
 import wardround.log
+from log_doubles import START, TOOLS, ask, calling, play
 from wardround.core import Message, ToolCall, Usage, UserError, chain_hash
 from wardround.log import (
     LOG_SUFFIX,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from log_doubles import START, ask, calling, play
-
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import ScriptedModel, recorded_replies, resumed, say
 
