@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from doubles import ListRecorder, play
 
 from wardround.agents import Limits, SummarySettings, get_agent
-from wardround.agents.loop.episode import Asked
+from wardround.agents.loop.agent import Hooks
+from wardround.agents.loop.episode import Asked, Ending, Episode
 from wardround.agents.loop.side_reader import read_text
 from wardround.agents.loop.transcript import Transcript
 from wardround.agents.methods.reflectool import _action_text, _brief, _called, _choice, _identity, _seeded
@@ -150,3 +152,31 @@ def test_a_transcript_writes_turns_as_text() -> None:
     assert messages[0] is question
     assert messages[1].content == '[turn 7]\n[call] get({"table": "a"})\n[result]\nrows'
     assert tokens == sum(len(message.content or "") + 5 for message in messages)
+
+
+class OnceMore(Hooks):
+    """Plays a second trial."""
+
+    async def at_answer(self, episode: Episode, ending: Ending) -> bool:
+        if episode.trial == 1:
+            episode.new_trial()
+        return episode.trial == 2 and ending.answer == ("first",)
+
+
+def test_a_new_trial_is_summarised_afresh() -> None:
+    given = iter(["first", "second"])
+
+    def acting(request: Request) -> Reply:
+        if not request.tools:
+            return say("<summary>kept</summary>")
+        done = sum(message.role == "tool" for message in request.messages)
+        return call("finish", response=[next(given)]) if done == 3 else call("get_rows", table_name="t", lines=1)
+
+    agent, recorder = get_agent("retrosum", SummarySettings(window=2)), ListRecorder()
+    model = ScriptedModel(acting)
+    outcome = play(model, agent=replace(agent, hooks=(*agent.hooks, OnceMore)), recorder=recorder)
+    assert outcome.answer == ("second",)
+    told = [(note["trial"], note["turn"], note["previous_summary"]) for note in recorder.of("summary")]
+    assert told == [(1, 2, False), (2, 6, False)]
+    second = next(request for request in model.requests if request.ordinal == 5)
+    assert len(second.messages) == 2, "the summary of the first trial is withdrawn with it"

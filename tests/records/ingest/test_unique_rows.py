@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.records import list_sources, load_source_spec
-from wardround.records.ingest.shard_rows import has_repeats, keyed_rows
+from wardround.records.ingest.shard_rows import EVERY_ROW, KeyedRows, _agreed, first_known, has_repeats, keyed_rows
 from wardround.records.rules.language import ALWAYS
+from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.spec import TableSpec
 
 COLUMNS = {"a": "int", "b": "text", "c": "float"}
@@ -68,3 +72,53 @@ def test_every_table_has_a_key_that_is_checked_or_is_known_to_have_none() -> Non
     }
     mimic = "services omr poe_detail prescriptions emar_detail vitalsign medrecon pyxis chartevents datetimeevents"
     assert without == {f"mimiciv.{name}" for name in [*mimic.split(), "outputevents"]} | {"meds.events"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "known", "late", "version", "stay", "left"),
+    [
+        ([(1, "x", 0.0), (1, "y", 0.0)], [5, 3], (), None, [(1, "y", 0.0)], [10]),
+        ([(1, "x", 0.0), (1, "y", 0.0)], [3, 3], (), None, [], [10, 11]),
+        ([(1, "x", 0.0), (1, "y", 0.0)], [3, 3], ("b",), None, [(1, None, 0.0)], [11]),
+        ([(1, None, 0.0), (1, "y", 0.0)], [3, 3], ("b",), None, [(1, "y", 0.0)], [11]),
+        ([(1, "x", 2.0), (1, "y", 1.0)], [3, 3], (), "c", [(1, "y", 1.0)], [10]),
+        ([(1, "x", None), (1, "y", 1.0)], [3, 3], (), "c", [], [10, 11]),
+        ([(1, "x", 0.0), (1, "y", 0.0)], [NEVER_TIME, NEVER_TIME], (), None, [], [10, 11]),
+        ([(1, "x", 0.0), (2, "y", 0.0), (1, "z", 0.0), (2, "w", 0.0)], [1, 9, 2, 4], (), None,
+         [(1, "x", 0.0), (2, "w", 0.0)], [11, 12]),
+    ],
+)  # fmt: skip
+def test_of_rows_that_differ_under_one_key_the_first_known_stays(
+    rows: list[Any], known: list[int], late: tuple[str, ...], version: str | None, stay: list[Any], left: list[int]
+) -> None:
+    table = replace(_table("a"), late=dict.fromkeys(late, ALWAYS), version=version)
+    found = KeyedRows(conflicting=np.arange(10, 10 + len(rows)))
+    kept = first_known(table, found, _batch(rows), np.array(known))
+    merged = [] if kept.merged is None else [tuple(row.values()) for row in kept.merged.to_pylist()]
+    if version is not None and merged:
+        merged = [row[:2] for row in merged]
+        stay = [row[:2] for row in stay]
+    assert merged == stay
+    assert kept.conflicting.tolist() == left
+
+
+def test_rows_that_stay_stand_before_those_that_were_merged() -> None:
+    batch = _batch([(1, "x", 0.0), (2, "y", 0.0), (3, "z", 0.0)])
+    assert EVERY_ROW.of(batch) is batch
+    kept = KeyedRows(kept=np.array([0, 2]))
+    assert kept.of(batch).column("a").to_pylist() == [1, 3]
+    merged = KeyedRows(kept=np.array([2]), merged=_batch([(9, None, None)]))
+    assert merged.of(batch.select(["b", "a"])).to_pylist() == [{"b": "z", "a": 3}, {"b": None, "a": 9}]
+
+
+def test_several_values_agree_on_none() -> None:
+    assert [_agreed(cells) for cells in ([1, None, 1], [1, 2], [None], [])] == [1, None, None, None]
+
+
+def test_a_table_without_its_key_or_with_rising_numbers_has_no_repeats() -> None:
+    assert not has_repeats(_table("absent"), _batch([(1, "x", 0.0)] * 2))
+    assert not has_repeats(_table("a"), _batch([(1, "x", 0.0), (2, "x", 0.0)]))
+    assert not has_repeats(_table("a"), _batch([(1, "x", 0.0)]))
+    assert not has_repeats(_table(), _batch([(1, "x", 0.0)] * 2))
+    assert has_repeats(_table("a"), _batch([(1, "x", 0.0), (2, "x", 0.0), (2, "y", 0.0)]))
+    assert has_repeats(_table("a"), _batch([(2, "x", 0.0), (1, "x", 0.0), (2, "y", 0.0)]))

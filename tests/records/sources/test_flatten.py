@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -165,3 +166,67 @@ def test_a_spec_may_not_name_a_flattener_that_is_not_there(tmp_path: Path) -> No
     (tmp_path / "x.toml").write_text(text + 'available_at = "always"\n[tables.t.columns]\ns = "int"\n')
     with pytest.raises(UserError, match="no flattener 'y'; known are"):
         ingest(load_source_spec(tmp_path / "x.toml"), tmp_path, tmp_path / "store")
+
+
+@pytest.mark.parametrize(("source", "reads"), [("fhir", True), ("eicu", False), ("mimiciv", False)])
+def test_a_time_zone_is_heeded_only_where_times_say_how_far_they_are_from_utc(source: str, reads: bool) -> None:
+    if reads:
+        flatten.must_read_offsets(load_source_spec(source))
+        return
+    with pytest.raises(
+        UserError, match=f"source '{source}': its times have no offsets from UTC; leave out --time-zone"
+    ):
+        flatten.must_read_offsets(load_source_spec(source))
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([resource("Claim", "1"), resource("Claim", "2"), "{no"], "found Claim 2; 1 records could not be read"),
+        (["{no", "{no"], "2 records could not be read"),
+        ([" "], "the files are empty"),
+        ([resource(f"Kind{n}", str(n)) for n in range(6)], "found " + ", ".join(f"Kind{n} 1" for n in range(5))),
+    ],
+)
+def test_where_nothing_becomes_a_row_it_is_said_what_was_there(tmp_path: Path, lines: list[Any], why: str) -> None:
+    files = flatten.raw_files(load_source_spec("fhir"), ndjson(tmp_path / "raw" / "a.ndjson", lines).parent)
+    with pytest.raises(UserError) as error:
+        flatten.flatten(load_source_spec("fhir"), files, tmp_path / "flat", tmp_path / "q.jsonl")
+    assert str(error.value) == f"{tmp_path / 'raw'}: nothing there became a row of 'fhir': {why}"
+
+
+def test_raw_files_are_those_of_the_sources_endings_and_others_are_told(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    (raw / "sub").mkdir(parents=True)
+    for name in ("b.ndjson", "sub/A.JSON", "c.csv", "d.txt", "e.xml.gz"):
+        (raw / name).write_text("x")
+    (raw / "none.json").write_text("")
+    files = flatten.raw_files(load_source_spec("fhir"), raw)
+    assert [files.name(path) for path in files.raw] == ["b.ndjson", "sub/A.JSON"]
+    assert (files.unknown, files.empty, files.tables) == (("c.csv", "e.xml.gz"), ("none.json",), {})
+
+
+def test_a_flattening_begins_afresh_and_notes_what_came_of_it(tmp_path: Path) -> None:
+    spec, flat = load_source_spec("fhir"), tmp_path / "flat"
+    flat.mkdir()
+    (flat / "left.parquet").write_text("of one that was cut off")
+    (tmp_path / "q.jsonl").write_text("old\n")
+    lines = [patient(), patient("bob"), patient(), "{no", resource("Claim", "1")]
+    files = flatten.raw_files(spec, ndjson(tmp_path / "raw" / "a.ndjson", lines).parent)
+    note = flatten.flatten(spec, files, flat, tmp_path / "q.jsonl")
+    assert not (flat / "left.parquet").exists()
+    assert len((tmp_path / "q.jsonl").read_text().splitlines()) == 1
+    assert (note["rows"], note["records"], note["quarantined"]) == ({"patients": 2}, 5, 1)
+    assert note["left_out"] == {"Patient given again": 1, "Claim": 1}
+    assert list(note["quarantine_reasons"].values()) == [1]
+    assert note["unused"] == []
+    found = flatten.flat_files(spec, files, flat, {**note, "unused": ["x"]})
+    assert (found.unknown, found.raw, found.folders[0]) == (("x",), files.raw, flat)
+
+
+def test_flat_files_are_there_for_a_while(tmp_path: Path) -> None:
+    raw = _export(tmp_path)
+    with flatten.flattened(load_source_spec("fhir"), raw) as files:
+        (path,) = files.tables["patients"]
+        assert path.exists()
+    assert not path.exists()
