@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -91,6 +92,12 @@ def test_no_function_takes_more_positional_arguments_than_a_call_can_show() -> N
 
 def test_no_public_class_shares_its_name_with_another() -> None:
     assert twice(files()) == {}
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their bare names, and collects none where two have one."""
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_checks_see_what_they_are_for() -> None:
