@@ -236,7 +236,9 @@ def test_an_edge_weighs_what_equation_5_says_and_what_nobody_judged_is_left_out(
     assert parts.structure == pytest.approx(0.1), "the same path of one edge, none longer: 1/10 of equation 14"
     assert parts.task == 1.0
     cheap = LinkSettings(synergy="unjudged")
-    edges = asyncio.run(edges_of(bank, second, asker=None, settings=cheap, budget=AskingBudget()))
+    edges = asyncio.run(
+        edges_of(bank, second, comparing=Comparing(bank), asker=None, settings=cheap, budget=AskingBudget())
+    )
     weight = (parts.entity + parts.structure + 1.0) / 3
     assert [(one.source, one.target, one.synergy) for one in edges] == [
         (second.id, first.id, None),
@@ -244,14 +246,28 @@ def test_an_edge_weighs_what_equation_5_says_and_what_nobody_judged_is_left_out(
     ]
     assert edges[0].weight == pytest.approx(weight)
     judged = Scripted(judge_joint_use={"joint_use": 0.2, "relation": "related"})
-    (edge, _) = asyncio.run(edges_of(bank, second, asker=judged, settings=LinkSettings(), budget=AskingBudget()))
+    (edge, _) = asyncio.run(
+        edges_of(bank, second, comparing=Comparing(bank), asker=judged, settings=LinkSettings(), budget=AskingBudget())
+    )
     assert edge.weight == pytest.approx((parts.entity + parts.structure + 0.2 + 1.0) / 4)
     assert edge.synergy == 0.2
     high = LinkSettings(threshold=0.9)
-    assert asyncio.run(edges_of(bank, second, asker=judged, settings=high, budget=AskingBudget())) == []
+    assert (
+        asyncio.run(
+            edges_of(bank, second, comparing=Comparing(bank), asker=judged, settings=high, budget=AskingBudget())
+        )
+        == []
+    )
     published = Scripted(judge_similarity={"similarity": 1})
     (alike, _) = asyncio.run(
-        edges_of(bank, second, asker=published, settings=LinkSettings(synergy="similarity"), budget=AskingBudget())
+        edges_of(
+            bank,
+            second,
+            comparing=Comparing(bank),
+            asker=published,
+            settings=LinkSettings(synergy="similarity"),
+            budget=AskingBudget(),
+        )
     )
     assert alike.synergy == 1.0
 
@@ -262,7 +278,14 @@ def test_nobody_is_asked_about_a_pair_that_no_judgement_could_join(bank: Bank) -
     bank.add([first])
     bank.add([second])
     asker = Scripted()
-    assert asyncio.run(edges_of(bank, second, asker=asker, settings=LinkSettings(), budget=AskingBudget())) == []
+    assert (
+        asyncio.run(
+            edges_of(
+                bank, second, comparing=Comparing(bank), asker=asker, settings=LinkSettings(), budget=AskingBudget()
+            )
+        )
+        == []
+    )
     assert asker.asked == []
 
 
@@ -283,7 +306,9 @@ def test_boundaries_and_conflicts_are_edges_whatever_they_weigh(bank: Bank) -> N
     for made in (against, elsewhere, base):
         bank.add([made])
     high = LinkSettings(threshold=0.99, synergy="unjudged")
-    edges = asyncio.run(edges_of(bank, base, asker=None, settings=high, budget=AskingBudget()))
+    edges = asyncio.run(
+        edges_of(bank, base, comparing=Comparing(bank), asker=None, settings=high, budget=AskingBudget())
+    )
     assert {(one.source, one.target): one.relation for one in edges} == {
         (base.id, against.id): "conflict",
         (against.id, base.id): "conflict",
@@ -291,7 +316,9 @@ def test_boundaries_and_conflicts_are_edges_whatever_they_weigh(bank: Bank) -> N
         (elsewhere.id, base.id): "boundary",
     }
     asker = Scripted(judge_joint_use={"joint_use": 1, "relation": "conflict"})
-    judged = asyncio.run(edges_of(bank, base, asker=asker, settings=LinkSettings(), budget=AskingBudget()))
+    judged = asyncio.run(
+        edges_of(bank, base, comparing=Comparing(bank), asker=asker, settings=LinkSettings(), budget=AskingBudget())
+    )
     assert {one.relation for one in judged if elsewhere.id in (one.source, one.target)} == {"boundary"}
 
 
@@ -314,7 +341,7 @@ def test_an_experience_takes_at_most_twelve_calls_however_large_the_bank_is(bank
         made = await with_structure(asker, new, budget=budget)
         bank.add([made])
         await normalise_names(bank, NameIndex(bank), made, asker=asker, budget=budget)
-        return await edges_of(bank, made, asker=asker, settings=settings, budget=budget)
+        return await edges_of(bank, made, comparing=Comparing(bank), asker=asker, settings=settings, budget=budget)
 
     asyncio.run(built())
     assert len(asker.asked) == budget.asked

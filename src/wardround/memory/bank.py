@@ -26,6 +26,7 @@ from wardround.memory.graph import Edge, write_alias, write_edges, write_own_nam
 from wardround.memory.key import Key
 from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
+from wardround.memory.quality_cache import QualityCache
 from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
 from wardround.memory.trials import TrialName, write_trials
@@ -281,6 +282,7 @@ class Bank(PastReader):
         """Drop the copy in memory, which may have followed what is now undone."""
         self._live_state = BankState(subject_key=self._subject_key)
         self._live_state.evaluate_on(self._evaluated)
+        self._qualities = QualityCache()
 
     def _is_forgotten(self, experience: Experience) -> bool:
         origins = (experience.id, experience.provenance.sample)

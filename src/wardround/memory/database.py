@@ -98,6 +98,7 @@ forgotten, by a keyed hash that says nothing."""
 GROWTH_4 = """
 ALTER TABLE edge ADD COLUMN phi REAL NOT NULL DEFAULT 0;
 ALTER TABLE step ADD COLUMN episode TEXT NOT NULL DEFAULT '';
+CREATE INDEX feedback_of ON feedback (experience);
 CREATE UNIQUE INDEX step_once ON step (episode) WHERE episode <> '';
 CREATE TABLE trial (
     experience TEXT NOT NULL REFERENCES experience, task TEXT NOT NULL, number INTEGER NOT NULL,

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from wardround.memory.effect import PRIOR_QUALITY, MaskingTrial
 from wardround.memory.entities import normal_name
+from wardround.memory.quality_cache import QualityCache
 from wardround.memory.trials import all_trials, quality_of, sums_of, trial_history, trials_by_task
 
 Relation = Literal["related", "boundary", "conflict"]
@@ -68,15 +69,19 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class GraphReader:
-    """The graph as of a revision; qualities are those for a ``task``, or over all of them."""
+    """The graph as of a revision; qualities are those for a ``task``, or over all of them. ``cache`` holds them where
+    the revision is the one that is asked all the time."""
 
     connection: sqlite3.Connection
     revision: int
     task: str = ""
+    cache: QualityCache | None = None
 
     def quality(self, experience: str) -> float | None:
         """The quality of an experience; None while nothing is known of it. Where it was on trial, what it was set to
         is the prior."""
+        if self.cache is not None and self.cache.revision == self.revision:
+            return self.cache.quality(experience, self.task)
         row = self.connection.execute(_QUALITY, (experience, self.revision)).fetchone()
         known = None if row is None or row[0] is None else float(row[0])
         trials = self.trials(experience)

@@ -14,6 +14,7 @@ from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.gates import GateRecord, read_gate
 from wardround.memory.graph import GraphReader
 from wardround.memory.key import Key
+from wardround.memory.quality_cache import QualityCache
 from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings, eligible, recall_seeds
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 
@@ -25,6 +26,7 @@ class BankReader(ABC):
         self._file = file
         self._lock = file.lock
         self._subject_key: bytes = file.setting("subject_key")
+        self._qualities = QualityCache()
 
     @abstractmethod
     def _state(self) -> BankState:
@@ -129,7 +131,11 @@ class BankReader(ABC):
         """Qualities (for a task), edges and entities as of a revision; by default, of its own. It reads the open
         file."""
         with self._lock:
-            return GraphReader(self._file.connection, self.revision if revision is None else revision, task)
+            own = self.revision
+            if revision is not None and revision != own:
+                return GraphReader(self._file.connection, revision, task)
+            self._qualities.follow(self._file.connection, own)
+            return GraphReader(self._file.connection, own, task, self._qualities)
 
     def gate(self) -> GateRecord:
         """What held-out evidence said last of it, by task."""

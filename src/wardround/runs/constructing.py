@@ -21,6 +21,7 @@ from wardround.memory.construction import (
     MOST_CALLS,
     AskingBudget,
     Case,
+    Comparing,
     Drafting,
     NameIndex,
     draw_by_rules,
@@ -41,7 +42,8 @@ from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark, open_store
 
 _RULES_MODEL = "offline"
-_LINKED = "linked"
+_NAMED, _LINKED = "named", "linked"
+"""The feedback that says that an experience's names, and its pairs, were looked at."""
 _COMPARED = 10
 
 
@@ -124,6 +126,8 @@ class Constructing:
     earlier: LogReader
     log: EpisodeLog
     result: Construction = field(default_factory=Construction)
+    _waiting: list[Experience] | None = None
+    _names: NameIndex | None = None
 
     async def take_in(
         self, groups: Sequence[Sequence[EpisodeEntry]], *, concurrency: int = 1, report: Reporter = silent
@@ -213,42 +217,81 @@ class Constructing:
             self.result.duplicates += 1
             return
         key = text_key(self.encoder, f"{experience.condition}\n{experience.content}")
-        self.result.added += self.bank.add([experience], key=key, reason="constructed")
+        if self.bank.add([experience], key=key, reason="constructed"):
+            self.result.added += 1
+            if self._waiting is not None:
+                self._waiting.append(experience)
 
     async def _link_all(self, report: Reporter) -> None:
-        names = NameIndex(self.bank)
-        waiting = [one for one in self.bank.experiences() if one.polar and not self._is_linked(one)]
+        """Link what is not linked yet: names first, all of them, then pairs against one state of names and counts."""
+        if self._waiting is None:
+            self._waiting = [one for one in self.bank.experiences() if one.polar and not self._is_marked(one, _LINKED)]
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        if self._names is None:
+            self._names = NameIndex(self.bank)
+        calls = {one.id: await self._name(one, self._names) for one in waiting}
+        comparing = Comparing(self.bank)
         for done, experience in enumerate(waiting, start=1):
-            await self._link(experience, names)
+            used = calls[experience.id]
+            if used is not None:
+                await self._link(experience, comparing, used)
             report(Progress(label="linking", done=done, total=len(waiting), unit="experiences"))
 
-    def _is_linked(self, experience: Experience) -> bool:
-        return any(said.kind == _LINKED for said in self.bank.feedback(experience.id))
+    def _is_marked(self, experience: Experience, mark: str) -> bool:
+        return any(said.kind == mark for said in self.bank.feedback(experience.id))
 
-    async def _link(self, experience: Experience, names: NameIndex) -> None:
-        """Give an experience its aliases and its edges; both once, in one transaction with the mark that says so."""
-        name = f"link|{experience.id}"
-        model = experience.provenance.model
+    async def _name(self, experience: Experience, names: NameIndex) -> int | None:
+        """Give the names of an experience their aliases, once; returns the calls that its graph has taken so far, None
+        where they could not be had."""
+        drawn = int(experience.facts.get("structure_calls", 0))
+        marks = [said.value for said in self.bank.feedback(experience.id) if said.kind == _NAMED]
+        if marks:
+            return drawn + int(marks[0] or 0)
+        name = f"name|{experience.id}"
         recorder = self.log.begin(name, {"experience": experience.id})
-        used = int(experience.facts.get("structure_calls", 0))
-        budget = AskingBudget(left=max(0, self.settings.link.most_calls - used))
-        asker = self._asker(name, model, recorder) if model in self.models and not self._by_rules(model) else None
+        budget = AskingBudget(left=max(0, self.settings.link.most_calls - drawn))
+        asker = self._linking_asker(name, experience, recorder)
         try:
             aliases = await normalise_names(self.bank, names, experience, asker=asker, budget=budget)
-            edges = await edges_of(self.bank, experience, asker=asker, settings=self.settings.link, budget=budget)
+        except ProviderError as error:
+            self._failed(error)
+            recorder.finish({"error": str(error)})
+            return None
+        self.log.flush()
+        self.bank.add_feedback(experience.id, _NAMED, value=float(budget.asked), episode=name)
+        self.result.aliases += aliases
+        recorder.finish({"aliases": aliases, "calls": budget.asked, "refused": budget.refused})
+        return drawn + budget.asked
+
+    def _linking_asker(self, name: str, experience: Experience, recorder: EpisodeRecorder) -> ModelAsker | None:
+        """Who judges pairs and names: the model that an experience was drawn with, where it can be asked."""
+        model = experience.provenance.model
+        return self._asker(name, model, recorder) if model in self.models and not self._by_rules(model) else None
+
+    async def _link(self, experience: Experience, comparing: Comparing, used: int) -> None:
+        """Give an experience its edges, once, in one transaction with the mark that says so."""
+        name = f"link|{experience.id}"
+        recorder = self.log.begin(name, {"experience": experience.id})
+        budget = AskingBudget(left=max(0, self.settings.link.most_calls - used))
+        asker = self._linking_asker(name, experience, recorder)
+        try:
+            edges = await edges_of(
+                self.bank, experience, comparing=comparing, asker=asker, settings=self.settings.link, budget=budget
+            )
         except ProviderError as error:
             self._failed(error)
             recorder.finish({"error": str(error)})
             return
         self.log.flush()
-        revision = self.bank.revision
         with self.bank.batch():
             if edges:
-                self.bank.set_graph(edges=edges, reason=f"linked {experience.id}, frequencies of {revision}")
+                reason = f"linked {experience.id}, frequencies of {comparing.revision}"
+                self.bank.set_graph(edges=edges, reason=reason)
             self.bank.add_feedback(experience.id, _LINKED, value=float(len(edges)), episode=name)
-        self.result.aliases += aliases
         self.result.linked += 1
         self.result.edges.update(edge.relation for edge in edges)
         self.result.graph_calls += used + budget.asked
         self.result.most_graph_calls = max(self.result.most_graph_calls, used + budget.asked)
-        recorder.finish({"edges": len(edges), "calls": budget.asked, "refused": budget.refused, "revision": revision})
+        recorder.finish({"edges": len(edges), "calls": budget.asked, "refused": budget.refused})

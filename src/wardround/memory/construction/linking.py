@@ -96,10 +96,19 @@ def relation_by_rule(first: Experience, second: Experience) -> Relation:
 
 
 async def edges_of(
-    bank: Bank, experience: Experience, *, asker: Asker | None, settings: LinkSettings, budget: AskingBudget
+    bank: Bank,
+    experience: Experience,
+    *,
+    comparing: Comparing,
+    asker: Asker | None,
+    settings: LinkSettings,
+    budget: AskingBudget,
 ) -> list[Edge]:
-    """The edges of a new experience, in both directions. Without an asker nothing is judged."""
-    comparing = Comparing(bank)
+    """The edges of a new experience, in both directions. Without an asker nothing is judged.
+
+    ``comparing`` is one for all that are linked together, after all of their names are normalised: how rare a name is
+    is then counted once.
+    """
     made: list[Edge] = []
     for other in bank.related(experience, limit=settings.most_pairs):
         parts = comparing.components(experience, other)
