@@ -49,6 +49,8 @@ long: $(VENV)/dev-installed
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py
+	$(MAKE) weights
+	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
 	$(MAKE) mutants
 
 # How many of 400 small faults does a test find? `make mutants MUTATION_SEED=20261122 MUTANTS=400`. It goes on where it was
@@ -90,4 +92,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) demo demo-model mutants build src/*.egg-info
+	rm -rf $(VENV) demo demo-model gsem-cycle mutants build src/*.egg-info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -9,9 +10,9 @@ import pytest
 from memory_doubles import lesson
 
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, forget, withdraw
+from wardround.memory import Bank, Edge, export_bank, forget, import_bank, undo, withdraw
 from wardround.memory.effect import EpisodeName, is_masked
-from wardround.memory.learning import EvolutionSettings, Learnt, PlayedEpisode, learn
+from wardround.memory.learning import RETIRED, EvolutionSettings, Learnt, PlayedEpisode, learn
 
 
 def _bank(path: Path, *names: str) -> tuple[Bank, list[str]]:
@@ -129,3 +130,75 @@ def test_accuracy_rises_over_an_ordered_stream_at_its_snapshots(tmp_path: Path) 
     assert reached[0] == pytest.approx(0.1)
     assert reached[250] == pytest.approx(0.9)
     assert list(reached.values()) == sorted(reached.values())
+
+
+def _edge(bank: Bank, one: str, two: str) -> tuple[float, float]:
+    (edge,) = bank.graph().edges(one)
+    assert edge.target == two
+    return edge.weight, edge.phi
+
+
+def test_both_readings_of_equation_10_keep_phi_beyond_the_clip(tmp_path: Path) -> None:
+    for reading, expected in (("prior", [0.45, 0.5, 0.45]), ("compounding", [0.45, 0.55, 0.6])):
+        bank, (one, two) = _bank(tmp_path / reading, "one", "two")
+        settings = EvolutionSettings(quality="eq10", delta_baseline="none", weight_reading=reading)  # type: ignore[arg-type]
+        with bank:
+            bank.set_graph(edges=[Edge(source=one, target=two, weight=0.4)], reason="linked")
+            met = []
+            for number, score in enumerate((1.0, 1.0, 0.0)):
+                learn(bank, _played(number, score, [one, two]), settings)
+                met.append(_edge(bank, one, two)[0])
+            assert met == pytest.approx(expected)
+            assert _edge(bank, one, two)[1] == pytest.approx(0.05)
+    bank, (one, two) = _bank(tmp_path / "clipped", "one", "two")
+    with bank:
+        bank.set_graph(edges=[Edge(source=one, target=two, weight=0.98)], reason="linked")
+        for number, score in enumerate((1.0, 1.0, 0.0, 0.0, 0.0)):
+            learn(bank, _played(number, score, [one, two]), PUBLISHED)
+        assert _edge(bank, one, two) == pytest.approx((0.93, -0.05)), "what was cut off is not lost"
+
+
+def test_an_item_that_flips_has_a_quality_for_each_task_and_is_not_retired(tmp_path: Path) -> None:
+    bank, (flipping, harmful) = _bank(tmp_path, "flipping", "harmful")
+    with bank:
+        for number in range(120):
+            masked = [] if number % 2 else [flipping, harmful]
+            shown = [flipping, harmful] if number % 2 else []
+            helped, harmed = _played(number, 0.0, shown, masked), _played(1000 + number, 0.0, shown, masked)
+            learn(bank, replace(helped, task="helps", score=float(bool(shown)), masked=[], shown=shown[:1]))
+            learn(bank, replace(harmed, task="harms", score=float(not shown)))
+            if masked:
+                learn(bank, replace(_played(2000 + number, 0.0, [], [flipping]), task="helps"))
+        by_task = {task: bank.graph(task=task).quality(flipping) or 0.0 for task in ("helps", "harms", "unmet")}
+        assert by_task["helps"] > 0.8
+        assert by_task["harms"] < 0.2
+        assert 0.3 < by_task["unmet"] < 0.7, "both count for a task without evidence of its own"
+        assert {one.id for one in bank.experiences()} == {flipping}
+        assert bank.retired_because(RETIRED) == (harmful,)
+
+
+def test_going_back_takes_trials_along_and_a_withdrawal_after_it_is_exact(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank:
+        for number in range(3):
+            learn(bank, _played(number, 1.0, [one]))
+        then = bank.revision
+        for number in range(3, 6):
+            learn(bank, _played(number, 0.0, [], [one]))
+        undo(bank, to=then, reason="back")
+        trial = bank.graph().trials(one)["diagnoses"]
+        assert (trial.shown.episodes, trial.shown.total, trial.masked.episodes) == (3, 3.0, 0)
+        withdraw(bank, "stream-001", reason="wrong patient")
+        assert bank.graph().trials(one)["diagnoses"].shown.episodes == 2
+        withdraw(bank, "stream-004", reason="wrong patient")
+        trial = bank.graph().trials(one)["diagnoses"]
+        assert (trial.shown.episodes, trial.masked.episodes) == (2, 0), "it was undone already"
+
+
+def test_trials_travel_with_an_export(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank, Bank.open(tmp_path / "other.sqlite") as other:
+        learn(bank, _played(1, 1.0, [one]))
+        export_bank(bank, tmp_path / "bank.jsonl")
+        import_bank(other, tmp_path / "bank.jsonl")
+        assert other.graph().trials(one) == bank.graph().trials(one)
