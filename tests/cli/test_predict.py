@@ -41,6 +41,28 @@ def test_fit_report_and_go_on(words: list[str], tmp_path: Path, capsys: pytest.C
     assert body["predictors"][0]["scores"]["auroc"]["estimate"] > 0.9
     page = (out / "report" / "index.html").read_text()
     assert "Few-shot learning" in page
+    assert "Honesty card" in page
+
+
+def test_predictors_are_paired_with_the_best_that_reads_nothing(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--out", str(tmp_path / "run"), "--shots", "2", "all"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "run"), "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    card = {row["task"]: row["means"][row["best"]] for row in body["card"]}
+    found = {row["task"]: row["test"]["difference"]["estimate"] for row in body["against_trivial"]}
+    for row in (one for one in body["predictors"] if one["task"] in card):
+        accuracy = row["metrics"]["accuracy"]["estimate"]
+        assert found[row["task"]] == pytest.approx(accuracy - card[row["task"]])
+    assert set(found) == {"guo_los", "lab_anemia"}, "the binary view answers another question"
+    assert all(row["contender"] == "count-lr · predictor" for row in body["against_trivial"])
+    folder = Path(words[words.index("--benchmark") + 1])
+    moved = folder.rename(tmp_path / "moved")
+    assert main(["report", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["card"] == [], "without the benchmark nothing is made up"
+    moved.rename(folder)
 
 
 def test_other_settings_need_another_folder(

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+from wardround.benchmarks import Benchmark
 from wardround.cli.arms import print_arms
 from wardround.cli.card import print_card
 from wardround.cli.compare import must_match
@@ -19,7 +20,7 @@ from wardround.cli.progress import TerminalProgress
 from wardround.cli.subgroups import print_subgroups
 from wardround.cli.table import print_rows
 from wardround.core import UserError, is_read_only
-from wardround.predictors import MANIFEST, read_predictions
+from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
 from wardround.runs import (
     GROUPINGS,
     Comparison,
@@ -35,7 +36,15 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
-from wardround.scoring import EpisodeScore, SummaryRow, render_classes, render_figures, render_table, trivial_scores
+from wardround.scoring import (
+    EpisodeScore,
+    SummaryRow,
+    TrivialScores,
+    render_classes,
+    render_figures,
+    render_table,
+    trivial_scores,
+)
 from wardround.scoring.tables import ALL
 
 EXAMPLES = """
@@ -196,14 +205,29 @@ def report_run(
 def _report_predictors(path: Path, *, as_json: bool) -> int:
     """Report a folder that holds the fits of predictors and no run of agents."""
     predictions = read_predictions(path)
-    summary = summarise_run((), seed=0, predictions=predictions)
+    summary = summarise_run((), seed=0, predictions=predictions, trivial=_trivial_of(path, predictions))
     page = write_predictor_report(path, summary, predictions)
     if as_json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print(render_classes(summary.predictors))
+    if summary.card:
+        print_card(summary.card)
+        _print_comparisons(summary.against_trivial)
     print(f"\nreport: {page.resolve()}")
     return 0
+
+
+def _trivial_of(path: Path, predictions: Sequence[FitRow]) -> tuple[TrivialScores, ...]:
+    """Score who reads nothing on the samples that were predicted; none where the benchmark is no longer there."""
+    manifest = read_manifest(path) or {}
+    folder = manifest.get("benchmark_folder")
+    if folder is None or not (Path(folder) / "manifest.json").is_file():
+        return ()
+    benchmark = Benchmark.open(Path(folder))
+    if benchmark.digest != manifest["benchmark_digest"]:
+        return ()
+    return trivial_scores(benchmark, {sample for row in predictions for sample in row.samples})
 
 
 def print_summary(folder: RunFolder, summary: RunSummary) -> None:

@@ -327,6 +327,7 @@ def _manifest(
         "store_digest": store.digest,
         "benchmark": benchmark.name,
         "benchmark_digest": benchmark.digest,
+        "benchmark_folder": None if benchmark.folder is None else str(benchmark.folder.resolve()),
         "policy": benchmark.policy,
         "representations_sha256": None if vectors is None else content_hash(vectors.path.read_bytes()),
         "left_out": dict(left_out),

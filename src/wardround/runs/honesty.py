@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from wardround.benchmarks import get_task
 from wardround.benchmarks.trivial import ORACLE, TRIVIAL
+from wardround.predictors import FitRow
 from wardround.runs.comparing import Comparison
+from wardround.runs.predictions import CLASSES_VIEW
 from wardround.scoring import (
     EpisodeScore,
     Hypothesis,
@@ -17,10 +20,12 @@ from wardround.scoring import (
     patient_bootstrap,
     patients_parts,
     per_sample,
+    scorer_of,
     step_down,
 )
 
 BEST = "best trivial"
+PREDICTOR = "predictor"
 CONTENDERS = (*TRIVIAL, ORACLE)
 
 
@@ -71,6 +76,42 @@ def against_trivial(
             own = found[place].test.p_value
             found[place] = replace(found[place], adjusted_p=None if value is None or own is None else max(value, own))
     return tuple(found)
+
+
+def predictor_scores(predictions: Sequence[FitRow], trivial: Sequence[TrivialScores]) -> dict[str, list[EpisodeScore]]:
+    """Return what classical predictors would score as contenders, by name, on the samples of the trivial ones: the
+    class that a fit on the whole training split holds most likely."""
+    found: dict[str, list[EpisodeScore]] = {}
+    for row in predictions:
+        said = {sample: row.classes[max(enumerate(shares), key=_share)[0]] for sample, shares in _told(row)}
+        for one in (score for part in trivial if part.task == row.task for score in part.scores[part.best]):
+            if one.sample in said:
+                found.setdefault(f"{row.predictor} · {PREDICTOR}", []).append(_answered(one, row, said[one.sample]))
+    return found
+
+
+def _told(row: FitRow) -> Iterable[tuple[str, tuple[float, ...]]]:
+    """The test samples and their probabilities, of a fit that answers the task as it is asked."""
+    return zip(row.samples, row.probabilities, strict=True) if row.view == CLASSES_VIEW else ()
+
+
+def _share(placed: tuple[int, float]) -> float:
+    return placed[1]
+
+
+def _answered(one: EpisodeScore, row: FitRow, said: str) -> EpisodeScore:
+    """The score of a sample with another answer to it."""
+    task = get_task(one.task)
+    scorer, labels = scorer_of(task.answer), task.answer.labels(task.name, None)
+    return replace(
+        one,
+        episode=f"{row.predictor} {one.sample}",
+        agent=row.predictor,
+        model=PREDICTOR,
+        answer=(said,),
+        score=scorer.score((said,), one.target, labels),
+        figures=scorer.figures((said,), one.target, labels),
+    )
 
 
 def _pair(

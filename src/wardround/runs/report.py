@@ -98,7 +98,9 @@ def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequenc
     page = (
         _environment()
         .get_template("predictors.html.jinja")
-        .render(manifest=read_manifest(path), fits=predictions, **class_parts(path, summary, predictions))
+        .render(
+            manifest=read_manifest(path), fits=predictions, summary=summary, **class_parts(path, summary, predictions)
+        )
     )
     write_atomically(path / "report" / "index.html", page)
     return path / "report" / "index.html"

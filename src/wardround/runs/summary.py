@@ -10,7 +10,7 @@ from wardround.core import UserError
 from wardround.predictors import FitRow
 from wardround.runs.arms import CURATED, group_of
 from wardround.runs.comparing import Comparison, Pair, compare_all
-from wardround.runs.honesty import CardRow, against_trivial, honesty_card
+from wardround.runs.honesty import CardRow, against_trivial, honesty_card, predictor_scores
 from wardround.runs.predictions import predictor_rows
 from wardround.scoring import (
     ArmCell,
@@ -100,7 +100,7 @@ def summarise_run(
         predictors=predictor_rows(predictions),
         figures=figure_rows(scores, seed=seed),
         card=honesty_card(trivial, seed=seed),
-        against_trivial=against_trivial(groups, trivial, seed=seed),
+        against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
         arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
         arm_cells=arm_cells(scores, group_of, curated=CURATED),
     )
