@@ -76,6 +76,18 @@ def test_a_run_goes_on_only_with_the_corpora_it_began_with(
             execute(RunFolder.open(folder.path), workers=1, concurrency=1)
 
 
+def test_a_corpus_that_is_damaged_is_refused_before_anything_is_paid_for(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "b.jsonl").write_text('{"id": "8", "content": "More."}\n')
+    add_corpus(tmp_path / "lib", "own", tmp_path / "b.jsonl", licence="invented", date="2024-06-30")
+    (tmp_path / "lib" / "own" / "index" / "meta.json").write_text("{}")
+    with FakeServer([]) as server:
+        run = settings(tmp_path / "lib", synthetic_benchmark_path, synthetic_store_path, server.url)
+        with pytest.raises(UserError, match="remove and add it again"):
+            start(tmp_path / "run", run)
+
+
 def test_a_library_that_is_not_there_is_refused_before_anything_is_paid_for(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:

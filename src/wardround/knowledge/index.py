@@ -1,7 +1,8 @@
 """The full-text index of one corpus, on tantivy: what is stored of a document and how it is found.
 
 A query is taken apart by the analyser that took the documents apart and put together as terms, so that no character of
-it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, titles counting twice as much as texts.
+it is query syntax. Ranking is BM25 (k1 1.2, b 0.75) over stems, in the title and in the text, each by its own lengths;
+no weights, with which the engine could not pass over blocks of documents that cannot be among the best.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from wardround.knowledge.document import Document
 if TYPE_CHECKING:
     import tantivy
 
-_TITLE_WEIGHT = 2.0
 _LONGEST_WORD = 60
 _MOST_TERMS = 16
 """Of a query; of more the rarest are looked for."""
 _WORDS = "words"
+_SEARCHED = ("heading", "body")
 _EPOCH = date(1970, 1, 1)
-_HEAP_BYTES = 64_000_000
+_HEAP_BYTES = 256_000_000
 _SMALL_HEAP_BYTES = 15_000_000
 
 
@@ -88,17 +89,14 @@ class CorpusIndex:
         terms = list(dict.fromkeys(self._analyser.analyze(query)))
         if len(terms) <= _MOST_TERMS:
             return terms
-        frequency = {term: searcher.doc_freq("text", term) for term in terms}
+        frequency = {term: searcher.doc_freq("body", term) for term in terms}
         known = sorted((term for term in terms if frequency[term]), key=frequency.__getitem__)
         return known[:_MOST_TERMS]
 
     def _query(self, terms: Sequence[str], until: date | None) -> tantivy.Query:
         library = _library()
-        parts = []
-        for term in terms:
-            title = library.Query.term_query(self._schema, "title", term)
-            parts.append((library.Occur.Should, library.Query.term_query(self._schema, "text", term)))
-            parts.append((library.Occur.Should, library.Query.boost_query(title, _TITLE_WEIGHT)))
+        wanted = [library.Query.term_query(self._schema, name, term) for term in terms for name in _SEARCHED]
+        parts = [(library.Occur.Should, one) for one in wanted]
         return self._dated(library.Query.boolean_query(parts), until)
 
     def _dated(self, query: tantivy.Query, until: date | None) -> tantivy.Query:
@@ -127,8 +125,10 @@ class CorpusWriter:
             self.remove(document.id)
         fields = {
             "id": document.id,
-            "title": document.title,
-            "text": document.text,
+            "heading": document.title,
+            "body": document.text,
+            "title": document.title.encode(),
+            "text": document.text.encode(),
             "address": document.address.encode(),
             "published": (published - _EPOCH).days,
         }
@@ -175,9 +175,10 @@ def _analyser() -> tantivy.TextAnalyzer:
 def _schema() -> tantivy.Schema:
     builder = _library().SchemaBuilder()
     builder.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
-    builder.add_text_field("title", stored=True, tokenizer_name=_WORDS, index_option="freq")
-    builder.add_text_field("text", stored=True, tokenizer_name=_WORDS, index_option="freq")
-    builder.add_bytes_field("address", stored=True, indexed=False)
+    for name in _SEARCHED:
+        builder.add_text_field(name, tokenizer_name=_WORDS, index_option="freq")
+    for name in ("title", "text", "address"):
+        builder.add_bytes_field(name, stored=True, indexed=False)
     builder.add_integer_field("published", stored=True, indexed=True, fast=True)
     return cast("tantivy.Schema", builder.build())
 
@@ -186,8 +187,8 @@ def _document(stored: tantivy.Document) -> Document:
     fields: dict[str, list[Any]] = stored.to_dict()
     return Document(
         id=fields["id"][0],
-        title=fields["title"][0],
-        text=fields["text"][0],
+        title=bytes(fields["title"][0]).decode(),
+        text=bytes(fields["text"][0]).decode(),
         published=date.fromordinal(_EPOCH.toordinal() + fields["published"][0]),
         address=bytes(fields["address"][0]).decode(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from wardround.core import Price, ProviderError, content_hash
@@ -11,6 +12,7 @@ from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
 from wardround.models.shown_pictures import ShowPictures
 from wardround.models.too_long import as_too_long
+from wardround.models.tool_names import has_dots, refuses_dots, with_own_names, without_dots
 from wardround.models.wire import ReadReply, encode_request, read_reply
 from wardround.models.withheld import as_withheld
 
@@ -46,6 +48,7 @@ class ChatModel:
         self._price = price
         self._extra = dict(extra or {})
         self._takes_schema = True
+        self._takes_dots = True
 
     async def check(self) -> None:
         """Raise ProviderError when the endpoint cannot be reached, refuses the key, or serves no such model."""
@@ -65,11 +68,12 @@ class ChatModel:
                 self._encode(request),
                 attempts=attempts,
                 read=lambda data: read_reply(data, call_prefix=f"call_{request.ordinal}"),
-                instead=lambda fault: self._encode(request) if self._refuses_schema(request, fault) else None,
+                instead=lambda fault: self._encode(request) if self._refuses_a_part(request, fault) else None,
             )
         except ProviderError as error:
             raise as_too_long(as_withheld(error)) from None
-        return self._reply(read, attempts)
+        reply = self._reply(read, attempts)
+        return reply if self._takes_dots else replace(reply, message=with_own_names(reply.message, request))
 
     async def close(self) -> None:
         """Close the endpoint's connections."""
@@ -77,12 +81,22 @@ class ChatModel:
 
     def _encode(self, request: Request) -> bytes:
         return encode_request(
-            request,
+            request if self._takes_dots else without_dots(request),
             self._served_name,
             extra=self._extra,
             with_schema=self._takes_schema,
             pictures=self._pictures,
         )
+
+    def _refuses_a_part(self, request: Request, fault: Fault) -> bool:
+        """Whether the server refuses a part of requests that it can be asked without, as it is from now on."""
+        return self._refuses_names(request, fault) or self._refuses_schema(request, fault)
+
+    def _refuses_names(self, request: Request, fault: Fault) -> bool:
+        if not self._takes_dots or not has_dots(request) or not refuses_dots(fault.status, fault.message):
+            return False
+        self._takes_dots = False
+        return True
 
     def _refuses_schema(self, request: Request, fault: Fault) -> bool:
         """Whether the server offers no structured output; it is then asked without, from now on."""

@@ -81,7 +81,7 @@ _IMAGES = (
 
 _OTHER_NAMES = {
     f"ehr.{tool.name}": tool.name for tool in (*_TABLES_AND_RECORDS, *_CANDIDATES, retrieve_evidence, *_INNER, load_ehr)
-}
+} | {tool.name.replace(".", mark): tool.name for tool in (*_BROWSER, *_IMAGES) for mark in ("_", "__", "-")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ class Toolset:
         return next((tool for tool in self.tools if tool.name == name), None)
 
     def own_name(self, written: str) -> str:
-        """Return the name of the tool that is meant: ClinSeekAgent writes ``ehr.`` before those of the record."""
+        """Return the name of the tool that is meant: ClinSeekAgent writes ``ehr.`` before those of the record,
+        and models write other marks for a dot."""
         return written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
 
     def select(self, wanted: Iterable[str]) -> Toolset:
