@@ -6,7 +6,7 @@ It holds record text, so it is patient data like the run it comes from.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -17,8 +17,17 @@ from markupsafe import Markup
 
 from wardround.benchmarks import get_task
 from wardround.codes import LabelSet
-from wardround.core import Progress, Reporter, content_hash, private_folder, silent, write_atomically
-from wardround.log import LogReader
+from wardround.core import (
+    Picture,
+    Progress,
+    Reporter,
+    content_hash,
+    data_url,
+    private_folder,
+    silent,
+    write_atomically,
+)
+from wardround.log import LogReader, Trajectory
 from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
 from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
@@ -147,9 +156,19 @@ def _write_episodes(
                 manifest=folder.manifest,
                 contender=contender(result),
                 official=_official(labels[result.task]),
+                has_pictures=any(_pictures(trajectory)),
             )
             write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
+
+
+def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
+    """Every picture that a page shows: of the first prompt and of results."""
+    for turn in trajectory.turns:
+        for message in turn.prompt:
+            yield from message.pictures
+        for record in turn.results:
+            yield from record.pictures
 
 
 def _official(labels: LabelSet | None) -> Callable[[str], str | None]:
@@ -167,6 +186,7 @@ def _environment() -> jinja2.Environment:
     environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
     environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
     environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
+    environment.filters["data_url"] = data_url
     environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
     return environment
 

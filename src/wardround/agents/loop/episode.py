@@ -252,4 +252,5 @@ class Episode:
 def _prompt_messages(agent: PlayingAgent, prompt: Prompt, limits: Limits) -> tuple[Message, ...]:
     system = load_prompt(agent.package, agent.system).render(turns=limits.turns, answers=prompt.answers)
     joined = "\n\n".join(part for part in (system, prompt.system) if part)
-    return Message(role="system", content=joined), Message(role="user", content=prompt.user)
+    asked = Message(role="user", content=prompt.user, pictures=prompt.pictures)
+    return Message(role="system", content=joined), asked

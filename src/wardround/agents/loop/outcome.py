@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from wardround.answers import AnswerKind, Candidates, Question
-from wardround.core import Usage
+from wardround.core import Picture, Usage
 from wardround.tools.grounding import Citation
 
 Finish = Literal[
@@ -20,7 +20,8 @@ _NAMES = Candidates(tables=("candidates",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message.
+    """A task's own words. ``system`` is added to the agent's system prompt, ``user`` is the first user message, with
+    ``pictures``.
 
     ``task`` is its name, by which memory tells the tasks apart; no model is shown it. ``question`` is the same task in
     parts, for methods that search with its queries and for reading a label out of a reply.
@@ -29,6 +30,7 @@ class Prompt:
     user: str
     system: str = ""
     task: str = ""
+    pictures: tuple[Picture, ...] = ()
     question: Question | None = None
 
     @property
