@@ -8,6 +8,7 @@ import pytest
 from pictures import drawn
 
 from wardround.cli import main
+from wardround.runs import RunSettings
 from wardround.runs.arms import arm_texts, group_of, win_map
 from wardround.scoring import ArmCell, ArmFigure, ArmRow, Interval
 
@@ -54,3 +55,11 @@ def test_one_run_plays_both_arms_and_the_report_sets_them_against_each_other(
     assert row.split()[3] == "4", "two samples of each of the two tasks, in both arms"
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
     assert "Evidence seeking less curated input, by task" in page
+
+
+def test_weights_that_saw_the_data_are_named(tmp_path: Path) -> None:
+    settings = RunSettings.read(
+        {"run": {"models": ["mine", "offline"]}, "models": {"mine": {"name": "openai/ehr-r1", "saw_data": True}}}
+    )
+    assert list(settings.model_notes()) == ["mine"]
+    assert "saw this data" in settings.model_notes()["mine"]

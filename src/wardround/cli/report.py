@@ -235,7 +235,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
     assumptions, variants = folder.manifest.get("assumptions", ()), folder.settings.variant_notes().values()
-    for line in (clocks_note(folder), *assumptions, *variants):
+    for line in (clocks_note(folder), *assumptions, *folder.settings.model_notes().values(), *variants):
         if line:
             print(line)
     print()

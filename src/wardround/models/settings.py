@@ -51,6 +51,12 @@ class ModelOptions:
         most=2,
     )
 
+    saw_data: bool = setting(
+        False,
+        "these weights were trained on the data set that the questions are made of: said beside every figure",
+        source="ClinSeekAgent, section 3.2 (EHR-R1 was trained on the patients' own data set)",
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)
         if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):

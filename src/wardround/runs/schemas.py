@@ -17,6 +17,7 @@ _LATER = frozenset(
     {
         "model.presence_penalty",
         "model.pictures",
+        "model.saw_data",
         "images.source",
         "images.longest_edge",
         "images.authorization_variable",

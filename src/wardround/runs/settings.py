@@ -211,6 +211,13 @@ class RunSettings:
         names = dict.fromkeys(AgentName.parse(agent).method for agent in self.run.agents)
         return {name: held.note(name) for name in names if isinstance(held := self.agent.get(name), Variant)}
 
+    def model_notes(self) -> dict[str, str]:
+        """Say of every model whose weights saw the data what its figures are worth."""
+        seen = [name for name in self.run.models if self.model_named(name).saw_data]
+        return {
+            name: f"{name}: these weights saw this data set, so its figures are not of unseen patients" for name in seen
+        }
+
 
 def agent_classes() -> dict[str, type]:
     """Return the sections of the methods that are registered, by name."""
