@@ -2,6 +2,7 @@
 
 from wardround.answers.candidates import Candidates, ListedCandidates
 from wardround.answers.classes import AnswerClass, Classes, OneClass, SeveralClasses
+from wardround.answers.free_labels import FreeLabels
 from wardround.answers.free_text import parse_answer
 from wardround.answers.kind import AnswerKind, View
 from wardround.answers.question import CuratedWindow, Question
@@ -15,6 +16,7 @@ __all__ = [
     "Candidates",
     "Classes",
     "CuratedWindow",
+    "FreeLabels",
     "ListedCandidates",
     "OneClass",
     "Question",

@@ -21,7 +21,8 @@ class Question:
     """One task as of one moment (EHR-RAG, table 5).
 
     ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
-    be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one.
+    be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one;
+    ``images``: the handles of the pictures that are linked to it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Question:
     answer: AnswerKind
     instructions: str = ""
     curated: CuratedWindow | None = None
+    images: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:

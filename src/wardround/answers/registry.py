@@ -7,6 +7,7 @@ from typing import Any
 
 from wardround.answers.candidates import Candidates, ListedCandidates
 from wardround.answers.classes import OneClass, SeveralClasses
+from wardround.answers.free_labels import FreeLabels
 from wardround.answers.kind import AnswerKind
 from wardround.answers.steps import StepActions
 from wardround.core import Registry, UserError
@@ -14,7 +15,7 @@ from wardround.core import Registry, UserError
 ANSWER_KINDS: Registry[type[AnswerKind]] = Registry("answers", one="answer kind", of=type)
 """Classes of answers; each has a scorer of the same name in ``wardround.scoring``."""
 
-for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses, StepActions):
+for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses, FreeLabels, StepActions):
     ANSWER_KINDS.add(_kind.name, _kind)
 
 

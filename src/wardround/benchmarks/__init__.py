@@ -7,6 +7,7 @@ from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.answer_rules import ask, must_have_rules, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek import CLINSEEK_TASKS, build_clinseek
+from wardround.benchmarks.clinseek_mm import CLINSEEK_MM_TASKS, build_clinseek_mm
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
 from wardround.benchmarks.questions import question_of
@@ -19,6 +20,7 @@ from wardround.benchmarks.trace.build import build_trace
 
 __all__ = [
     "AGENTEHR_TASKS",
+    "CLINSEEK_MM_TASKS",
     "CLINSEEK_TASKS",
     "EHRSHOT_TASKS",
     "SPLITS",
@@ -33,6 +35,7 @@ __all__ = [
     "ask",
     "build_agentehr",
     "build_clinseek",
+    "build_clinseek_mm",
     "build_ehrshot",
     "build_trace",
     "get_task",

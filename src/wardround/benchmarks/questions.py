@@ -14,8 +14,8 @@ from wardround.core import UserError, content_hash, parse_time
 
 
 def question_of(task: Task, sample: Sample) -> Question:
-    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, and from when
-    on a curated input shows events."""
+    """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, from when on
+    a curated input shows events, and which pictures are linked to it."""
     words = task.words or _words(task.name)
     return Question(
         name=task.name,
@@ -28,6 +28,7 @@ def question_of(task: Task, sample: Sample) -> Question:
         answer=task.answer,
         instructions=words.instructions,
         curated=_curated(sample),
+        images=tuple(sample.facts.get("images", ())),
     )
 
 

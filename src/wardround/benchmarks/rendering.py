@@ -17,7 +17,11 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> s
     """
     question = question_of(task, sample)
     asked = task.prompt_named(sample.facts.get("prompt")).render(
-        subject_id=sample.subject_id, current_time=format_time(sample.prediction_time), question=question
+        subject_id=sample.subject_id,
+        current_time=format_time(sample.prediction_time),
+        question=question,
+        asked=sample.facts.get("asked", ""),
+        images=question.images,
     )
     table = "" if space is None else space.name
     listed = () if space is None else space.most_used(task.answer.listed)

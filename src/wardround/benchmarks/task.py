@@ -18,7 +18,13 @@ from wardround.answers import (
 )
 from wardround.core import PromptFile, Registry, UserError, load_prompt
 
-PAPER_CONTEXT_TOKENS: Mapping[str, int] = {"agentehr": 64_000, "ehrshot": 128_000, "clinseek": 128_000, "trace": 8_000}
+PAPER_CONTEXT_TOKENS: Mapping[str, int] = {
+    "agentehr": 64_000,
+    "ehrshot": 128_000,
+    "clinseek": 128_000,
+    "clinseek-mm": 128_000,
+    "trace": 8_000,
+}
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's.
 ClinSeekAgent's prints none, and results of 100,000 characters. TRACE fixes a
 budget (section 5) and prints none: that one is ours."""

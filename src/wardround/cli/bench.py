@@ -15,6 +15,7 @@ from wardround.benchmarks import (
     Benchmark,
     Task,
     build_clinseek,
+    build_clinseek_mm,
     build_ehrshot,
     build_trace,
     reclock,
@@ -39,6 +40,7 @@ EXAMPLES = """
   wardround bench build ehrshot --store store --out bench-ehrshot --task guo_los lab_anemia --per-task 200
   wardround bench build clinseek --store store --out bench-clinseek --per-task 40
   wardround bench build agentehr --store store --out bench --fractions 0.5 0.2 0.3
+  wardround bench build clinseek-mm --store store --out bench-films --hide-vocabulary
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build trace --store store --out bench-stays --unit icu
@@ -87,6 +89,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     stays = build.add_argument_group("trace")
     stays.add_argument("--unit", choices=("icu", "hospital"), help="what a stay is (default: icu)")
+    films = build.add_argument_group("clinseek-mm")
+    films.add_argument("--examples", type=Path, help="manifest of examples (JSON lines); default: of the store's films")
+    films.add_argument("--reports", action="store_true", help="ask when the latest film's report is there")
+    films.add_argument("--hide-vocabulary", action="store_true", help="list the names of answers to neither arm")
     add_own_options(build)
     again = actions.add_parser("reclock", help="the same questions on other clocks", examples=EXAMPLES)
     again.add_argument("folder", type=Path, help="folder of a built benchmark")
@@ -193,19 +199,38 @@ def _build_trace(arguments: argparse.Namespace, progress: TerminalProgress) -> B
     )
 
 
+def _build_clinseek_mm(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
+    return build_clinseek_mm(
+        Store.open(arguments.store),
+        arguments.out,
+        seed=arguments.seed,
+        fractions=tuple(arguments.fractions),
+        policy=arguments.policy,
+        per_task=arguments.per_task,
+        examples=arguments.examples,
+        reports=arguments.reports,
+        vocabulary_shown=not arguments.hide_vocabulary,
+        report=progress,
+    )
+
+
 _BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]] = {
     "agentehr": _build_agentehr,
     "ehrshot": _build_ehrshot,
     "clinseek": _build_clinseek,
+    "clinseek-mm": _build_clinseek_mm,
     "trace": _build_trace,
     "labels": build_from_labels,
     "tasks": build_from_files,
 }
-_PER_TASK = {"clinseek": 40}
+_PER_TASK = {"clinseek": 40, "clinseek-mm": 0}
 """Of the papers; 600 where nothing is said."""
 _OPTIONS_OF = {
     "task": ("ehrshot", "clinseek", "tasks"),
     "as_they_come": ("clinseek",),
+    "examples": ("clinseek-mm",),
+    "reports": ("clinseek-mm",),
+    "hide_vocabulary": ("clinseek-mm",),
     "per_subject": ("ehrshot", "labels", "tasks"),
     "chexpert_labels": ("ehrshot",),
     "allow_missing": ("ehrshot",),

@@ -12,15 +12,24 @@ from wardround.scoring import ArmCell, ArmFigure, ArmRow, PairedTest
 
 CURATED = "curated"
 """The agent that answers from the evidence package; every other one seeks."""
-GROUPS: Mapping[str, str] = {"decision": "Decision making", "risk": "Risk prediction"}
-"""By what a task is about: the groups of the paper's tables."""
-_FAMILY = "clinseek"
+GROUPS: Mapping[str, str] = {
+    "decision": "Decision making",
+    "risk": "Risk prediction",
+    "presence": "CXR finding presence",
+    "enumeration": "CXR finding enumeration",
+    "change": "CXR change comparison",
+    "death-24h": "Mortality (24 h)",
+    "death": "Inpatient mortality",
+    "phenotypes": "Phenotype (CCS groups)",
+}
+"""By what a task is about: the groups of the paper's tables 2 and 3."""
+_FAMILIES = ("clinseek", "clinseek-mm")
 
 
 def group_of(task: str) -> str | None:
     """Return the group of a task of ClinSeek-Bench, None of another."""
     found = get_task(task)
-    return GROUPS.get(found.about) if found.family == _FAMILY else None
+    return GROUPS.get(found.about) if found.family in _FAMILIES else None
 
 
 def win_map(cells: Sequence[ArmCell]) -> Markup | None:
@@ -31,7 +40,7 @@ def win_map(cells: Sequence[ArmCell]) -> Markup | None:
     rows: dict[str, dict[str, float]] = {}
     for cell in sorted(cells, key=lambda one: (get_task(one.task).about != "risk", one.task)):
         column = f"{cell.agent} · {cell.model}" if several else cell.model
-        rows.setdefault(cell.task.removeprefix(f"{_FAMILY}."), {})[column] = cell.difference
+        rows.setdefault(cell.task.partition(".")[2], {})[column] = cell.difference
     columns = sorted({column for row in rows.values() for column in row})
     return charts.differences(rows, columns, title="Evidence seeking less curated input, by task")
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.answers import AnswerKind, Candidates, ListedCandidates, OneClass, SeveralClasses
+from wardround.answers import AnswerKind, Candidates, FreeLabels, ListedCandidates, OneClass, SeveralClasses
 from wardround.codes import LabelSet
 from wardround.core import Registry
 from wardround.scoring.families import Hypothesis
@@ -108,6 +108,7 @@ SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
 
 SCORERS.add(Candidates.name, Scorer())
 SCORERS.add(ListedCandidates.name, Scorer())
+SCORERS.add(FreeLabels.name, Scorer())
 SCORERS.add(OneClass.name, OneClassScorer())
 SCORERS.add(SeveralClasses.name, SeveralClassesScorer())
 

@@ -11,7 +11,7 @@ from wardround.agents.loop.context import ContextFactory, Rendered
 from wardround.agents.loop.history import History
 from wardround.agents.loop.outcome import Finish, Limits, Prompt
 from wardround.agents.loop.tokens import Calibration, TokenCounter, count_message, count_schemas
-from wardround.core import Message, PromptTooLong, ToolSchema, Usage, load_prompt
+from wardround.core import Message, Picture, PromptTooLong, ToolSchema, Usage, load_prompt
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
@@ -227,9 +227,10 @@ class Episode:
         """Record a call of the model that is not the action."""
         self.recorder.turn(asked.request, asked.reply, (), purpose=purpose)
 
-    def pin(self, text: str) -> int:
+    def pin(self, text: str, pictures: tuple[Picture, ...] = ()) -> int:
         """Add a user message that no budget removes; returns its block number, to withdraw it later."""
-        return self.history.add(Message(role="user", content=text), turn=self.turn, kind="pinned").number
+        message = Message(role="user", content=text, pictures=pictures)
+        return self.history.add(message, turn=self.turn, kind="pinned").number
 
     def remind(self, text: str) -> None:
         """Add a user message that ages like a turn."""

@@ -17,12 +17,13 @@ from wardround.agents.loop.tokens import count_message
 from wardround.agents.method import Method
 from wardround.agents.settings import NoSettings
 from wardround.answers import CuratedWindow
-from wardround.core import UserError
+from wardround.core import Picture, UserError
 from wardround.records import Chart
 
 _WINDOW = timedelta(hours=24)
 _MOST_EVENTS = 100
 _MESSAGE_TOKENS = 32
+_VISUALIZER = "image.image_visualizer"
 
 
 class ShowCurated(Hooks):
@@ -34,10 +35,24 @@ class ShowCurated(Hooks):
         if chart is None:
             raise UserError(f"agent {episode.agent.name!r} shows a record, and there is none behind these tools")
         package = curated_input(chart, _window(episode, chart))
+        pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
         text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS)
-        episode.pin(text)
-        episode.recorder.note("curated", {"turn": episode.turn, **facts})
+        episode.pin(text, pictures)
+        shown = {"pictures": len(pictures), "pictures_not_shown": unseen}
+        episode.recorder.note("curated", {"turn": episode.turn, **facts, **(shown if pictures or unseen else {})})
+
+
+async def _pictures(episode: Episode) -> tuple[tuple[Picture, ...], dict[str, str]]:
+    """The linked pictures, by the tool that the other arm sees them with; of one that cannot be had, why."""
+    found: list[Picture] = []
+    unseen: dict[str, str] = {}
+    for handle in episode.question.images if episode.question is not None else ():
+        result = await episode.environment.call_async(_VISUALIZER, {"image_path": handle})
+        found += result.pictures
+        if not result.pictures:
+            unseen[handle] = result.text
+    return tuple(found), unseen
 
 
 def _window(episode: Episode, chart: Chart) -> CuratedWindow:
@@ -81,6 +96,7 @@ def make_curated(settings: NoSettings) -> AgentSpec:
         hooks=(ShowCurated,),
         tools="none",
         loop=LoopSettings(reminders=0),
+        more_tools=(_VISUALIZER,),
         prompts=("curated",),
     )
 

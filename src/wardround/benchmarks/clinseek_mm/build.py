@@ -1,0 +1,195 @@
+"""ClinSeek-Bench with pictures as a family of the pipeline: examples of a manifest or of a store's own films."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.clinseek.questions import MOST_EVENTS
+from wardround.benchmarks.clinseek.timeline import Timeline
+from wardround.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS, FAMILY, PUBLISHED_COUNTS, mm_name
+from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, StandIn, read_examples
+from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
+from wardround.benchmarks.sample import SPLITS, Sample
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, person_id
+from wardround.benchmarks.task import Task
+from wardround.core import Reporter, UserError, content_hash, derive_seed, format_time, parse_time, silent
+from wardround.records import ImageRole, Policy, Store, unplayed
+from wardround.tools.candidates import CandidateSpace
+
+_WINDOW = timedelta(hours=24)
+
+
+def build_clinseek_mm(
+    store: Store,
+    folder: Path,
+    *,
+    seed: int = 0,
+    policy: Policy = "known_at",
+    per_task: int = 0,
+    examples: Path | None = None,
+    reports: bool = False,
+    vocabulary_shown: bool = True,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    report: Reporter = silent,
+) -> Benchmark:
+    """Build the tasks with pictures from a store and save them.
+
+    ``examples``: a manifest of a user's own; without one they are made of the store's films. ``reports``: asked when
+    the latest film's report is there. ``vocabulary_shown``: to both arms, or to neither. ``per_task``: most samples of
+    a task in each split (0: as many as the paper has).
+    """
+    family = ClinSeekMm(examples=examples, reports=reports, vocabulary_shown=vocabulary_shown)
+    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    return build_family(family, store, folder, settings, report=report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClinSeekMm:
+    """The family: where its examples come from, and what both arms are shown."""
+
+    examples: Path | None = None
+    reports: bool = False
+    vocabulary_shown: bool = True
+    kind: ClassVar[str] = FAMILY
+    paper: ClassVar[str] = "ClinSeekAgent, section 3.1 (ClinSeek-Bench, multimodal)"
+    has_own_splits: ClassVar[bool] = True
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks to build."""
+        names = {mm_name(what, shown=self.vocabulary_shown) for what in PUBLISHED_COUNTS}
+        return [CLINSEEK_MM_TASKS[name] for name in sorted(names)]
+
+    def open(self, ground: Ground) -> _OpenClinSeekMm:
+        """Read the manifest, or make examples of every subject's films. UserError: the store has no pictures."""
+        role = next(iter(ground.store.spec.roles.image), None)
+        if role is None or role.table not in ground.store.table_names:
+            reason = unplayed("image") if role is None else f"the store has no table {role.table!r}"
+            raise UserError(f"no task with pictures can be asked: {reason}; see docs/clinseek-bench.md")
+        dropped: Counter[str] = Counter()
+        found = self._made(ground, role, dropped) if self.examples is None else read_examples(self.examples)
+        known = set(ground.store.subjects.tolist())
+        by_task: dict[str, list[MultimodalExample]] = {}
+        for one in found:
+            if one.task not in PUBLISHED_COUNTS:
+                raise UserError(f"no task {one.task!r} with pictures; there are {', '.join(PUBLISHED_COUNTS)}")
+            if one.subject_id in known:
+                by_task.setdefault(mm_name(one.task, shown=self.vocabulary_shown), []).append(one)
+            else:
+                dropped["subject_not_in_the_store"] += 1
+        return _OpenClinSeekMm(ground=ground, family=self, role=role, by_task=by_task, dropped=dropped)
+
+    def _made(self, ground: Ground, role: ImageRole, dropped: Counter[str]) -> list[MultimodalExample]:
+        maker = StandIn(role=role, reports=self.reports, dropped=dropped)
+        subjects = ground.store.subjects.tolist()
+        timelines = (Timeline(ground.store, subject, ground.settings.policy) for subject in subjects)
+        return [one for timeline in timelines for one in maker.examples(timeline)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenClinSeekMm:
+    ground: Ground
+    family: ClinSeekMm
+    role: ImageRole
+    by_task: Mapping[str, list[MultimodalExample]]
+    dropped: Counter[str]
+
+    @property
+    def spaces(self) -> Mapping[str, CandidateSpace]:
+        return {}
+
+    def unavailable(self, task: Task) -> str | None:
+        return None if self.by_task.get(task.name) else "no film of this store gives an example of it"
+
+    def questions(self, task: Task) -> list[MultimodalExample]:
+        return self.by_task[task.name]
+
+    def draw(self, task: Task, questions: list[MultimodalExample]) -> list[MultimodalExample]:
+        """By a number of each example's own, whatever its answer; one of a subject before a second."""
+        most = self.ground.settings.per_task or PUBLISHED_COUNTS[task.name.split(".")[1]]
+        seed = self.ground.settings.seed
+        order = sorted(questions, key=lambda one: derive_seed(seed, task.name, one.subject_id, one.cutoff, one.asked))
+        turn: Counter[int] = Counter()
+        ranked: list[tuple[int, int, MultimodalExample]] = []
+        for one in order:
+            ranked.append((turn[one.subject_id], len(ranked), one))
+            turn[one.subject_id] += 1
+        drawn = []
+        for split in SPLITS:
+            drawn += [one for *_, one in sorted(ranked, key=lambda each: each[:2]) if self._split(one) == split][:most]
+        return sorted(drawn, key=lambda one: (one.subject_id, one.cutoff, one.asked))
+
+    def samples(self, task: Task, questions: list[MultimodalExample], drawn: list[MultimodalExample]) -> list[Sample]:
+        return [self._sample(task, one) for one in drawn]
+
+    def describe(
+        self,
+        task: Task,
+        questions: list[MultimodalExample],
+        drawn: list[MultimodalExample],
+        samples: Sequence[Sample],
+    ) -> TaskFacts:
+        said: dict[str, Any] = {"title": task.title, "group": task.about, "questions": len(questions)}
+        if task.answer.label_values:
+            said["samples_by_class"] = samples_by_class(samples)
+        return TaskFacts(said=said, drops={"not_drawn": len(questions) - len(drawn)})
+
+    def last(
+        self,
+        task: Task,
+        questions: list[MultimodalExample],
+        drawn: list[MultimodalExample],
+        samples: Sequence[Sample],
+    ) -> str:
+        return "an example is asked once, so what an earlier one was answered with is not known"
+
+    def facts(self) -> Mapping[str, Any]:
+        manifest = self.family.examples
+        return {
+            "splits": "the data set's own" if self.ground.store.splits() else "by hash of seed and person",
+            "examples": "made of the store's own films" if manifest is None else content_hash(manifest.read_bytes()),
+            "reports": self.family.reports,
+            "vocabulary_shown": self.family.vocabulary_shown,
+            "left_out": dict(self.dropped),
+        }
+
+    def _split(self, one: MultimodalExample) -> str:
+        return self.ground.splits[one.subject_id]
+
+    def _sample(self, task: Task, one: MultimodalExample) -> Sample:
+        moment = parse_time(one.cutoff)
+        told = content_hash([one.asked, list(one.images)])[:8]
+        return Sample(
+            id=f"{task.name}-{one.subject_id}-{moment:%Y%m%dT%H%M%S}-{told}",
+            task=task.name,
+            subject_id=one.subject_id,
+            person_id=person_id(self.ground.store, one.subject_id),
+            prediction_time=moment,
+            target=tuple(sorted(set(one.answer))),
+            split=self.ground.splits[one.subject_id],
+            stratum="any",
+            facts={
+                "event_time": one.event_time,
+                "row_ids": list(one.row_ids),
+                "curated_from": format_time(moment - _WINDOW),
+                "curated_events": MOST_EVENTS,
+                "asked": one.asked,
+                "images": self._handles(one),
+            },
+        )
+
+    def _handles(self, one: MultimodalExample) -> list[str]:
+        """The row ids of the linked pictures. UserError: one is not in the store."""
+        rows = self.ground.store.rows(one.subject_id, self.role.table)
+        named = dict(zip(rows.column(self.role.id).to_pylist(), rows.column("row_id").to_pylist(), strict=True))
+        absent = [image for image in one.images if image not in named]
+        if absent:
+            raise UserError(f"no picture {absent[0]!r} of subject {one.subject_id} in the store")
+        return [named[image] for image in one.images]
