@@ -1,0 +1,71 @@
+"""Whose a raw row is: by the text in its own column, or by its parent's key, whole numbers written as floats too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from wardround.audits.raw_subjects import _owners, _read_table
+from wardround.records import SourceSpec, load_source_spec
+
+SPEC = """
+[source]
+name = "small"
+[tables.stays]
+path = "stays"
+key = ["stay"]
+event_time = "start"
+available_at = "start"
+[tables.stays.columns]
+subject_id = "int"
+stay = "int"
+start = "time"
+[tables.notes]
+path = "notes"
+subject_from = { key = "stay", table = "stays" }
+event_time = "at"
+available_at = "at"
+[tables.notes.columns]
+stay = "int"
+at = "time"
+text = "text"
+"""
+STAYS = {7: [70, 71], 8: [80]}
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
+    path = tmp_path_factory.mktemp("spec") / "small.toml"
+    path.write_text(SPEC)
+    return load_source_spec(path)
+
+
+def rows(subject: int, table: str) -> Any:
+    assert table == "stays"
+    return pa.record_batch({"stay": pa.array(STAYS[subject])})
+
+
+STORE: Any = SimpleNamespace(subject_key=str, rows=rows)
+
+
+def test_a_row_is_that_of_its_subject_or_of_its_parents(spec: SourceSpec) -> None:
+    assert _owners(spec, spec.tables["stays"], STORE, [7, 8]) == {"7": 7, "7.0": 7, "8": 8, "8.0": 8}
+    assert _owners(spec, spec.tables["notes"], STORE, [7, 8]) == {
+        text: subject for subject, stays in STAYS.items() for stay in stays for text in (str(stay), f"{stay}.0")
+    }
+
+
+def test_rows_of_the_subjects_alone_are_read_from_all_of_a_tables_files(spec: SourceSpec, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("subject_id,stay,start\n7, 70,x\n9,90,y\n 8.0,80,z\n")
+    (tmp_path / "b.csv").write_text("Stay,Subject_ID,Extra\n71,7,e\n")
+    table = spec.tables["stays"]
+    found = _read_table(spec, table, [tmp_path / "a.csv", tmp_path / "b.csv"], STORE, [7, 8])
+    assert found.header == ("subject_id", "stay", "start", "extra")
+    assert dict(found.rows) == {
+        7: [("7", " 70", "x", ""), ("7", "71", "", "e")],
+        8: [(" 8.0", "80", "z", "")],
+    }
