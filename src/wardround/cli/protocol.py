@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from wardround.benchmarks import Benchmark
 from wardround.cli.json_output import add_json_option, print_json
+from wardround.cli.progress import TerminalProgress
 from wardround.cli.table import print_rows
-from wardround.core import UserError
+from wardround.core import UserError, leaves
 from wardround.protocols import (
     GlobalProtocol,
     ProtocolDiff,
@@ -16,12 +18,15 @@ from wardround.protocols import (
     RuleIndex,
     check_examples,
     diff_protocols,
+    found_rules,
     lint_protocol,
     merge_protocols,
     read_examples,
     read_protocol,
     write_protocol,
 )
+from wardround.records import Store
+from wardround.runs.induction import InductionSettings, induce_protocol
 
 EXAMPLES = """
   wardround protocol lint sepsis.toml
@@ -29,6 +34,9 @@ EXAMPLES = """
   wardround protocol test sepsis.toml cases.toml
   wardround protocol diff before.toml after.toml
   wardround protocol merge ours.toml theirs.toml --out both.toml
+  wardround protocol induce induced.toml --benchmark bench-stays --store store
+  wardround protocol found induced.toml planted.toml
+      which rules of a planted hospital (synth --plant planted.toml) were found
 """
 
 
@@ -41,22 +49,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "test": "check worked examples: which rules hold in written cases; status 1 when one fails",
         "diff": "say what a second file says otherwise; status 1 when anything",
         "merge": "join two files; a rule that both have is kept once",
+        "induce": "count rules over the training stays of a benchmark, and write them into a new file",
+        "found": "list which rules of a second file the first says too",
     }
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
     for name, action in made.items():
         action.add_argument("protocol", type=Path, help="file of rules (TOML)")
-        if name not in ("merge",):
+        if name not in ("merge", "induce"):
             add_json_option(action)
     made["show"].add_argument("--rule", help="id of one rule")
     made["show"].add_argument("--category", help="only rules of this category")
     made["test"].add_argument("examples", type=Path, help="file of [[case]] tables (TOML)")
-    for name in ("diff", "merge"):
+    for name in ("diff", "merge", "found"):
         made[name].add_argument("other", type=Path, help="second file of rules")
+    induce = made["induce"]
+    induce.add_argument("--benchmark", type=Path, required=True, help="folder of a benchmark of stays")
+    induce.add_argument("--store", type=Path, required=True, help="folder of its store")
+    induce.add_argument("--base", type=Path, help="rules that stay: only what they do not foretell teaches")
+    induce.add_argument("--limit", type=int, help="at most so many training stays, drawn by the seed")
+    induce.add_argument("--seed", type=int, default=0, help="seed of the draw")
+    for leaf in leaves(InductionSettings):
+        induce.add_argument(f"--{leaf.name}", type=type(leaf.default), default=leaf.default, help=leaf.said.help)
     made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
+    if arguments.action == "induce":
+        return _induce(arguments)
     protocol = read_protocol(arguments.protocol)
     return _ACTIONS[arguments.action](protocol, arguments)
 
@@ -158,10 +178,44 @@ def _merge(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _induce(arguments: argparse.Namespace) -> int:
+    if arguments.protocol.exists():
+        raise UserError(f"{arguments.protocol}: is there already; choose another file or remove it")
+    settings = InductionSettings(**{leaf.name: getattr(arguments, leaf.name) for leaf in leaves(InductionSettings)})
+    progress = TerminalProgress()
+    protocol = induce_protocol(
+        Benchmark.open(arguments.benchmark),
+        Store.open(arguments.store),
+        settings,
+        base=None if arguments.base is None else read_protocol(arguments.base),
+        limit=arguments.limit,
+        seed=arguments.seed,
+        report=progress,
+    )
+    progress.close()
+    write_protocol(arguments.protocol, protocol)
+    assert protocol.induced is not None
+    print(f"{len(protocol)} rules from {protocol.induced.steps:,} steps of {protocol.induced.stays} training stays")
+    print(f"{arguments.protocol}: look at it with `wardround protocol show`, then run it with agent.trace.protocol")
+    return 0
+
+
+def _found(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
+    found = found_rules(protocol, read_protocol(arguments.other))
+    if arguments.json:
+        print_json(found)
+        return 0
+    for name, by in found.items():
+        print(f"{'found' if by else 'missed'}: {name}{f' by {by[0]}' if by else ''}")
+    print(f"{sum(map(bool, found.values()))} of {len(found)} found")
+    return 0
+
+
 _ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {
     "lint": _lint,
     "show": _show,
     "test": _test,
     "diff": _diff,
     "merge": _merge,
+    "found": _found,
 }

@@ -8,13 +8,16 @@ from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
-from wardround.synth import DIALECTS, SynthManifest, plant_traps, synthesize, write_dialect
+from wardround.protocols import planted_rules, read_protocol
+from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, write_dialect
 from wardround.synth.radiographs import write_films
 
 EXAMPLES = """
   wardround synth hospital --patients 200
   wardround synth big --patients 100000 --workers 2 --no-notes
   wardround synth hospital --patients 20 --films
+  wardround synth planted --patients 400 --plant rules.toml
+      rules such as: lactate > 2 -> start Vancomycin; planted.json says where they were obeyed
   wardround synth omop-hospital --patients 50 --dialect omop --traps
 """
 
@@ -38,6 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traps", action="store_true", help="plant records that tell the future to whoever reads them carelessly"
     )
+    parser.add_argument(
+        "--plant",
+        type=Path,
+        metavar="FILE",
+        help="plant the rules of a protocol, each as often as its precision says",
+    )
     parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
 
 
@@ -48,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{str(folder)!r} is not an empty folder; name another one or say --force")
     if arguments.patients < 1 or arguments.workers < 1:
         raise UserError("--patients and --workers must be at least 1")
-    as_it_is = arguments.dialect == "mimiciv" and not arguments.traps
+    as_it_is = arguments.dialect == "mimiciv" and not arguments.traps and arguments.plant is None
+    rules = () if arguments.plant is None else planted_rules(read_protocol(arguments.plant))
     if arguments.films and not as_it_is:
         raise UserError("--films are drawn for the plain hospital: leave out --dialect and --traps")
     if as_it_is:
@@ -57,6 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="wardround-synth-") as name:
             manifest = _synthesize(arguments, Path(name) / "hospital", compress=False)
             hospital = Path(name) / "hospital"
+            if rules:
+                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed)
+                hospital = Path(name) / "planted"
+                print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
             if arguments.traps:
                 hospital = plant_traps(hospital, Path(name) / "trapped")
             write_dialect(arguments.dialect, hospital, folder)

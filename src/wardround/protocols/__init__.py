@@ -11,12 +11,14 @@ from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compi
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.lint import ProtocolFault, lint_protocol
 from wardround.protocols.meaning import can_hold_together, implies, is_same
-from wardround.protocols.merge import MergedProtocol, ProtocolDiff, diff_protocols, merge_protocols
+from wardround.protocols.merge import MergedProtocol, ProtocolDiff, diff_protocols, found_rules, merge_protocols
+from wardround.protocols.planted import planted_rules
 from wardround.protocols.rules import (
     FORBIDDING,
     ActionKind,
     Dose,
     GlobalProtocol,
+    InducedFrom,
     ProtocolRule,
     RuleAction,
     RuleOrigin,
@@ -35,6 +37,7 @@ __all__ = [
     "Facts",
     "GivenFacts",
     "GlobalProtocol",
+    "InducedFrom",
     "Joined",
     "Level",
     "MergedProtocol",
@@ -57,6 +60,7 @@ __all__ = [
     "compile_trigger",
     "conditions_of",
     "diff_protocols",
+    "found_rules",
     "implies",
     "is_allergy",
     "is_drug",
@@ -65,6 +69,7 @@ __all__ = [
     "keys_of",
     "lint_protocol",
     "merge_protocols",
+    "planted_rules",
     "protocol_text",
     "read_examples",
     "read_protocol",

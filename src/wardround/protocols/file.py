@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from wardround.core import UserError, read_toml, strict, write_atomically
-from wardround.protocols.rules import GlobalProtocol, ProtocolRule
+from wardround.protocols.rules import GlobalProtocol, InducedFrom, ProtocolRule
 
 SCHEMA = 1
 
@@ -18,6 +18,7 @@ class _Body:
     schema: int
     name: str
     about: str = ""
+    induced: InducedFrom | None = None
     rule: tuple[ProtocolRule, ...] = ()
 
 
@@ -26,7 +27,7 @@ def read_protocol(path: Path) -> GlobalProtocol:
     body = strict(_Body, read_toml(path), str(path))
     if body.schema != SCHEMA:
         raise UserError(f"{str(path)!r} has protocol schema {body.schema}, this version reads {SCHEMA}")
-    return GlobalProtocol(name=body.name, rules=body.rule, about=body.about)
+    return GlobalProtocol(name=body.name, rules=body.rule, about=body.about, induced=body.induced)
 
 
 def write_protocol(path: Path, protocol: GlobalProtocol) -> None:
@@ -39,6 +40,9 @@ def protocol_text(protocol: GlobalProtocol) -> str:
     head = [f"schema = {SCHEMA}", f"name = {_text(protocol.name)}"]
     if protocol.about:
         head.append(f"about = {_text(protocol.about)}")
+    if protocol.induced is not None:
+        said = asdict(protocol.induced) | {"fractions": list(protocol.induced.fractions)}
+        head += ["", "[induced]", *(f"{name} = {json.dumps(value)}" for name, value in said.items())]
     return "\n".join([*head, *(line for rule in protocol.rules for line in _rule_lines(rule))]) + "\n"
 
 

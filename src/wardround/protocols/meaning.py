@@ -64,6 +64,12 @@ def can_hold_together(first: Node, second: Node) -> bool:
     )
 
 
+def excludes(first: Node, second: Node) -> bool:
+    """Whether no case makes both hold."""
+    pairs = product(alternatives(first), alternatives(second))
+    return not any(_possible((*one, *other)) for one, other in pairs)
+
+
 def _expand(node: Node, *, positive: bool) -> list[Alternative]:
     if isinstance(node, Negated):
         return _expand(node.part, positive=not positive)

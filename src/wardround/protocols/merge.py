@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
+from wardround.codes import clinical_name
+from wardround.protocols.conditions import AtLevel, AtValue, Condition, Node, conditions_of
 from wardround.protocols.index import CompiledRule, compile_rule
-from wardround.protocols.meaning import is_same
-from wardround.protocols.rules import GlobalProtocol, ProtocolRule
+from wardround.protocols.meaning import excludes, is_same
+from wardround.protocols.rules import FORBIDDING, GlobalProtocol, ProtocolRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,38 @@ def diff_protocols(before: GlobalProtocol, after: GlobalProtocol) -> ProtocolDif
         added=tuple(name for name in new if name not in old),
         changed={name: found for name, found in changed.items() if found},
     )
+
+
+def found_rules(protocol: GlobalProtocol, wanted: GlobalProtocol) -> dict[str, tuple[str, ...]]:
+    """Return, by rule of the second protocol, the rules of the first that ask for one of its actions where it holds:
+    their triggers can hold together, and say the same of a concept: both that it is high, or low."""
+    compiled = [compile_rule(rule) for rule in protocol.rules]
+    asked = [compile_rule(rule) for rule in wanted.rules]
+    return {
+        one.rule.id: tuple(other.rule.id for other in compiled if _says_too(other, one))
+        for one in asked
+        if any(action.verb not in FORBIDDING for action in one.actions)
+    }
+
+
+def _says_too(found: CompiledRule, wanted: CompiledRule) -> bool:
+    if found.trigger.node is None or wanted.trigger.node is None:
+        return False
+    shared = _said(wanted.trigger.node) & _said(found.trigger.node)
+    positive = [action for action in wanted.actions if action.verb not in FORBIDDING]
+    same = any(action.verb == other.verb and action.names(other.name) for action in positive for other in found.actions)
+    return bool(shared) and same and not excludes(found.trigger.node, wanted.trigger.node)
+
+
+def _said(node: Node) -> set[tuple[str, str]]:
+    """What a trigger says of which concept, without the numbers: Lactate is high, whether above 2 or above 2.1."""
+    return {(clinical_name(one.concept), _direction(one)) for one in conditions_of(node)}
+
+
+def _direction(condition: Condition) -> str:
+    if isinstance(condition, AtValue):
+        return "high" if condition.relation.startswith(">") else "low"
+    return condition.level if isinstance(condition, AtLevel) else type(condition).__name__
 
 
 def _changes(before: ProtocolRule, after: ProtocolRule) -> dict[str, tuple[object, object]]:

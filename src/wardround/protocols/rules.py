@@ -108,12 +108,27 @@ class ProtocolRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InducedFrom:
+    """The people whose stays taught rules: those that a seed and shares put into training, of one source. A rule may
+    not be shown where one of them is asked about."""
+
+    source: str
+    store_digest: str
+    benchmark_digest: str
+    seed: int
+    fractions: tuple[float, float, float]
+    stays: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalProtocol:
-    """The rules of an institution, frozen while patients are played."""
+    """The rules of an institution, frozen while patients are played. ``induced``: from whom, where from anybody."""
 
     name: str
     rules: tuple[ProtocolRule, ...]
     about: str = ""
+    induced: InducedFrom | None = None
 
     def __post_init__(self) -> None:
         ids = [rule.id for rule in self.rules]

@@ -13,6 +13,7 @@ from wardround.core import Plugin, UserError, derive_seed, load_plugins
 from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
+from wardround.runs.protocols import must_not_be_taught_by
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import open_agents
@@ -53,6 +54,7 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
     bank = bank_facts(settings)
     agents = () if outside else all_agents(settings, bank, store)
     _check_questions(agents, keys, benchmark)
+    must_not_be_taught_by(settings, store, benchmark, keys)
     return Prepared(
         settings=settings,
         store=store,

@@ -8,5 +8,16 @@ Nothing here reads a record; what a disease does lives in ``data/*.toml``.
 from wardround.synth.columns import COLUMNS, MODULES
 from wardround.synth.dialects import DIALECTS, plant_traps, write_dialect
 from wardround.synth.hospital import SynthManifest, synthesize
+from wardround.synth.planting import PlantedRule, plant_rules
 
-__all__ = ["COLUMNS", "DIALECTS", "MODULES", "SynthManifest", "plant_traps", "synthesize", "write_dialect"]
+__all__ = [
+    "COLUMNS",
+    "DIALECTS",
+    "MODULES",
+    "PlantedRule",
+    "SynthManifest",
+    "plant_rules",
+    "plant_traps",
+    "synthesize",
+    "write_dialect",
+]

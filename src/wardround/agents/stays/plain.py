@@ -160,7 +160,9 @@ class PlainPlayer:
     ) -> None:
         self.history = history(settings=settings)
         self.settings = settings
-        self.router = Router(index=index, most=settings.rules) if with_protocol else None
+        self.router = (
+            Router(index=index, most=settings.rules, predictions=settings.predictions) if with_protocol else None
+        )
         self.steward = Steward(window_hours=settings.window_hours)
 
     def begin(self, past: Sequence[Bundle]) -> None:

@@ -54,7 +54,7 @@ class TracePlayer:
         self.index = index
         self.settings = settings
         self.parts = parts
-        self.router = Router(index=index, most=settings.rules)
+        self.router = Router(index=index, most=settings.rules, predictions=settings.predictions)
         self.auditor = Auditor(settings=settings)
         self.steward = Steward(
             keeps_all=parts.state,
@@ -75,7 +75,6 @@ class TracePlayer:
     async def predict(self, episode: Episode, bundle: Bundle) -> StepPrediction:
         """Take in a bundle and say what is done next."""
         absorbed = self.steward.take_in(bundle, episode.counter)
-        self.began = self.began or bundle.hour
         step = self._step(episode, bundle)
         if absorbed and self.settings.keeper == "model":
             await self._keep(step)
@@ -85,7 +84,15 @@ class TracePlayer:
         actions = without(proposal.actions, audit, self.settings.on_fail) if audit is not None else proposal.actions
         return StepPrediction(actions=actions, notes=self._notes(step, read, proposal, audit))
 
-    def _step(self, episode: Episode, bundle: Bundle) -> _Step:
+    def foretell(self, bundle: Bundle) -> tuple[StateFacts, tuple[PredictedAction, ...]]:
+        """Take in a bundle; return the facts after it and what the rules foretell, in code and without an audit."""
+        self.steward.take_in(bundle)
+        facts, held = self._look(bundle)
+        return facts, due_actions(self.router.selected(held), held, most=self.settings.predictions)
+
+    def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
+        """Return the facts after a bundle that was taken in, and the rules that hold."""
+        self.began = self.began or bundle.hour
         facts = StateFacts(
             self.steward.state_at(bundle),
             bundle.hour,
@@ -95,6 +102,10 @@ class TracePlayer:
         )
         held = self.router.held(facts) if self.parts.protocol else ()
         self._suspect(held)
+        return facts, held
+
+    def _step(self, episode: Episode, bundle: Bundle) -> _Step:
+        facts, held = self._look(bundle)
         written = ShownState(text="", ids={})
         history = ""
         if self._asks_a_model(episode):

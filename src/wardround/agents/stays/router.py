@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,10 +38,12 @@ class HeldRule:
 
 @dataclass(slots=True, kw_only=True)
 class Router:
-    """Remembers since when rules hold. ``most``: rules that are read at a step (the paper's 3, appendix A.2)."""
+    """Remembers since when rules hold. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
+    ``predictions``: actions of a type that count at one."""
 
     index: RuleIndex
     most: int = 3
+    predictions: int = 5
     held_since: dict[str, datetime] = field(default_factory=dict)
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
@@ -50,8 +53,20 @@ class Router:
         return tuple(self._held(one, facts) for one in found)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
-        """Return the few that are read: those with something due first, the most precise and best supported first."""
-        return tuple(sorted(held, key=_rank)[: self.most])
+        """Return the few that are read: those with something due, the most precise and best supported first. A rule is
+        passed over where those before it fill every type that it could add to; what is left goes to those done.
+        """
+        ranked = sorted(held, key=_rank)
+        full: Counter[str] = Counter()
+        read = [rule for rule in ranked if rule.due and self._adds(rule, full)][: self.most]
+        done = [rule for rule in ranked if not rule.due]
+        return tuple([*read, *done][: self.most])
+
+    def _adds(self, rule: HeldRule, full: Counter[str]) -> bool:
+        """Say whether a rule has room for an action, and take the room."""
+        kinds = [str(action.kind) for action in rule.due if full[str(action.kind)] < self.predictions]
+        full.update(kinds)
+        return bool(kinds)
 
     def read(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
         """Return a rule as it stands now, whether it is known to hold or not: the model selected it."""

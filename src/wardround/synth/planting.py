@@ -1,0 +1,187 @@
+"""Rules planted into a synthetic hospital: after a result that meets a condition, an action follows at a known rate.
+
+A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was known,
+and ``planted.json``, which says of every planted row which rule it obeys: for scoring, never for an agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from wardround.core import UserError, derive_seed
+from wardround.synth.dialects.source import HospitalTables, Row, moment, write_csv
+
+KEY = "planted.json"
+_RANGE = 2**63
+_TABLES = ("poe", "pharmacy", "prescriptions", "labevents", "procedureevents")
+_GIVEN = timedelta(hours=6)
+"""How long a planted drug runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedRule:
+    """After ``lab`` above or below a threshold, an action follows in a share ``rate`` of the cases, at most once in
+    ``rest_hours``. While a result meets ``forbidden`` (lab, relation, threshold) of the last day it never does."""
+
+    id: str
+    lab: str
+    relation: Literal[">", "<"]
+    threshold: float
+    verb: Literal["start", "order", "perform"]
+    name: str
+    rate: float
+    rest_hours: float = 12.0
+    forbidden: tuple[tuple[str, Literal[">", "<"], float], ...] = ()
+
+    def holds(self, value: float) -> bool:
+        """Whether a result meets the condition."""
+        return _meets(value, self.relation, self.threshold)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planted:
+    """Rows that are added, by table, and the key of them."""
+
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in _TABLES})
+    key: list[dict[str, str]] = field(default_factory=list)
+    number: int = 0
+
+
+def plant_rules(hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, seed: int = 0) -> int:
+    """Write a copy of a hospital, in plain CSV files, with rules planted; return how many rows obey one.
+
+    The same seed, hospital and rules give the same rows. UserError: a lab, drug or procedure that the hospital has not.
+    """
+    source = HospitalTables(hospital)
+    names = _Names.of(source)
+    for rule in rules:
+        names.check(rule)
+    planted = _Planted()
+    stays = [row for row in source.rows("icustays") if row["outtime"]]
+    labs = _results_by_stay(source)
+    for stay in stays:
+        _plant_stay(stay, labs.get(stay["hadm_id"], []), rules, names, planted, seed)
+    for path in sorted(hospital.glob("*/*.csv*")):
+        table = path.name.partition(".")[0]
+        rows = [*source.rows(table), *planted.rows.get(table, ())]
+        write_csv(folder / path.parent.name / f"{table}.csv", rows, list(rows[0]) if rows else ["subject_id"])
+    text = json.dumps({"rules": [rule.id for rule in rules], "rows": planted.key}, indent=1)
+    (folder / KEY).write_text(text + "\n", encoding="utf-8")
+    return len(planted.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """What the hospital's dictionaries know, by name, and one order of each drug to copy."""
+
+    labs: Mapping[str, str]
+    items: Mapping[str, str]
+    orders: Mapping[str, tuple[Row, Row]]
+
+    @classmethod
+    def of(cls, source: HospitalTables) -> _Names:
+        pharmacy = {row["pharmacy_id"]: row for row in source.rows("pharmacy")}
+        orders: dict[str, tuple[Row, Row]] = {}
+        for row in source.rows("prescriptions"):
+            if row["pharmacy_id"] in pharmacy:
+                orders.setdefault(row["drug"].lower(), (row, pharmacy[row["pharmacy_id"]]))
+        return cls(
+            labs={row["label"].lower(): row["itemid"] for row in source.rows("d_labitems") if row["fluid"] == "Blood"},
+            items={row["label"].lower(): row["itemid"] for row in source.rows("d_items")},
+            orders=orders,
+        )
+
+    def check(self, rule: PlantedRule) -> None:
+        """Raise UserError for a name that is not there."""
+        known = {"start": self.orders, "order": self.labs, "perform": self.items}[rule.verb]
+        missing = [lab for lab in (rule.lab, *(lab for lab, _, _ in rule.forbidden)) if lab.lower() not in self.labs]
+        if rule.name.lower() not in known:
+            missing.append(rule.name)
+        if missing:
+            raise UserError(f"planted rule {rule.id!r}: this hospital knows no {missing[0]!r}; more patients may")
+
+
+def _results_by_stay(source: HospitalTables) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in source.rows("labevents"):
+        if row["valuenum"] and row["storetime"]:
+            found.setdefault(row["hadm_id"], []).append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: (row["storetime"], row["labevent_id"]))
+    return found
+
+
+def _plant_stay(
+    stay: Row, results: Sequence[Row], rules: Sequence[PlantedRule], names: _Names, planted: _Planted, seed: int
+) -> None:
+    for rule in rules:
+        rested: datetime | None = None
+        for row in _cases(stay, results, rule, names):
+            known = max(moment(row["storetime"]), moment(row["charttime"]))
+            if rested is not None and known < rested:
+                continue
+            if derive_seed(seed, rule.id, row["labevent_id"]) / _RANGE >= rule.rate:
+                continue
+            minutes = 5 + derive_seed(seed, rule.id, row["labevent_id"], "minute") % 45
+            when = known.replace(minute=0, second=0) + timedelta(hours=1, minutes=minutes)
+            if when < moment(stay["outtime"]):
+                _add(stay, rule, when, names, planted)
+                rested = when + timedelta(hours=rule.rest_hours)
+
+
+def _cases(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) -> Iterator[Row]:
+    """Yield the results of a stay in intensive care after which a rule's action may follow."""
+    item = names.labs[rule.lab.lower()]
+    for row in results:
+        inside = stay["intime"] <= row["storetime"] < stay["outtime"]
+        if not (inside and row["itemid"] == item and rule.holds(float(row["valuenum"]))):
+            continue
+        against = [(names.labs[lab.lower()], how, bound) for lab, how, bound in rule.forbidden]
+        if not any(_is_forbidden(row, results, *one) for one in against):
+            yield row
+
+
+def _is_forbidden(row: Row, results: Sequence[Row], item: str, how: str, bound: float) -> bool:
+    day_before = str(moment(row["storetime"]) - timedelta(hours=24))
+    recent = (one for one in results if one["itemid"] == item and day_before <= one["storetime"] <= row["storetime"])
+    return any(_meets(float(one["valuenum"]), how, bound) for one in recent)
+
+
+def _meets(value: float, relation: str, threshold: float) -> bool:
+    return value > threshold if relation == ">" else value < threshold
+
+
+def _orders(who: Row, order: str, start: str, stop: str) -> list[Row]:
+    """Return the order of a drug and the one that stops it."""
+    kind = {"order_type": "Medications", "order_status": "Inactive"}
+    sequence, ending = order.rpartition("-")[2], f"{order}9"
+    new = {"poe_id": order, "poe_seq": sequence, "ordertime": start, "transaction_type": "New"}
+    end = {"poe_id": ending, "poe_seq": f"{sequence}9", "ordertime": stop, "transaction_type": "D/C"}
+    return [who | kind | new | {"discontinued_by_poe_id": ending}, who | kind | end | {"discontinue_of_poe_id": order}]
+
+
+def _add(stay: Row, rule: PlantedRule, when: datetime, names: _Names, planted: _Planted) -> None:
+    planted.number += 1
+    who = {"subject_id": stay["subject_id"], "hadm_id": stay["hadm_id"]}
+    start, number = str(when), str(900_000_000_000 + planted.number)
+    if rule.verb == "start":
+        prescription, pharmacy = names.orders[rule.name.lower()]
+        order, stop = f"{stay['subject_id']}-{900_000 + planted.number}", str(when + _GIVEN)
+        link = who | {"pharmacy_id": number, "poe_id": order, "starttime": start, "stoptime": stop}
+        planted.rows["pharmacy"].append(pharmacy | link | {"entertime": start, "verifiedtime": start})
+        planted.rows["prescriptions"].append(prescription | link | {"poe_seq": str(900_000 + planted.number)})
+        planted.rows["poe"] += _orders(who, order, start, stop)
+    elif rule.verb == "order":
+        result = {"labevent_id": number, "specimen_id": number, "itemid": names.labs[rule.name.lower()]}
+        known = {"charttime": start, "storetime": str(when + timedelta(minutes=40)), "valuenum": "1", "value": "1"}
+        planted.rows["labevents"].append(who | result | known)
+    else:
+        done = {"stay_id": stay["stay_id"], "itemid": names.items[rule.name.lower()], "orderid": number}
+        times = {"starttime": start, "endtime": str(when + timedelta(minutes=1)), "storetime": start, "value": "1"}
+        planted.rows["procedureevents"].append(who | done | times | {"linkorderid": number, "valueuom": "None"})
+    planted.key.append({"rule": rule.id, "subject_id": stay["subject_id"], "stay_id": stay["stay_id"], "time": start})

@@ -1,0 +1,92 @@
+"""Rules planted into a hospital: as often as they say, in the hour after the result, never where they are forbidden."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from wardround.core import UserError
+from wardround.protocols import GlobalProtocol, ProtocolRule, found_rules, planted_rules
+from wardround.synth import plant_rules
+
+
+def rule(name: str, trigger: str, *actions: str, precision: float | None = None) -> ProtocolRule:
+    return ProtocolRule(id=name, category="ANY", trigger=trigger, actions=actions, precision=precision)
+
+
+PLANTED = GlobalProtocol(
+    name="planted",
+    rules=(
+        rule("ANEMIA", "Hemoglobin < 10", "perform EKG", precision=0.8),
+        rule("NEVER", "Sodium > 100", "start Aspirin", precision=0.0),
+        rule("ALWAYS", "Sodium > 100", "order Lactate"),
+        rule("NOT", "Creatinine > 1.2", "avoid EKG"),
+    ),
+)
+
+
+def rows(folder: Path, table: str) -> list[dict[str, str]]:
+    (path,) = folder.glob(f"*/{table}.csv*")
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.fixture(scope="module")
+def planted(synthetic_hospital: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planted") / "hospital"
+    assert plant_rules(synthetic_hospital, folder, planted_rules(PLANTED), seed=1) > 0
+    return folder
+
+
+def test_every_planted_row_follows_a_result_that_meets_its_rule(planted: Path, synthetic_hospital: Path) -> None:
+    key = json.loads((planted / "planted.json").read_text(encoding="utf-8"))["rows"]
+    labels = {row["itemid"]: row["label"] for row in rows(synthetic_hospital, "d_labitems")}
+    results: dict[str, list[tuple[str, str, float]]] = {}
+    for row in rows(synthetic_hospital, "labevents"):
+        if row["valuenum"] and row["storetime"]:
+            told = (row["storetime"], labels[row["itemid"]], float(row["valuenum"]))
+            results.setdefault(row["subject_id"], []).append(told)
+    assert {one["rule"] for one in key} == {"ANEMIA", "ALWAYS"}
+    for one in [one for one in key if one["rule"] == "ANEMIA"]:
+        when = datetime.fromisoformat(one["time"])
+        hour_before = when.replace(minute=0, second=0) - timedelta(hours=1)
+        near = [
+            (name, value)
+            for known, name, value in results[one["subject_id"]]
+            if hour_before <= datetime.fromisoformat(known) < hour_before + timedelta(hours=1)
+        ]
+        assert any(name == "Hemoglobin" and value < 10 for name, value in near)
+        assert not any(name == "Creatinine" and value > 1.2 for name, value in near)
+
+
+def test_the_same_seed_plants_the_same_and_only_adds(planted: Path, synthetic_hospital: Path, tmp_path: Path) -> None:
+    plant_rules(synthetic_hospital, tmp_path / "again", planted_rules(PLANTED), seed=1)
+    for table in ("procedureevents", "labevents", "prescriptions"):
+        before, after = rows(synthetic_hospital, table), rows(planted, table)
+        assert after[: len(before)] == before
+        assert rows(tmp_path / "again", table) == after
+
+
+def test_what_cannot_be_planted_is_said(synthetic_hospital: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one test"):
+        planted_rules(GlobalProtocol(name="x", rules=(rule("A", "Lactate is high", "perform EKG"),)))
+    unknown = planted_rules(GlobalProtocol(name="x", rules=(rule("A", "Lactate > 2", "perform Moonwalk"),)))
+    with pytest.raises(UserError, match="knows no 'Moonwalk'"):
+        plant_rules(synthetic_hospital, tmp_path / "x", unknown)
+
+
+def test_a_planted_rule_is_found_by_the_same_action_in_the_same_direction() -> None:
+    induced = GlobalProtocol(
+        name="induced",
+        rules=(
+            rule("LOW", "Hemoglobin <= 8.7 AND hours since Hemoglobin < 3", "perform EKG"),
+            rule("OTHER", "Hematocrit < 25", "order Lactate"),
+            rule("WRONG", "Sodium <= 101", "order Lactate"),
+        ),
+    )
+    assert found_rules(induced, PLANTED) == {"ANEMIA": ("LOW",), "NEVER": (), "ALWAYS": ()}
