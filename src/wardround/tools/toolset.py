@@ -39,6 +39,7 @@ from wardround.tools.record_tools import (
     get_records_by_value,
     get_unique_values,
 )
+from wardround.tools.score_tool import get_clinical_score
 from wardround.tools.sql_tool import run_sql_query
 from wardround.tools.table_tools import get_column_names, get_table_description, get_table_names
 
@@ -143,7 +144,7 @@ class Toolset:
 
 TOOLS: Registry[Tool] = Registry("tools", one="tool", of=Tool)
 """Every tool by name, those too that are offered only where somebody asks for them."""
-_ON_RECORDS = (*_TABLES_AND_RECORDS, load_ehr, retrieve_evidence, *_CANDIDATES)
+_ON_RECORDS = (*_TABLES_AND_RECORDS, load_ehr, retrieve_evidence, get_clinical_score, *_CANDIDATES)
 for _tool in (*_ON_RECORDS, *_KNOWLEDGE, *_BROWSER, *_INNER, *_IMAGES):
     TOOLS.add(_tool.name, _tool)
 

@@ -1,0 +1,56 @@
+"""Definitions: clinical scores and states as published, each with its source, evaluated on a chart as of any moment.
+
+Pure functions, and where MIMIC-IV keeps what they need. What is not charted is unknown, never normal.
+"""
+
+from wardround.definitions.catalogue import DEFINITIONS, ClinicalDefinition
+from wardround.definitions.charting import ScoreAt, score_at
+from wardround.definitions.infection import is_sepsis, suspected_infection
+from wardround.definitions.kidney import (
+    UrineRates,
+    kdigo_creatinine,
+    kdigo_stage,
+    kdigo_urine,
+    meld,
+    urine_rate,
+)
+from wardround.definitions.organs import (
+    PartialScore,
+    coma_scale,
+    inflammatory_response,
+    quick_sofa,
+    sofa_brain,
+    sofa_circulation,
+    sofa_coagulation,
+    sofa_kidney,
+    sofa_liver,
+    sofa_respiration,
+)
+from wardround.definitions.support import norepinephrine_equivalent, ventilation_status
+
+__all__ = [
+    "DEFINITIONS",
+    "ClinicalDefinition",
+    "PartialScore",
+    "ScoreAt",
+    "UrineRates",
+    "coma_scale",
+    "inflammatory_response",
+    "is_sepsis",
+    "kdigo_creatinine",
+    "kdigo_stage",
+    "kdigo_urine",
+    "meld",
+    "norepinephrine_equivalent",
+    "quick_sofa",
+    "score_at",
+    "sofa_brain",
+    "sofa_circulation",
+    "sofa_coagulation",
+    "sofa_kidney",
+    "sofa_liver",
+    "sofa_respiration",
+    "suspected_infection",
+    "urine_rate",
+    "ventilation_status",
+]
