@@ -74,7 +74,7 @@ def _left(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the rows of one subject that are left, late cells blanked, unknown groups collapsed."""
     source = raw.tables[table.name]
-    stored = _StoredRows(table, source.header, store.rows(subject, table.name))
+    stored = _StoredRows(table, source.header, store.rows(subject, table.name, versions=True))
     matched = []
     for row in source.rows.get(subject, ()):
         clocks = stored.take(row)
@@ -134,6 +134,7 @@ class _StoredRows:
         }
         rules = {name for _, rule in table.rules() for name in rule_columns(rule)}
         identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
+        identity |= {table.version, table.amended.status} if table.amended and table.version else set()
         shown = {part for parts in table.first_of.values() for part in parts}
         used = rules | identity | shown
         self._unused = [name for name in table.withhold if name in self._places and name not in used]

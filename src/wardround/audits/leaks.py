@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.deletion import write_deleted
 from wardround.audits.raw_subjects import RawSubjects, plainly_written
-from wardround.core import Progress, Reporter, parse_time, silent
-from wardround.records.chart.censor import ChartTable
+from wardround.core import Progress, Reporter, parse_time, silent, to_microseconds
+from wardround.records.chart.censor import ChartTable, holds
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.settings import IngestSettings
@@ -130,7 +130,8 @@ def _late_rows(store: Store, chart: Chart, table: ChartTable) -> list[str]:
     """Return the ids of visible rows that the store's clocks say were not there yet."""
     if table.num_rows == 0:
         return []
-    stored = store.rows(chart.subject_id, table.name)
+    stored = store.rows(chart.subject_id, table.name, versions=True)
+    stored = stored.filter(pa.array(holds(stored, to_microseconds(chart.as_of))))
     places = pc.index_in(table.batch.column("row_id"), stored.column("row_id"))
     times = [stored.column(name).take(places) for name in (AVAILABLE, EVENT)]
     known = [pc.less_equal(part, pa.scalar(chart.as_of, pa.timestamp("us"))) for part in times]

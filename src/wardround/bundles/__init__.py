@@ -9,6 +9,7 @@ from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundle
 from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleStream
 from wardround.bundles.fold import fold, states
 from wardround.bundles.kinds import ActionType, EventKind, ValueLevel
+from wardround.bundles.levels import BASELINE_RISE
 from wardround.bundles.state import (
     ActiveMedication,
     ActiveProblem,
@@ -24,6 +25,7 @@ from wardround.bundles.targets import StepTargets, Targets, step_targets, untime
 from wardround.bundles.text import bundle_text, event_text
 
 __all__ = [
+    "BASELINE_RISE",
     "ActionType",
     "ActiveMedication",
     "ActiveProblem",

@@ -10,16 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.bundles.events import NUMBERS, WORDS, BundleEvents, Integers
-from wardround.bundles.kinds import STOPS, EventKind
-
-_ENDS = tuple(STOPS.values())
-
-
-def is_amendment(events: BundleEvents) -> npt.NDArray[np.bool_]:
-    """Say which events change what was told before: a row that reads differently from now on, or is withdrawn."""
-    changed = (events.revision > 0) & ~np.isin(events.kind, _ENDS)
-    return np.asarray(changed | (events.kind == EventKind.RETRACTION))
+from wardround.bundles.events import NUMBERS, WORDS, BundleEvents, Integers, in_order
+from wardround.bundles.kinds import ENDS, EventKind
 
 
 def joined(parts: Sequence[BundleEvents]) -> BundleEvents:
@@ -40,18 +32,22 @@ def as_if_always_so(events: BundleEvents) -> BundleEvents:
     A row's latest version replaces all before it.
     """
     row = _row_numbers(events.row_id)
-    ends, withdrawn = np.isin(events.kind, _ENDS), events.kind == EventKind.RETRACTION
-    newest = np.zeros(int(row.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(newest, row[~ends], events.revision[~ends])
-    gone = np.zeros(len(newest), dtype=bool)
-    gone[row[withdrawn & (events.revision == newest[row])]] = True
-    kept = ~gone[row] & ~withdrawn & (ends | (events.revision == newest[row]))
-    first = np.full(len(newest), np.iinfo(np.int64).max)
-    np.minimum.at(first, row, events.known)
-    known = np.where(ends, events.known, first[row])
-    plain = np.where(ends, events.revision, 0)
-    changed = replace(events, known=known, revision=plain).take(kept)
-    return changed.take(np.lexsort((changed.event, changed.hour, changed.subject)))
+    ends, withdrawn = np.isin(events.kind, ENDS), events.kind == EventKind.RETRACTION
+    plain = ~ends & ~withdrawn
+    newest, gone = (_latest(row, events.known, mask)[row] for mask in (plain, withdrawn))
+    kept = ~withdrawn & (gone < newest) & (ends | (events.known == newest))
+    first = -_latest(row, -events.known, plain)
+    changed = replace(
+        events, known=np.where(ends, events.known, first[row]), revision=np.where(ends, events.revision, 0)
+    )
+    return in_order(changed.take(kept))
+
+
+def _latest(row: Integers, times: Integers, mask: npt.NDArray[np.bool_]) -> Integers:
+    """Return the latest time of every row under a mask, the least number there is where it has none."""
+    found = np.full(int(row.max(initial=-1)) + 1, np.iinfo(np.int64).min + 1)
+    np.maximum.at(found, row[mask], times[mask])
+    return found
 
 
 def _row_numbers(row_id: Any) -> Integers:

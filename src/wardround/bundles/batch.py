@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from wardround.bundles.amendments import as_if_always_so, is_amendment, joined
-from wardround.bundles.events import HOUR, BundleEvents, BundleStream, Integers
+from wardround.bundles.amendments import as_if_always_so, joined
+from wardround.bundles.events import HOUR, BundleEvents, BundleStream, Integers, in_order, is_amendment
 from wardround.bundles.fold import DONE, ROWS_KEPT, RUNNING, TRENDS
 from wardround.bundles.kinds import STOPS, EventKind
 from wardround.bundles.levels import with_levels
@@ -179,8 +179,7 @@ def _as_they_read(events: BundleEvents) -> BundleEvents:
     if not len(amended):
         return events
     changed = np.isin(events.subject, amended)
-    both = joined([events.take(~changed), with_levels(as_if_always_so(events.take(changed)))])
-    return both.take(np.lexsort((both.event, both.hour, both.subject)))
+    return in_order(joined([events.take(~changed), with_levels(as_if_always_so(events.take(changed)))]))
 
 
 def _entries(events: BundleEvents, mask: Mask, key: Integers) -> Entries:

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from wardround.bundles.events import BundleEvent, BundleEvents, BundleStream, cut
+from wardround.bundles.events import BundleEvent, BundleEvents, BundleStream, cut, in_order
 from wardround.bundles.kinds import EventKind, ValueLevel
 from wardround.bundles.levels import with_levels
 from wardround.core import to_microseconds
@@ -43,8 +43,7 @@ def event_of(
 
 def stream_of(subject_id: int, events: Iterable[BundleEvent]) -> BundleStream:
     """Return the bundles of one subject's events, in whatever order they are given."""
-    columns = columns_of(subject_id, list(events))
-    return cut(with_levels(columns.take(np.lexsort((columns.event, columns.hour)))))
+    return cut(with_levels(in_order(columns_of(subject_id, list(events)))))
 
 
 def columns_of(subject_id: int, events: Sequence[BundleEvent]) -> BundleEvents:

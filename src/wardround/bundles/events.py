@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.bundles.kinds import EventKind, ValueLevel
+from wardround.bundles.kinds import ENDS, EventKind, ValueLevel
 from wardround.core import from_microseconds
 
 HOUR = 3_600_000_000
@@ -40,7 +40,7 @@ class BundleEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleEvents:
-    """Events as columns of one length n, in order of subject, hour, event time, then as the source has them.
+    """Events as columns of one length n, in order of subject, hour, event time and time of knowledge.
 
     ``event``, ``known``: microseconds since 1970; ``concept``: places in ``names``; ``value``: NaN where there is none;
     ``timed``: whether the event's time is a moment, and not a day or a stay. Words are Arrow arrays.
@@ -181,6 +181,11 @@ class BundleStream:
         return (self[place] for place in range(len(self)))
 
 
+def in_order(events: BundleEvents) -> BundleEvents:
+    """Return events by subject, hour, the time when they happened and then when they became known; ties stay."""
+    return events.take(np.lexsort((events.known, events.event, events.hour, events.subject)))
+
+
 def cut(columns: BundleEvents) -> BundleStream:
     """Cut events that are in order into bundles."""
     if not len(columns):
@@ -188,3 +193,9 @@ def cut(columns: BundleEvents) -> BundleStream:
     hour, subject = columns.hour, columns.subject
     fresh = np.r_[True, (subject[1:] != subject[:-1]) | (hour[1:] != hour[:-1])]
     return BundleStream(columns=columns, starts=np.r_[np.flatnonzero(fresh), len(columns)])
+
+
+def is_amendment(events: BundleEvents) -> npt.NDArray[np.bool_]:
+    """Say which events change what was told before: a row that reads differently from now on, or is withdrawn."""
+    changed = (events.revision > 0) & ~np.isin(events.kind, ENDS)
+    return np.asarray(changed | (events.kind == EventKind.RETRACTION))

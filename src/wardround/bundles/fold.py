@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from wardround.bundles.amendments import as_if_always_so, is_amendment, joined
-from wardround.bundles.events import Bundle, BundleEvent, cut
+from wardround.bundles.amendments import as_if_always_so, joined
+from wardround.bundles.events import Bundle, BundleEvent, cut, is_amendment
 from wardround.bundles.kinds import EventKind
 from wardround.bundles.levels import with_levels
 from wardround.bundles.state import (
@@ -56,20 +56,21 @@ def fold(state: PatientState, bundle: Bundle, past: Sequence[Bundle] = ()) -> Pa
     corrects or withdraws a row, as the state is then folded afresh from what the chart shows now."""
     if is_amendment(bundle.columns).any():
         return _folded_afresh(state, [*past, bundle])
-    return _folded(state, bundle)
+    return fold_events(state, bundle.hour, bundle.events)
 
 
 def _folded_afresh(state: PatientState, bundles: Sequence[Bundle]) -> PatientState:
     events = with_levels(as_if_always_so(joined([bundle.columns for bundle in bundles])))
     fresh = PatientState(subject_id=state.subject_id, limits=state.limits)
     for bundle in cut(events):
-        fresh = _folded(fresh, bundle)
+        fresh = fold_events(fresh, bundle.hour, bundle.events)
     return replace(fresh, hour=bundles[-1].hour)
 
 
-def _folded(state: PatientState, bundle: Bundle) -> PatientState:
-    draft = _Draft.of(state, bundle.hour)
-    for event in bundle.events:
+def fold_events(state: PatientState, hour: datetime, events: Iterable[BundleEvent]) -> PatientState:
+    """Return the state after the events of one hour, in order, none of which amends a row that was told before."""
+    draft = _Draft.of(state, hour)
+    for event in events:
         step = _STEPS.get(event.kind)
         if step is not None:
             step(draft, event)

@@ -60,5 +60,6 @@ STOPS: Mapping[EventKind, EventKind] = {
     EventKind.PROCEDURE: EventKind.PROCEDURE_STOP,
 }
 """What ends what begins."""
+ENDS = tuple(STOPS.values())
 MEASURED = (EventKind.LAB, EventKind.VITAL)
 """Kinds whose values have a level."""

@@ -15,8 +15,8 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from wardround.bundles.events import BundleEvents
-from wardround.bundles.kinds import MEASURED, ValueLevel
+from wardround.bundles.events import BundleEvents, is_amendment
+from wardround.bundles.kinds import MEASURED, EventKind, ValueLevel
 
 BASELINE_RISE = 1.5
 """A value above so many times the first is above the baseline, one below its inverse below (ours; KDIGO's first step of
@@ -26,6 +26,17 @@ Floats = npt.NDArray[np.float64]
 
 def with_levels(events: BundleEvents) -> BundleEvents:
     """Return events with the level of every measured value."""
+    level, alone = levels_by_limits(events)
+    if alone.any():
+        level[alone] = _against_own(events, np.flatnonzero(alone))
+        for subject in np.unique(events.subject[is_amendment(events)]).tolist():
+            start, stop = np.searchsorted(events.subject, [subject, subject + 1]).tolist()
+            _against_amended(events, alone, start, stop, level)
+    return replace(events, level=level)
+
+
+def levels_by_limits(events: BundleEvents) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+    """Return the levels against the limits of the rows or usual ones, and which values have neither."""
     measured = np.isin(events.kind, MEASURED) & ~np.isnan(events.value)
     limits = np.array([usual_range(name) for name in events.names] or [(np.nan, np.nan)])
     own = np.isnan(events.low) & np.isnan(events.high)
@@ -33,9 +44,7 @@ def with_levels(events: BundleEvents) -> BundleEvents:
     high = np.where(own, limits[events.concept, 1], events.high)
     level = _against(events.value, low, high, ValueLevel.LOW)
     alone = measured & np.isnan(low) & np.isnan(high)
-    if alone.any():
-        level[alone] = _against_own(events, np.flatnonzero(alone))
-    return replace(events, level=np.where(measured, level, ValueLevel.UNKNOWN).astype(np.int8))
+    return np.where(measured & ~alone, level, ValueLevel.UNKNOWN).astype(np.int8), alone
 
 
 def _against(value: Floats, low: Floats, high: Floats, first: ValueLevel) -> npt.NDArray[np.int8]:
@@ -57,6 +66,32 @@ def _against_own(events: BundleEvents, rows: npt.NDArray[np.int64]) -> npt.NDArr
     back = np.empty_like(level)
     back[np.searchsorted(rows, order)] = level
     return back
+
+
+def _against_amended(
+    events: BundleEvents, alone: npt.NDArray[np.bool_], start: int, stop: int, level: npt.NDArray[np.int8]
+) -> None:
+    """Set the levels of a subject whose rows are amended: the baseline is the first value as it was known then."""
+    rows = events.row_id.slice(start, stop - start).to_pylist()
+    known: dict[str, tuple[tuple[int, int, int], int, float]] = {}
+    for place, row in zip(range(start, stop), rows, strict=True):
+        if events.kind[place] == EventKind.RETRACTION:
+            known.pop(row, None)
+        if not alone[place]:
+            continue
+        hour = known[row][0][0] if row in known else int(events.hour[place])
+        concept, value = int(events.concept[place]), float(events.value[place])
+        known[row] = ((hour, int(events.event[place]), place), concept, value)
+        first = min((row for row, each in known.items() if each[1] == concept), key=known.__getitem__)
+        level[place] = ValueLevel.UNKNOWN if first == row else level_against(value, known[first][2])
+
+
+def level_against(value: float, base: float) -> ValueLevel:
+    """Return how a value lies to the person's own first."""
+    least, most = sorted((base / BASELINE_RISE, base * BASELINE_RISE))
+    if value > most:
+        return ValueLevel.ABOVE_BASELINE
+    return ValueLevel.BELOW_BASELINE if value < least else ValueLevel.AT_BASELINE
 
 
 @cache

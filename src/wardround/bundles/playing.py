@@ -26,7 +26,7 @@ KIND_OF_ROLE: Mapping[str, EventKind] = {
 """Roles of rows. A row that fits several is of the first: what is both a vital sign and a result is a vital sign."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlayedRows:
     """Rows of one table that are events of one kind: the columns that name and measure them."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.bundles.events import NUMBERS, WORDS, BundleEvents, Integers
+from wardround.bundles.events import NUMBERS, WORDS, BundleEvents, Integers, in_order
 from wardround.bundles.kinds import EventKind, ValueLevel
 from wardround.bundles.playing import PlayedRows, played_rows
 from wardround.records.chart.censor import Mask, clock
 from wardround.records.chart.revisions import Revisions, revisions
 from wardround.records.pieces import StoredTable
 from wardround.records.rules.language import ALWAYS_TIME
-from wardround.records.shards.table_layout import TableLayout
 from wardround.records.specs.arrow_types import microseconds, valid
 from wardround.records.specs.coded_rows import CodedRows
-from wardround.records.specs.spec import SourceSpec
+from wardround.records.specs.spec import SourceSpec, TableSpec
 
 _PENDING_KINDS = {EventKind.CULTURE: EventKind.CULTURE_TAKEN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cells:
+class KindCells:
     """One kind's rows of one revision, before their concepts are numbered across tables."""
 
     revision: Revisions
@@ -48,63 +47,75 @@ def read_events(spec: SourceSpec, tables: Iterable[StoredTable]) -> BundleEvents
     """Return all events of some subjects, by subject, hour and time; levels are not worked out yet."""
     played = played_rows(spec)
     parts = [cells for table in tables for cells in _of_table(table, played.get(table.layout.spec.name, ()))]
-    return _in_order(parts)
+    return in_order(gathered(parts))
 
 
-def _of_table(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[_Cells]:
+def _of_table(table: StoredTable, played: Sequence[PlayedRows]) -> Iterator[KindCells]:
     layout = table.layout
     if not played or layout.spec.is_static:
         return
     wanted = frozenset[str]().union(*(each.columns for each in played)) & frozenset(layout.columns)
     for revision in revisions(layout, table.stored, table.subject, wanted):
-        coded = CodedRows(batch=revision.batch)
-        free = revision.known > ALWAYS_TIME
-        for each in played:
-            own = free & coded.meet(each.role.where)
-            free &= ~own
-            if own.any():
-                yield from _of_kind(table, revision, each, np.flatnonzero(own))
+        ends = {each: _ends_now(table, revision, each) for each in played if each.stop_kind is not None}
+        yield from read_revision(layout.spec, played, revision, ends)
 
 
-def _of_kind(table: StoredTable, revision: Revisions, played: PlayedRows, rows: Integers) -> Iterator[_Cells]:
+def read_revision(
+    spec: TableSpec, played: Sequence[PlayedRows], revision: Revisions, ends: Mapping[PlayedRows, Mask]
+) -> Iterator[KindCells]:
+    """Yield what rows tell at one revision, kind by kind; ``ends``: which of them have ended by it."""
+    coded = CodedRows(batch=revision.batch)
+    free = revision.known > ALWAYS_TIME
+    for each in played:
+        own = free & coded.meet(each.role.where)
+        free &= ~own
+        if own.any():
+            ended = ends.get(each, np.zeros(revision.batch.num_rows, dtype=bool))
+            yield from _of_kind(spec, revision, each, np.flatnonzero(own), ended)
+
+
+def _of_kind(
+    spec: TableSpec, revision: Revisions, played: PlayedRows, rows: Integers, ended: Mask
+) -> Iterator[KindCells]:
     """Yield what begins or is measured, then what has ended by this revision."""
-    ends = _ends_now(table, revision, played)[rows]
+    ends = ended[rows]
     begin = rows[~ends | (revision.number[rows] == 0)]
     kind = _PENDING_KINDS.get(played.kind) if revision.is_pending else played.kind
+    kind = EventKind.RETRACTION if revision.is_withdrawn else kind
     if kind is not None and len(begin):
-        yield from _cells(table.layout, revision, played, begin, kind)
+        yield from _cells(spec, revision, played, begin, kind)
     if played.stop_kind is not None and ends.any():
-        yield from _cells(table.layout, revision, played, rows[ends], played.stop_kind)
+        yield from _cells(spec, revision, played, rows[ends], played.stop_kind)
 
 
 def _ends_now(table: StoredTable, revision: Revisions, played: PlayedRows) -> Mask:
     """Say which rows are seen to have ended at this revision and not before. An end that is no late cell is a plan."""
     column = played.role.stop
     group = next((group for group in table.layout.late if column in group.columns), None)
-    if played.stop_kind is None or group is None or revision.is_pending:
+    if played.stop_kind is None or group is None or revision.is_pending or revision.is_withdrawn:
         return np.zeros(revision.batch.num_rows, dtype=bool)
     told = clock(table.stored, group.clock)[revision.rows] == revision.known
     return np.asarray(((revision.number == 0) | told) & valid(revision.batch.column(column)))
 
 
 def _cells(
-    layout: TableLayout, revision: Revisions, played: PlayedRows, rows: Integers, kind: EventKind
-) -> Iterator[_Cells]:
+    spec: TableSpec, revision: Revisions, played: PlayedRows, rows: Integers, kind: EventKind
+) -> Iterator[KindCells]:
     batch = revision.batch
     if len(rows) < batch.num_rows:
         batch = batch.take(pa.array(rows))
     event = revision.event[rows] if kind == played.kind or played.stop_kind != kind else _ended(revision, played, rows)
-    encounter = _words(batch, layout.spec.encounter)
+    encounter = _words(batch, spec.encounter)
     if played.role.measures:
-        yield from _measures(revision, played, rows, event, batch, encounter)
+        yield from _measures(revision, replace(played, kind=kind), rows, event, batch, encounter)
         return
     value = _numbers(batch, played.value)
-    yield _Cells(
+    yield KindCells(
         revision=revision,
         rows=rows,
         kind=kind,
         event=event,
-        labels=_labels(batch, played, layout.spec.name),
+        labels=_labels(batch, played, spec.name),
         value=value,
         low=_numbers(batch, played.role.low),
         high=_numbers(batch, played.role.high),
@@ -132,14 +143,14 @@ def _ended(revision: Revisions, played: PlayedRows, rows: Integers) -> Integers:
 
 def _measures(
     revision: Revisions, played: PlayedRows, rows: Integers, event: Integers, batch: pa.RecordBatch, encounter: Any
-) -> Iterator[_Cells]:
+) -> Iterator[KindCells]:
     """Yield one event for every filled cell of rows that hold many measurements."""
     for column, name in played.role.measures.items():
         value = _numbers(batch, column)
         filled = np.flatnonzero(~np.isnan(value))
         nothing = np.full(len(filled), np.nan)
         no_words = pa.nulls(len(filled), pa.string())
-        yield _Cells(
+        yield KindCells(
             revision=revision,
             rows=rows[filled],
             kind=played.kind,
@@ -205,7 +216,8 @@ def _said(batch: pa.RecordBatch, played: PlayedRows, value: npt.NDArray[np.float
     return pc.if_else(pa.array(numbered), pa.scalar(None, pa.string()), words) if numbered.any() else words
 
 
-def _in_order(parts: Sequence[_Cells]) -> BundleEvents:
+def gathered(parts: Sequence[KindCells]) -> BundleEvents:
+    """Return what several tables tell as one, part after part."""
     names: dict[str, int] = {}
     columns = {name: [np.empty(0, kind)] for name, kind in _TYPES.items()}
     words: dict[str, list[Any]] = {name: [pa.array([], pa.string())] for name in WORDS}
@@ -217,10 +229,9 @@ def _in_order(parts: Sequence[_Cells]) -> BundleEvents:
         words["encounter"].append(part.encounter)
         words["row_id"].append(part.revision.batch.column(0).take(pa.array(part.rows)))
     joined = {name: np.concatenate(several) for name, several in columns.items()}
-    events = BundleEvents(
+    return BundleEvents(
         **joined, **{name: pa.concat_arrays(several) for name, several in words.items()}, names=tuple(names)
     )
-    return events.take(np.lexsort((events.event, events.hour, events.subject)))
 
 
 _TYPES = {name: np.dtype(np.int64) for name in NUMBERS} | {
@@ -233,7 +244,7 @@ _TYPES = {name: np.dtype(np.int64) for name in NUMBERS} | {
 }
 
 
-def _numbered(part: _Cells, names: dict[str, int]) -> dict[str, npt.NDArray[Any]]:
+def _numbered(part: KindCells, names: dict[str, int]) -> dict[str, npt.NDArray[Any]]:
     own = [names.setdefault(name, len(names)) for name in part.labels.dictionary.to_pylist()]
     concept = np.asarray(own, np.int64)[part.labels.indices.to_numpy(zero_copy_only=False)] if own else part.rows[:0]
     return {

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.core import RecordError, UserError
+from wardround.records.chart.censor import first_versions
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.reading.subject_keys import read_keys, subject_number
 from wardround.records.shards.checksums import damaged, map_checked
@@ -30,6 +31,8 @@ from wardround.records.shards.layout import (
     SPEC_FOLDER,
     SUBJECT_KEYS,
     SUBJECTS,
+    UNTIL,
+    VERSION,
     bucket_numbers,
     dictionary_file,
     shard_folder,
@@ -41,7 +44,7 @@ from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
 
-_CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING)
+_CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING, UNTIL, VERSION)
 
 
 class Store:
@@ -140,11 +143,14 @@ class Store:
                 people |= {s: subject_number(name) for s, name in zip(subjects.tolist(), names, strict=True) if name}
         return people
 
-    def rows(self, subject_id: int, table: str) -> pa.RecordBatch:
-        """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted."""
+    def rows(self, subject_id: int, table: str, *, versions: bool = False) -> pa.RecordBatch:
+        """Return every row of a subject in a table: ``row_id``, all columns, labels and clocks. Trusted.
+
+        Of rows that were amended the first version, or with ``versions`` all.
+        """
         layout = self._layout(table)
         batch = self._stored(subject_id, table)
-        return _open_rows(layout, batch) if batch is not None else _no_rows(layout)
+        return _open_rows(layout, batch if versions else _first_ones(batch)) if batch is not None else _no_rows(layout)
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (subject id, rows) for every subject that has rows in a table, shard by shard. Trusted."""
@@ -152,7 +158,7 @@ class Store:
         for shard in self._shards:
             part = shard.table(table)
             for subject_id, batch in part.read_all() if part is not None else ():
-                rows = _open_rows(layout, batch)
+                rows = _open_rows(layout, _first_ones(batch))
                 yield subject_id, rows if columns is None else rows.select(list(columns))
 
     @property
@@ -205,6 +211,11 @@ class Store:
         number = int(bucket_numbers(np.array([subject_id]), len(self._shards))[0]) if len(self._shards) > 1 else 0
         part = self._shards[number].table(table)
         return None if part is None else part.read(subject_id)
+
+
+def _first_ones(batch: pa.RecordBatch) -> pa.RecordBatch:
+    first = first_versions(batch)
+    return batch if first.all() else batch.filter(pa.array(first))
 
 
 def _open_rows(layout: TableLayout, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -141,7 +141,7 @@ ORDERED = {"authoredOn": DAY, "dispenseRequest": {"validityPeriod": {"end": "215
          {"status": "not-done"}, "procedures", datetime(2150, 1, 6, 8)),
         ("Observation", WHOLES["Observation"], {"status": "final"}, {"status": "entered-in-error"},
          "observations", datetime(2150, 1, 6, 8)),
-        ("DiagnosticReport", WHOLES["DiagnosticReport"], {"status": "final"}, {"status": "amended"},
+        ("DiagnosticReport", WHOLES["DiagnosticReport"], {"status": "final"}, {"status": "cancelled"},
          "diagnostic_reports", datetime(2150, 1, 6, 8)),
         ("Immunization", WHOLES["Immunization"], {"status": "completed"}, {"status": "entered-in-error"},
          "immunizations", datetime(2150, 1, 6, 8)),
@@ -158,7 +158,18 @@ def test_what_was_taken_back_later_stays_on_earlier_charts(
     word = "verification_status" if "verificationStatus" in so else "status"
     (name,) = not_so
     said = not_so[name] if word == "status" else not_so[name]["coding"][0]["code"]
-    assert seen(store, table, str(settled))[0][word] == said
+    withdrawn = said in ("entered-in-error", "cancelled")
+    assert [row[word] for row in seen(store, table, str(settled))] == ([] if withdrawn else [said])
+    assert len(seen(other, table, str(settled))) == 1
+
+
+@pytest.mark.parametrize("status", ["amended", "corrected", "appended"])
+def test_what_was_overwritten_is_not_known_as_it_is_before_its_last_update(tmp_path: Path, status: str) -> None:
+    """What it was before nobody kept, so there is nothing to show until then."""
+    body = {"issued": DAY, "effectiveDateTime": DAY, "valueInteger": 9, "status": status}
+    store, _ = made(tmp_path, [patient(), resource("Observation", "o1", meta={"lastUpdated": LATER}, **body)])
+    assert seen(store, "observations", "2150-01-06T07:59:59") == []
+    assert [row["value"] for row in seen(store, "observations", "2150-01-06T08:00:00")] == [9.0]
 
 
 @pytest.mark.parametrize("status", ["cancelled", "entered-in-error"])
@@ -299,7 +310,23 @@ def test_a_later_version_of_a_resource_removes_nothing_from_earlier_charts(
     ]
     one, _ = made(tmp_path / "one", [patient(), versions[0]])
     two, report = made(tmp_path / "two", [patient(), *versions])
-    assert sum(report.quarantined.values()) == 1
+    assert sum(report.quarantined.values()) == (1 if kind == "Encounter" else 0)
     charts = [everything(store.chart(ANN_NUMBER, datetime(2150, 1, 5))) for store in (one, two)]
     assert charts[0] == charts[1]
     assert any(row for name, row in charts[0].items() if name != "patients")
+
+
+def test_of_versions_a_chart_shows_the_one_known_at_its_moment(tmp_path: Path) -> None:
+    told = [(DAY, 1, "preliminary"), (LATER, 9, "amended"), ("2150-01-08T08:00:00Z", 9, "entered-in-error")]
+    versions = [
+        resource("Observation", "r1", meta={"lastUpdated": time}, issued=DAY, valueInteger=value, status=status)
+        for time, value, status in reversed(told)
+    ]
+    store, _ = made(tmp_path, [patient(), *versions])
+    moments = ["2150-01-06T07:59:59", "2150-01-06T08:00:00", "2150-01-08T07:59:59", "2150-01-08T08:00:00"]
+    assert [[row["value"] for row in seen(store, "observations", each)] for each in moments] == [
+        [1.0],
+        [9.0],
+        [9.0],
+        [],
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -25,6 +26,9 @@ from wardround.records.chart.revisions import Revisions, first_known, last_revis
 from wardround.records.pieces import StoredTable
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.table_layout import TableLayout
+
+WITHDRAWN = "WITHDRAWN"
+"""The code of an event that takes a row back."""
 
 
 def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:
@@ -50,6 +54,9 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
 
 def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
     for rows in made:
+        if rows.is_withdrawn:
+            yield _withdrawn(rows, mode, book)
+            continue
         if layout.spec.is_static:
             yield from _attributes(layout, rows, book)
             if layout.spec.code is None:
@@ -73,6 +80,21 @@ def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, bo
             unit=columns.unit_array,
             row_id=columns.row_id_array,
         )
+
+
+def _withdrawn(rows: Revisions, mode: TimeMode, book: CodeBook) -> EventRows:
+    """Say from when on rows that were told are taken back: the row id names them, the code says so."""
+    book.saw(WITHDRAWN, "The row of this id was entered in error or cancelled", len(rows.subject))
+    told = plain_events(
+        subject=rows.subject,
+        event=rows.event,
+        known=rows.known,
+        time=rows.known if mode == "known" else rows.event,
+        concept=np.zeros(len(rows.subject), np.int64),
+        codes=(WITHDRAWN,),
+        row_id=rows.batch.column(0),
+    )
+    return replace(told, number=rows.number)
 
 
 def _in_order(layout: TableLayout, rows: Revisions) -> EventColumns:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, PUBLISHED
+from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, PUBLISHED, UNTIL, VERSION
 from wardround.records.shards.row_ids import numbered_ids
 from wardround.records.shards.table_layout import TableLayout
 from wardround.records.specs.arrow_types import integers, microseconds
@@ -49,7 +49,7 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
     if stored is None:
         return layout.view(None).empty, _NO_TIMES
     event = clock(stored, EVENT)
-    visible = (clock(stored, AVAILABLE) <= now) & (event <= now)
+    visible = (clock(stored, AVAILABLE) <= now) & (event <= now) & holds(stored, now)
     if layout.spec.pending is not None:
         heads = ~visible & (clock(stored, PENDING) <= now)
         if heads.any():
@@ -66,6 +66,7 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
     if stored is None:
         return layout.view(None, papers.hide).empty, _NO_TIMES
     event = clock(stored, EVENT)
+    stored, event = _select(stored, first_versions(stored), event)
     if papers.time is not None:
         times = clock(stored, PUBLISHED)
         stored, event = _select(stored, times <= now if papers.operator == "<=" else times < now, event)
@@ -76,6 +77,22 @@ def clock(stored: pa.RecordBatch, name: str) -> Times:
     """Return a clock column; a late cell's own time column that the file lacks is never."""
     place = stored.schema.get_field_index(name)
     return microseconds(stored.column(place)) if place >= 0 else np.full(stored.num_rows, NO_TIME, dtype=np.int64)
+
+
+def holds(stored: pa.RecordBatch, now: int | Times) -> Mask:
+    """Say which rows were not replaced by a later version nor withdrawn by a moment, one for all or one for each."""
+    place = stored.schema.get_field_index(UNTIL)
+    if place < 0:
+        return np.ones(stored.num_rows, dtype=bool)
+    return np.asarray(microseconds(stored.column(place)) > now)
+
+
+def first_versions(stored: pa.RecordBatch) -> Mask:
+    """Say which rows are the first version of theirs."""
+    place = stored.schema.get_field_index(VERSION)
+    if place < 0:
+        return np.ones(stored.num_rows, dtype=bool)
+    return np.asarray(integers(stored.column(place), null=0) == 0)
 
 
 def _select(stored: pa.RecordBatch, visible: Mask, event: Times) -> tuple[pa.RecordBatch, Times]:

@@ -6,7 +6,7 @@ This is what makes exported events and bundles safe: every revision holds only w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.records.chart.censor import Mask, clock, hand_out, late_masks
+from wardround.records.chart.censor import Mask, clock, hand_out, holds, late_masks
 from wardround.records.chart.event_columns import spoken_columns
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING
+from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, UNTIL, VERSION
 from wardround.records.shards.row_ids import numbered_ids
 from wardround.records.shards.table_layout import TableLayout
 from wardround.records.specs.arrow_types import integers, valid
@@ -31,7 +31,8 @@ _SOME_DAY = datetime.max
 class Revisions:
     """Rows as known from ``known`` on. ``batch`` is handed out as a chart does; ``subject``, ``event`` (the event time,
     ``ALWAYS_TIME`` of static rows), ``number`` (0 first) and ``rows`` (the places of the stored rows) stand beside it;
-    ``is_pending``: they are orders whose result is not known yet."""
+    ``is_pending``: they are orders without a result yet; ``is_withdrawn``: from ``known`` on there is no such row.
+    """
 
     batch: pa.RecordBatch
     subject: Integers
@@ -40,12 +41,14 @@ class Revisions:
     number: Integers
     rows: Integers
     is_pending: bool = False
+    is_withdrawn: bool = False
 
 
 def first_known(stored: pa.RecordBatch) -> Times:
     """Return the moment from which a chart shows each row; ``NEVER_TIME`` for those that no chart shows."""
     available = clock(stored, AVAILABLE)
-    return np.where(available == NEVER_TIME, NEVER_TIME, np.maximum(clock(stored, EVENT), available))
+    known = np.where(available == NEVER_TIME, NEVER_TIME, np.maximum(clock(stored, EVENT), available))
+    return np.where(holds(stored, known), known, NEVER_TIME)
 
 
 def revisions(
@@ -59,11 +62,12 @@ def revisions(
     clocks = _late_clocks(layout, stored, base, event_cells(layout) if wanted is None else wanted)
     for place, times in enumerate([base, *clocks]):
         rows = np.flatnonzero(times != NEVER_TIME)
-        number = np.full(len(rows), min(place, 1), dtype=np.int64)
+        number = _version_numbers(stored)[rows] + min(place, 1)
         for other in clocks:
             number += other[rows] < times[rows]
         if len(rows):
             yield _revision(layout, stored, subject, rows, times[rows], number)
+    yield from _withdrawals(layout, stored, subject, base)
     if layout.spec.pending is not None:
         rows, starts = _orders(stored, subject, base)
         if len(rows):
@@ -78,13 +82,34 @@ def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integer
     base = first_known(stored)
     clocks = _late_clocks(layout, stored, base, event_cells(layout))
     known = np.maximum.reduce([base, *(np.where(times == NEVER_TIME, base, times) for times in clocks)])
-    rows = np.flatnonzero(base != NEVER_TIME)
+    rows = np.flatnonzero((base != NEVER_TIME) & holds(stored, NEVER_TIME - 1))
     if len(rows):
         yield _revision(layout, stored, subject, rows, known[rows], np.zeros(len(rows), np.int64))
     if layout.spec.pending is not None:
         rows, starts = _orders(stored, subject, base, unanswered=True)
         if len(rows):
             yield _order_rows(layout, stored, subject, rows, starts)
+
+
+def _version_numbers(stored: pa.RecordBatch) -> Integers:
+    place = stored.schema.get_field_index(VERSION)
+    return np.zeros(stored.num_rows, np.int64) if place < 0 else integers(stored.column(place), null=0)
+
+
+def _withdrawals(layout: TableLayout, stored: pa.RecordBatch, subject: Integers, base: Times) -> Iterator[Revisions]:
+    """Yield the rows that were taken back, from when on they are gone: no later version of them is shown."""
+    if stored.schema.get_field_index(UNTIL) < 0:
+        return
+    until = clock(stored, UNTIL)
+    names = stored.column(0).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    last = np.full(int(names.max(initial=-1)) + 1, -1)
+    shown = base != NEVER_TIME
+    number = _version_numbers(stored)
+    np.maximum.at(last, names[shown], number[shown])
+    rows = np.flatnonzero(shown & (until != NEVER_TIME) & (number == last[names]) & (until > base))
+    if len(rows):
+        gone = _revision(layout, stored, subject, rows, until[rows], number[rows] + 1)
+        yield replace(gone, is_withdrawn=True)
 
 
 def _revision(
@@ -118,6 +143,7 @@ def _late_clocks(layout: TableLayout, stored: pa.RecordBatch, base: Times, wante
             continue
         times = clock(stored, group.clock)
         changes = (times > base) & (times != NO_TIME) & (times != NEVER_TIME) & (base != NEVER_TIME)
+        changes &= holds(stored, times)
         changes &= _any_filled(layout, stored, columns)
         for other in found:
             changes &= other != times

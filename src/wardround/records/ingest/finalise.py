@@ -17,6 +17,7 @@ from wardround.records.ingest.foreign_keys import orphans
 from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels
 from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
+from wardround.records.ingest.versions import version_clocks
 from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
 from wardround.records.shards.layout import (
     AVAILABLE,
@@ -28,6 +29,8 @@ from wardround.records.shards.layout import (
     NEVER_TIME,
     PENDING,
     PUBLISHED,
+    UNTIL,
+    VERSION,
 )
 from wardround.records.shards.row_ids import fingerprints, identify, local_words, numbered_words, row_ids, row_numbers
 from wardround.records.shards.shard_file import TableBlocks, write_table
@@ -84,6 +87,7 @@ class Finishing:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
+        numbers = _versions(table, batch, times)
         counts.orphans[table.name] = orphans(table, batch, clocks, self.buckets)
         groups = _groups(table, batch, times)
         identity = identify(table, batch, times[AVAILABLE])
@@ -95,7 +99,7 @@ class Finishing:
         columns.update(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(OWN_SUBJECT, None)
         columns.update({name: timestamps(values) for name, values in times.items()})
-        columns.update({name: pa.array(values) for name, values in groups.items()})
+        columns.update({name: pa.array(values) for name, values in (*groups.items(), *numbers.items())})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
         whole = self._join(table, whole)
         return write_table(folder, table.name, whole, subjects[order])
@@ -144,6 +148,15 @@ def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -
         if not isinstance(rule, Column):
             clock[f"{LATE}{names[0]}"] = never_null(rule)
     return clock
+
+
+def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
+    """Give rows that may be amended their third clock, beside ``times``; return the number of each version."""
+    if table.amended is None:
+        return {}
+    found = version_clocks(table, batch, times[AVAILABLE])
+    times[AVAILABLE], times[UNTIL] = found.available, found.until
+    return {VERSION: found.number}
 
 
 def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -115,6 +115,23 @@ def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, av
     return replace(found, merged=merged, conflicting=np.delete(found.conflicting, list(stay)))
 
 
+def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
+    """Keep the rows that share a key and each say since when they are so: where a table is amended, they are versions.
+
+    What two rows of one key say of one moment, or without one, stays a contradiction.
+    """
+    if table.amended is None or not len(found.conflicting) or found.kept is None:
+        return found
+    clashing = batch.take(pa.array(found.conflicting))
+    keys, _ = _words(table, clashing)
+    since = integers(clashing.column(table.version).cast(pa.int64()), null=NO_TIME) if table.version else keys
+    pairs, count = np.unique(np.stack([keys.view(np.int64), since]), axis=1, return_counts=True)
+    unclear = pairs[0][(count > 1) | (pairs[1] == NO_TIME)]
+    versions = ~np.isin(keys.view(np.int64), unclear)
+    kept = np.sort(np.concatenate([found.kept, found.conflicting[versions]]))
+    return replace(found, kept=kept, conflicting=found.conflicting[~versions])
+
+
 def _earliest_version(places: list[int], versions: list[Any]) -> list[int]:
     """Return the places of the earliest version; all of them where some row does not say its own."""
     if not versions or None in versions:
@@ -176,7 +193,7 @@ class ShardRows:
             return EVERY_ROW
         whole = read_bucket(path, self.shard)
         assert whole is not None
-        found = keyed_rows(table, whole)
+        found = with_versions(table, keyed_rows(table, whole), whole)
         if len(found.conflicting):
             found = self._first_known(table, found, whole.take(pa.array(found.conflicting)))
         file = self.quarantine / f"{table.name}.keys-{self.shard:05d}.jsonl"

@@ -101,6 +101,15 @@ class AgeColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Amendments:
+    """How rows are amended: those of one key are versions of one row, each from its ``version`` time on; one whose
+    ``status`` is among ``withdrawn`` takes the row off every later chart."""
+
+    status: str
+    withdrawn: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
     """One table. ``columns`` are the file's; joined ones come from ``dictionaries`` and ``group``."""
 
@@ -118,6 +127,7 @@ class TableSpec:
     ``columns`` are whole numbers, read for the check and not stored."""
     version: str | None = None
     """The column that says when the row came to be as it is: two rows that differ in nothing else are one."""
+    amended: Amendments | None = None
     subject: str | None = None
     subject_from: tuple[str, str] | None = None
     encounter: str | None = None

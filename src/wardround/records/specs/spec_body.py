@@ -14,7 +14,7 @@ import msgspec
 from wardround.core import Sensitivity
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import ROLES
-from wardround.records.specs.spec import AgeColumns, ColumnType, DictionaryJoin
+from wardround.records.specs.spec import AgeColumns, Amendments, ColumnType, DictionaryJoin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +110,7 @@ class TableBody:
     id_columns: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
     version: str | None = None
+    amended: Amendments | None = None
     subject: str | None = None
     subject_from: SubjectFrom | None = None
     encounter: str | None = None

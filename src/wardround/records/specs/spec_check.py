@@ -73,6 +73,8 @@ def _check_columns(table: TableSpec) -> None:
     every = table.all_columns
     if table.subject is not None and table.columns.get(table.subject, "int") not in ("int", "text"):
         raise UserError(f"{place}.subject: {table.subject} must be int or text, not {table.columns[table.subject]}")
+    if table.amended is not None and (table.version is None or len(table.key) != 1):
+        raise UserError(f"{place}.amended: needs a key of one column and 'version', the column that says since when")
     if table.key and table.unique:
         raise UserError(f"{place}: unique is for tables without a key")
     own: dict[str, Iterable[str | None]] = {
@@ -83,6 +85,7 @@ def _check_columns(table: TableSpec) -> None:
         "death": (table.death,),
         "required": table.required,
         "version": (table.version,),
+        "amended": () if table.amended is None else (table.amended.status,),
     }
     for key, names in own.items():
         _known_names(f"{place}.{key}", names, table.columns)

@@ -50,6 +50,7 @@ def table_spec(
         id_columns=body.id_columns,
         unique=body.unique,
         version=body.version,
+        amended=body.amended,
         subject=body.subject or ("subject_id" if come_from is None else None),
         subject_from=None if come_from is None else (come_from.key, come_from.table),
         encounter=body.encounter,

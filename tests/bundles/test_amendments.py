@@ -1,0 +1,187 @@
+"""Amendments: a chart shows the version known at its moment, and the state is never that of an older one."""
+
+from __future__ import annotations
+
+import csv
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from effort import often
+from wardround.bundles import (
+    BASELINE_RISE,
+    PatientState,
+    ValueLevel,
+    batch_states,
+    states,
+    store_bundles,
+    subject_bundles,
+)
+from wardround.records import Store, ingest, load_source_spec
+
+START = datetime(2150, 3, 1)
+SUBJECTS = often(12, 500)
+CASCADES = 20
+"""Results of a subject, each of which may be corrected and withdrawn: 10,000 in make long."""
+WINDOW = timedelta(hours=24)
+SPEC = """
+[source]
+name = "corrected"
+[tables.results]
+path = "results"
+key = ["result_id"]
+version = "written"
+amended = { status = "status", withdrawn = ["error"] }
+event_time = "taken"
+available_at = "max(taken, stored)"
+label = "test"
+value = "value"
+unit = "unit"
+[tables.results.columns]
+subject_id = "int"
+result_id = "text"
+taken = "time"
+stored = "time"
+written = "time"
+test = "text"
+value = "float"
+unit = "text"
+status = "text"
+[[roles.lab]]
+table = "results"
+label = "test"
+time = "taken"
+value = "value"
+unit = "unit"
+"""
+
+
+@dataclass(frozen=True)
+class Version:
+    subject: int
+    result: str
+    taken: datetime
+    stored: datetime
+    written: datetime
+    value: float
+    status: str
+
+
+def cascades(subjects: int, seed: int) -> list[Version]:
+    """Results, corrections and withdrawals at random times; some of them within one hour of each other."""
+    dice = random.Random(seed)
+    made = []
+    for subject in range(1, subjects + 1):
+        for number in range(CASCADES):
+            taken = START + timedelta(minutes=dice.randrange(48 * 60))
+            written = stored = taken + timedelta(minutes=dice.randrange(1, 180))
+            for version in range(dice.choice((1, 1, 2, 3, 4))):
+                last = version > 0 and dice.random() < 0.3
+                value = round(dice.uniform(1, 9), 1)
+                made.append(
+                    Version(subject, f"{subject}-{number}", taken, stored, written, value, "error" if last else "final")
+                )
+                written += timedelta(minutes=dice.randrange(1, 600))
+                if last:
+                    break
+    dice.shuffle(made)
+    return made
+
+
+def stored(folder: Path, versions: list[Version]) -> Store:
+    (folder / "raw").mkdir(parents=True)
+    (folder / "corrected.toml").write_text(SPEC, encoding="utf-8")
+    with (folder / "raw" / "results.csv").open("w", newline="", encoding="utf-8") as target:
+        writer = csv.writer(target)
+        writer.writerow(["subject_id", "result_id", "taken", "stored", "written", "test", "value", "unit", "status"])
+        for each in versions:
+            times = [f"{time:%Y-%m-%d %H:%M:%S}" for time in (each.taken, each.stored, each.written)]
+            writer.writerow([each.subject, each.result, *times, "Lactate", each.value, "mmol/L", each.status])
+    ingest(load_source_spec(folder / "corrected.toml"), folder / "raw", folder / "store")
+    return Store.open(folder / "store")
+
+
+@pytest.fixture(scope="module")
+def versions() -> list[Version]:
+    return cascades(SUBJECTS, seed=7)
+
+
+@pytest.fixture(scope="module")
+def store(versions: list[Version], tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return stored(tmp_path_factory.mktemp("amended"), versions)
+
+
+def known_then(versions: list[Version], subject: int, as_of: datetime) -> dict[str, Version]:
+    """By result, the version that was known at a moment, worked out from the versions as they were made."""
+    found: dict[str, Version] = {}
+    for each in sorted((each for each in versions if each.subject == subject), key=lambda each: each.written):
+        if each.written <= as_of:
+            found[each.result] = each
+    return {result: each for result, each in found.items() if each.status != "error"}
+
+
+def test_a_chart_shows_the_version_known_at_its_moment(store: Store, versions: list[Version]) -> None:
+    moments = sorted({each.written for each in versions})
+    for subject in range(1, SUBJECTS + 1, max(SUBJECTS // 6, 1)):
+        for as_of in moments[:: max(len(moments) // 40, 1)]:
+            for moment in (as_of, as_of - timedelta(seconds=1)):
+                batch = store.chart(subject, moment).table("results").batch
+                shown = dict(zip(batch.column(0).to_pylist(), batch.column("value").to_pylist(), strict=True))
+                assert shown == {f"results:{k}": v.value for k, v in known_then(versions, subject, moment).items()}
+
+
+def test_no_state_is_stale_after_a_correction_or_a_withdrawal(store: Store, versions: list[Version]) -> None:
+    stale = 0
+    for subject in range(1, SUBJECTS + 1):
+        stream = subject_bundles(store, subject)
+        for bundle, state in zip(stream, states(stream), strict=True):
+            end = bundle.hour + timedelta(hours=1, microseconds=-1)
+            stale += sorted(readings(state)) != sorted(fresh(versions, subject, end))
+    assert stale == 0
+
+
+def readings(state: PatientState) -> list[tuple[datetime, float, ValueLevel]]:
+    trend = state.trend("Lactate")
+    return [] if trend is None else [(each.time, each.value, each.level) for each in trend.readings]
+
+
+def fresh(versions: list[Version], subject: int, as_of: datetime) -> list[tuple[datetime, float, ValueLevel]]:
+    """The trend and its levels worked out anew from what was known: the first value known is the baseline."""
+    rows = list(known_then(versions, subject, as_of).values())
+    if not rows:
+        return []
+    first_in = {each.result: each.stored.replace(minute=0) for each in rows}
+    base = min(rows, key=lambda each: (first_in[each.result], each.taken, each.result))
+    newest = max(each.taken for each in rows)
+    within = [each for each in rows if each.taken >= newest - WINDOW]
+    return [(each.taken, each.value, level(each, base)) for each in within]
+
+
+def level(each: Version, base: Version) -> ValueLevel:
+    if each is base:
+        return ValueLevel.UNKNOWN
+    if each.value > base.value * BASELINE_RISE:
+        return ValueLevel.ABOVE_BASELINE
+    return ValueLevel.BELOW_BASELINE if each.value < base.value / BASELINE_RISE else ValueLevel.AT_BASELINE
+
+
+def test_the_batch_state_follows_amendments_as_the_fold_does(store: Store) -> None:
+    for stream in store_bundles(store):
+        batch = batch_states(stream)
+        for subject in (1, SUBJECTS // 2, SUBJECTS):
+            *_, folded = states(bundle for bundle in stream if bundle.subject_id == subject)
+            assert readings(batch.of(subject)) == readings(folded)
+            assert batch.of(subject).actions == folded.actions
+
+
+def test_what_two_rows_say_of_one_moment_is_a_contradiction(tmp_path: Path) -> None:
+    """The version time cannot tell them apart: both are set aside, as before there were versions."""
+    one = Version(1, "r", START, START, START, 1.0, "final")
+    two = Version(1, "r", START, START, START, 2.0, "final")
+    other = Version(2, "s", START, START, START, 3.0, "final")
+    store = stored(tmp_path, [one, two, other])
+    assert store.chart(2, START).table("results").num_rows == 1
+    assert store.manifest["tables"]["results"]["quarantined"] or 1 not in store.subjects.tolist()
