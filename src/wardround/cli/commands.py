@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "wardround.cli.bundles",
         "write or print what became known hour by hour, and the decisions to foretell",
     ),
+    "stream": ("wardround.cli.stream", "follow live patients in a growing folder of JSON lines"),
     "run": ("wardround.cli.run", "run agents on a benchmark, or resume a run"),
     "evolve": ("wardround.cli.evolve", "play training samples and learn experiences from them"),
     "memory": ("wardround.cli.memory", "look into a bank of experiences, and take back what it learnt"),

@@ -1,0 +1,90 @@
+"""``wardround stream``: live patients from a growing folder of JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from wardround.cli.json_output import add_json_option, print_json
+from wardround.cli.progress import TerminalProgress
+from wardround.records import Store, load_source_spec
+from wardround.stream import FollowSettings, StreamReport, follow, write_replay
+
+EXAMPLES = """
+  wardround stream replay --store store --out lines
+      a store's rows as JSON lines, in the order in which they became known: something to try a stream with
+  wardround stream follow --source mimiciv --lines lines --out live
+      follow the folder until interrupted; live/told.jsonl has a line per bundle: what is abnormal, what changed
+  wardround stream follow --source mimiciv --lines lines --out live --once --finish
+      take what is there, close what is open, and end
+  wardround stream follow --source mimiciv --lines lines --out live-0 --partition 0 --partitions 2
+      half of the patients; a second process takes --partition 1 into a folder of its own
+"""
+LINES = """
+A line is {"table": "labevents", "row": {...}, "known": "2150-01-31 08:00:00"}: a row with the columns that a chart has
+(row_id or the key among them). "revision": 1 says that the row was told before and reads so from now on,
+"withdrawn": true that there is no such row any more. A line that cannot be read is set aside and counted. Killed and
+started again, the command goes on where it was: told.jsonl is the same byte for byte."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    live = actions.add_parser("follow", help="follow a growing folder of lines", description=LINES, examples=EXAMPLES)
+    live.add_argument("--source", required=True, help="what the rows are: a source by name, or the file of a spec")
+    live.add_argument("--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name")
+    live.add_argument("--out", type=Path, required=True, help="folder of the ledger and of what is told")
+    defaults = FollowSettings()
+    live.add_argument("--partition", type=int, default=defaults.partition, help="which part of the patients, from 0")
+    live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
+    live.add_argument("--lines-per-commit", type=int, default=defaults.lines_per_commit, help="at most so many")
+    live.add_argument("--once", action="store_true", help="end when all that is there is read")
+    live.add_argument("--finish", action="store_true", help="with --once: close what is open, too; the stream is over")
+    replay = actions.add_parser("replay", help="write a store's rows as lines", examples=EXAMPLES)
+    replay.add_argument("--store", type=Path, required=True, help="folder of the store")
+    replay.add_argument("--out", type=Path, required=True, help="folder of the lines to make")
+    for action in (live, replay):
+        add_json_option(action)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Follow or replay."""
+    if arguments.action == "replay":
+        return _replay(arguments)
+    progress = TerminalProgress()
+    settings = FollowSettings(
+        lines_per_commit=arguments.lines_per_commit,
+        partition=arguments.partition,
+        partitions=arguments.partitions,
+        once=arguments.once,
+        finish=arguments.finish,
+    )
+    spec = load_source_spec(arguments.source)
+    report = follow(spec, arguments.lines, arguments.out, settings=settings, report=progress)
+    progress.close()
+    if arguments.json:
+        print_json(replace(report, commit_seconds=[]))
+    else:
+        _print(report)
+    return 0
+
+
+def _print(report: StreamReport) -> None:
+    again = f", after {report.recovered:,} taken before" if report.recovered else ""
+    print(f"{report.lines:,} lines{again}, {report.events:,} events, {report.told:,} bundles told: {report.folder}")
+    if report.late:
+        print(f"{report.late:,} lines came after their hour was over: they are told with the hour that was open")
+    if report.refused:
+        print(f"{report.refused:,} lines could not be read: table refused of {report.folder / 'ledger.sqlite'}")
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    progress = TerminalProgress()
+    count = write_replay(Store.open(arguments.store), arguments.out, report=progress)
+    progress.close()
+    if arguments.json:
+        print_json({"lines": count, "folder": arguments.out})
+    else:
+        print(f"{count:,} lines: {arguments.out}")
+    return 0

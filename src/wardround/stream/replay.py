@@ -1,0 +1,88 @@
+"""A store's rows as lines of a stream, in the order in which they became known: to try a stream, and to compare it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from wardround.bundles.events import HOUR
+from wardround.bundles.playing import PlayedRows, played_rows
+from wardround.core import Progress, Reporter, UserError, from_microseconds, private_folder, silent
+from wardround.core.time import format_time
+from wardround.records import Store
+from wardround.records.chart.revisions import Revisions, revisions
+from wardround.records.pieces import StoredTable, stored_pieces
+from wardround.records.rules.language import ALWAYS_TIME
+from wardround.stream.lines import ENCODER, StreamLine
+
+_Key = tuple[int, int, int, int]
+"""Hour, subject, event time, known: the order of lines."""
+
+
+def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, report: Reporter = silent) -> int:
+    """Write the rows of a store that have events as lines, into a new folder; return how many. Held in memory.
+
+    UserError: the folder holds something.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: the folder is not empty; choose another one")
+    private_folder(folder)
+    played = played_rows(store.spec)
+    found: list[tuple[_Key, StreamLine]] = []
+    for shard in range(store.shard_count):
+        report(Progress(label="replay", done=shard, total=store.shard_count, unit="shards"))
+        for piece in stored_pieces(store, shard):
+            for table in piece:
+                found += _lines(table, played.get(table.layout.spec.name, ()))
+    found.sort(key=lambda pair: pair[0])
+    for start in range(0, len(found), lines_per_file):
+        part = found[start : start + lines_per_file]
+        text = b"".join(ENCODER.encode(line) + b"\n" for _, line in part)
+        (folder / f"{start // lines_per_file:06d}.jsonl").write_bytes(text)
+    return len(found)
+
+
+def _lines(table: StoredTable, played: tuple[PlayedRows, ...]) -> Iterator[tuple[_Key, StreamLine]]:
+    spec = table.layout.spec
+    if not played or spec.is_static:
+        return
+    wanted = frozenset[str]().union(*(each.columns for each in played)) & frozenset(table.layout.columns)
+    kept = wanted | {spec.encounter, *(name for each in played for one in each.role.where for name in one)}
+    kept |= {name for each in played for name in (each.role.low, each.role.high, each.role.fluid, each.role.clock)}
+    for revision in revisions(table.layout, table.stored, table.subject, wanted):
+        yield from _of_revision(spec.name, spec.subject or "subject_id", revision, {n for n in kept if n})
+
+
+def _of_revision(table: str, subject: str, revision: Revisions, kept: set[str]) -> Iterator[tuple[_Key, StreamLine]]:
+    names = [name for name in revision.batch.schema.names if name in kept and name != subject]
+    cells = [revision.batch.column(name).to_pylist() for name in names]
+    ids = revision.batch.column(0).to_pylist()
+    times = (revision.subject, revision.event, revision.known, revision.number)
+    columns = zip(ids, *(each.tolist() for each in times), *cells, strict=True)
+    for row_id, whose, event, known, number, *row in columns:
+        if known <= ALWAYS_TIME:
+            continue
+        told = {"row_id": row_id, subject: whose, **_filled(names, row)}
+        at = from_microseconds(known)
+        line = StreamLine(
+            table=table,
+            row=told,
+            known=_written(at),
+            time=_written(from_microseconds(event)),
+            revision=number,
+            withdrawn=revision.is_withdrawn,
+            pending=revision.is_pending,
+        )
+        yield (known // HOUR, whose, event, known), line
+
+
+def _filled(names: list[str], cells: list[Any]) -> Mapping[str, Any]:
+    return {name: _written(cell) for name, cell in zip(names, cells, strict=True) if cell is not None}
+
+
+def _written(cell: Any) -> Any:
+    if isinstance(cell, datetime):
+        return format_time(cell)
+    return cell.isoformat() if isinstance(cell, date) else cell

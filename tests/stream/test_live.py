@@ -1,0 +1,152 @@
+"""The live stream: it comes to the states of the batch, whatever the commits, and tells everything once under kills."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Once
+from forking import Forks, kill, wait_for
+from wardround.bundles import PatientState, batch_states, store_bundles
+from wardround.cli import main as wardround
+from wardround.core import UserError
+from wardround.records import Store, load_source_spec
+from wardround.stream import FollowSettings, follow, write_replay
+from wardround.stream.follow import states_of
+
+KILLS = 20
+SPEC = load_source_spec("mimiciv")
+AT_ONCE = FollowSettings(once=True, finish=True)
+ROW = (
+    '{"row_id":"l:1","subject_id":7,"charttime":"2150-01-01 08:00:00","label":"Lactate","valuenum":%s,'
+    '"valueuom":"mmol/L"}'
+)
+
+
+def line(value: float, known: str, more: str = "") -> str:
+    return '{"table":"labevents","row":' + ROW % value + f',"known":"{known}"{more}}}'
+
+
+@pytest.fixture(scope="module")
+def lines(synthetic_store: Store, once: Once) -> Path:
+    """The lines of a tenth of the synthetic hospital's patients, in two files."""
+
+    def make(folder: Path) -> None:
+        write_replay(synthetic_store, folder / "all")
+        chosen = {f'"subject_id":{subject},' for subject in synthetic_store.subjects.tolist()[::10]}
+        text = [
+            each for file in sorted((folder / "all").iterdir()) for each in file.read_text().splitlines(keepends=True)
+        ]
+        some = [each for each in text if any(subject in each for subject in chosen)]
+        (folder / "lines").mkdir()
+        for name, part in (("a", some[: len(some) // 2]), ("b", some[len(some) // 2 :])):
+            (folder / "lines" / f"{name}.jsonl").write_text("".join(part), encoding="utf-8")
+
+    return once("stream-lines", make) / "lines"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lines: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stream to which nothing happened."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "live"
+    report = follow(SPEC, lines, folder, settings=AT_ONCE)
+    assert report.lines > 1_000
+    assert (report.late, report.refused) == (0, 0)
+    return folder
+
+
+def test_live_states_are_the_states_of_the_batch(synthetic_store: Store, undisturbed: Path) -> None:
+    live = states_of(SPEC, undisturbed)
+    compared = []
+    for stream in store_bundles(synthetic_store):
+        batch = batch_states(stream)
+        for subject in sorted(set(np.unique(stream.subjects).tolist()) & live.keys()):
+            assert replace(live[subject], history=(), evicted={}) == batch.of(subject)
+            compared.append(subject)
+    assert sorted(live) == sorted(compared)
+
+
+@pytest.mark.parametrize("lines_per_commit", [7, 100_000])
+def test_how_lines_are_cut_into_commits_changes_nothing(lines: Path, tmp_path: Path, lines_per_commit: int) -> None:
+    some = tmp_path / "some"
+    some.mkdir()
+    text = (lines / "a.jsonl").read_bytes().splitlines(keepends=True)[:400]
+    (some / "a.jsonl").write_bytes(b"".join(text))
+    told = []
+    for name, settings in (("own", AT_ONCE), ("other", replace(AT_ONCE, lines_per_commit=lines_per_commit))):
+        follow(SPEC, some, tmp_path / name, settings=settings)
+        told.append((tmp_path / name / "told.jsonl").read_bytes())
+    assert told[0] == told[1]
+    assert told[0].count(b"\n") > 20
+
+
+def test_everything_is_told_once_however_often_it_is_killed(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
+    expected = (undisturbed / "told.jsonl").read_bytes()
+    told = tmp_path / "live" / "told.jsonl"
+    words = ["stream", "follow", "--source", "mimiciv", "--lines", str(lines), "--out", str(told.parent)]
+    words += ["--once", "--finish", "--lines-per-commit", "100"]
+    dice = random.Random(5)
+    with Forks() as forks:
+        for each in range(1, KILLS + 1):
+            goal = len(expected) * each // (KILLS + 2)
+            process = forks.start(words)
+            wait_for(lambda: told.exists() and told.stat().st_size >= goal, process)  # noqa: B023
+            kill(process)
+            if dice.random() < 0.5:
+                told.write_bytes(told.read_bytes()[: -dice.randrange(1, 200)] + b"torn" * dice.randrange(100))
+    assert wardround(words) == 0
+    assert told.read_bytes() == expected
+
+
+def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
+    told: list[bytes] = []
+    for partition in range(2):
+        settings = replace(AT_ONCE, partition=partition, partitions=2)
+        assert follow(SPEC, lines, tmp_path / str(partition), settings=settings).told
+        told += (tmp_path / str(partition) / "told.jsonl").read_bytes().splitlines()
+    assert sorted(told) == sorted((undisturbed / "told.jsonl").read_bytes().splitlines())
+
+
+def test_what_cannot_be_read_is_set_aside_and_a_line_without_an_end_waits(tmp_path: Path) -> None:
+    source, good = tmp_path / "lines", line(4.5, "2150-01-01 09:00:00")
+    source.mkdir()
+    bad = ['{"table":"labevents"}', "no json", '{"table":"nowhere","row":{}}', line(4.5, "soon")]
+    (source / "a.jsonl").write_text("\n".join([*bad, good, good[:40]]), encoding="utf-8")
+    report = follow(SPEC, source, tmp_path / "live", settings=FollowSettings(once=True))
+    assert (report.lines, report.refused) == (1, len(bad))
+    with (source / "a.jsonl").open("a", encoding="utf-8") as target:
+        target.write(good[40:].replace("l:1", "l:2") + "\n")
+    report = follow(SPEC, source, tmp_path / "live", settings=AT_ONCE)
+    assert (report.recovered, report.lines, report.told) == (1, 1, 1)
+    with pytest.raises(UserError, match="was finished"):
+        follow(SPEC, source, tmp_path / "live", settings=AT_ONCE)
+
+
+def test_a_folder_of_another_stream_is_refused(lines: Path, undisturbed: Path) -> None:
+    with pytest.raises(UserError, match="partition 0 of 1, not 0 of 2"):
+        follow(SPEC, lines, undisturbed, settings=replace(AT_ONCE, partitions=2))
+
+
+def test_a_correction_and_a_withdrawal_are_followed_at_once(tmp_path: Path) -> None:
+    source = tmp_path / "lines"
+    source.mkdir()
+    told = [
+        line(9.5, "2150-01-01 09:00:00"),
+        line(1.5, "2150-01-01 11:00:00", ',"revision":1'),
+        line(1.5, "2150-01-01 13:00:00", ',"withdrawn":true'),
+    ]
+    seen = []
+    for count in (1, 2, 3):
+        (source / "a.jsonl").write_text("\n".join(told[:count]) + "\n", encoding="utf-8")
+        follow(SPEC, source, tmp_path / str(count), settings=FollowSettings(once=True))
+        seen.append(lactates(states_of(SPEC, tmp_path / str(count))[7]))
+    assert seen == [[9.5], [1.5], []]
+
+
+def lactates(state: PatientState) -> list[float]:
+    trend = state.trend("Lactate")
+    return [] if trend is None else [reading.value for reading in trend.readings]
