@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -85,21 +86,32 @@ def test_how_lines_are_cut_into_commits_changes_nothing(lines: Path, tmp_path: P
 
 
 def test_everything_is_told_once_however_often_it_is_killed(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
-    expected = (undisturbed / "told.jsonl").read_bytes()
-    told = tmp_path / "live" / "told.jsonl"
-    words = ["stream", "follow", "--source", "mimiciv", "--lines", str(lines), "--out", str(told.parent)]
-    words += ["--once", "--finish", "--lines-per-commit", "100"]
-    dice = random.Random(5)
+    """The folder grows by a piece for every kill, cut anywhere: a process that waits for more can always be killed."""
+    text = b"".join((lines / name).read_bytes() for name in ("a.jsonl", "b.jsonl"))
+    source, told, dice = tmp_path / "lines", tmp_path / "live" / "told.jsonl", random.Random(5)
+    source.mkdir()
+    words = ["stream", "follow", "--source", "mimiciv", "--lines", str(source), "--out", str(told.parent)]
+    words += ["--lines-per-commit", "50"]
+    cuts = [len(text) * each // (KILLS + 1) for each in range(KILLS + 2)]
     with Forks() as forks:
-        for each in range(1, KILLS + 1):
-            goal = len(expected) * each // (KILLS + 2)
+        for start, end in pairwise(cuts[:-1]):
+            before = told.stat().st_size if told.exists() else 0
+            with (source / "a.jsonl").open("ab") as target:
+                target.write(text[start:end])
             process = forks.start(words)
-            wait_for(lambda: told.exists() and told.stat().st_size >= goal, process)  # noqa: B023
+            wait_for(lambda: told.exists() and told.stat().st_size > before, process)  # noqa: B023
             kill(process)
             if dice.random() < 0.5:
-                told.write_bytes(told.read_bytes()[: -dice.randrange(1, 200)] + b"torn" * dice.randrange(100))
-    assert wardround(words) == 0
-    assert told.read_bytes() == expected
+                damaged(told, dice)
+    (source / "a.jsonl").write_bytes(text)
+    assert wardround([*words, "--once", "--finish"]) == 0
+    assert told.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
+
+
+def damaged(told: Path, dice: random.Random) -> None:
+    """Leave a file as a loss of power may: without its end, or with what was never committed."""
+    text = told.read_bytes()
+    told.write_bytes(text + b"torn" if dice.random() < 0.5 else text[: -dice.randrange(1, 2_000)])
 
 
 def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
