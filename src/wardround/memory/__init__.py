@@ -6,6 +6,7 @@ A bank never serves an experience to the subject it came from, nor one from outs
 from wardround.memory.bank import Bank
 from wardround.memory.cascade import Withdrawn, withdraw
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
+from wardround.memory.edges import Edge
 from wardround.memory.entities import ROLES, TASK_TYPES, Entity, RoleEdge, SeenIn
 from wardround.memory.experience import (
     KINDS,
@@ -29,7 +30,7 @@ from wardround.memory.extract import (
 )
 from wardround.memory.findings import Findings, Measured, findings_of_chart, findings_of_text
 from wardround.memory.forgetting import Forgotten, forget
-from wardround.memory.graph import Edge, GraphReader
+from wardround.memory.graph import GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
 from wardround.memory.key import Key, KeyEncoder, chart_key, text_key
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages

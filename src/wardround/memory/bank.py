@@ -17,16 +17,17 @@ from typing import Any
 from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
 from wardround.memory.database import open_for_reading, open_for_writing
+from wardround.memory.edges import Edge
 from wardround.memory.effect import MaskingTrial
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Provenance, Subject
 from wardround.memory.following import follow
 from wardround.memory.gates import write_gate
-from wardround.memory.graph import Edge, write_alias, write_edges, write_own_name, write_qualities
+from wardround.memory.graph import write_alias, write_edges, write_own_name, write_qualities
+from wardround.memory.graph_cache import GraphCache
 from wardround.memory.key import Key
 from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
-from wardround.memory.quality_cache import QualityCache
 from wardround.memory.recall import related_experiences
 from wardround.memory.state import BankState
 from wardround.memory.trials import TrialName, write_trials
@@ -282,7 +283,7 @@ class Bank(PastReader):
         """Drop the copy in memory, which may have followed what is now undone."""
         self._live_state = BankState(subject_key=self._subject_key)
         self._live_state.evaluate_on(self._evaluated)
-        self._qualities = QualityCache()
+        self._graph_cache = GraphCache()
 
     def _is_forgotten(self, experience: Experience) -> bool:
         origins = (experience.id, experience.provenance.sample)

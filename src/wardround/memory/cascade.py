@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
+from wardround.memory.edges import Edge
 from wardround.memory.effect import MaskingTrial
 from wardround.memory.experience import Experience
-from wardround.memory.graph import Edge
 from wardround.memory.sums import SumStep, sums_without
 from wardround.memory.trials import TrialName, sums_of, trial_history, trial_of
 

@@ -99,6 +99,7 @@ GROWTH_4 = """
 ALTER TABLE edge ADD COLUMN phi REAL NOT NULL DEFAULT 0;
 ALTER TABLE step ADD COLUMN episode TEXT NOT NULL DEFAULT '';
 CREATE INDEX feedback_of ON feedback (experience);
+CREATE INDEX edge_since ON edge (number);
 CREATE UNIQUE INDEX step_once ON step (episode) WHERE episode <> '';
 CREATE TABLE trial (
     experience TEXT NOT NULL REFERENCES experience, task TEXT NOT NULL, number INTEGER NOT NULL,

@@ -7,22 +7,17 @@ it is asked for (microseconds a node), so that opening a bank costs nothing for 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from itertools import islice
+from typing import Any
 
+from wardround.memory.edges import Edge, edge_of, edges_from
 from wardround.memory.effect import PRIOR_QUALITY, MaskingTrial
 from wardround.memory.entities import normal_name
-from wardround.memory.quality_cache import QualityCache
+from wardround.memory.graph_cache import GraphCache
 from wardround.memory.trials import all_trials, quality_of, sums_of, trial_history, trials_by_task
 
-Relation = Literal["related", "boundary", "conflict"]
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
-
-_EDGES = """
-SELECT source, target, live, relation, weight, entity, structure, synergy, task, phi, max(number) FROM edge
-WHERE source = ? AND number <= ? GROUP BY target ORDER BY target
-"""
 _FIRST_WEIGHT = "SELECT weight FROM edge WHERE source = ? AND target = ? ORDER BY number LIMIT 1"
 _QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
@@ -37,36 +32,6 @@ _ALL_ALIASES = "SELECT name, entity, max(number) FROM alias WHERE number <= ? GR
 _MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """A directed edge between two experiences, with what its weight was made of.
-
-    ``boundary``: alike, but their conditions differ. ``conflict``: same condition, opposite polarity. A component that
-    nobody judged is None, never 0. ``live`` is False from the revision on at which it was taken away. ``phi`` is what
-    outcomes have moved it by (equation 10).
-    """
-
-    source: str
-    target: str
-    weight: float
-    relation: Relation = "related"
-    live: bool = True
-    entity: float | None = None
-    structure: float | None = None
-    synergy: float | None = None
-    task: float | None = None
-    phi: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.relation not in RELATIONS:
-            raise ValueError(f"an edge is one of {', '.join(RELATIONS)}, not {self.relation!r}")
-        if self.source == self.target:
-            raise ValueError(f"an edge leads from {self.source!r} to itself")
-        parts = (self.weight, self.entity, self.structure, self.synergy, self.task)
-        if not all(part is None or 0.0 <= part <= 1.0 for part in parts):
-            raise ValueError("an edge's weight and components lie between 0 and 1")
-
-
 @dataclass(frozen=True, slots=True)
 class GraphReader:
     """The graph as of a revision; qualities are those for a ``task``, or over all of them. ``cache`` holds them where
@@ -75,7 +40,7 @@ class GraphReader:
     connection: sqlite3.Connection
     revision: int
     task: str = ""
-    cache: QualityCache | None = None
+    cache: GraphCache | None = None
 
     def quality(self, experience: str) -> float | None:
         """The quality of an experience; None while nothing is known of it. Where it was on trial, what it was set to
@@ -98,8 +63,9 @@ class GraphReader:
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
         """The live edges that lead from an experience, by their targets' ids."""
-        rows = self.connection.execute(_EDGES, (experience, self.revision)).fetchall()
-        return tuple(_edge(row) for row in rows if row[2])
+        if self.cache is not None and self.cache.revision == self.revision:
+            return self.cache.edges(self.connection, experience)
+        return edges_from(self.connection, experience, self.revision)
 
     def set_qualities(self) -> dict[str, float]:
         """Every quality that was set, by experience: without what trials say."""
@@ -109,7 +75,7 @@ class GraphReader:
     def every_edge(self) -> Iterator[Edge]:
         """All live edges, by their ends' ids."""
         rows = self.connection.execute(_ALL_EDGES, (self.revision,))
-        return (_edge(row) for row in rows if row[2])
+        return (edge_of(row) for row in rows if row[2])
 
     def facts(self) -> dict[str, Any]:
         """Everything the graph says, as plain values: qualities, live edges, aliases; trials where there are any, so
@@ -138,11 +104,11 @@ class GraphReader:
         lets them; None where they are more than asked for."""
         found: dict[str, None] = {}
         for name in self.names(entity):
-            for (experience,) in self.connection.execute(_MENTIONS, (name,)):
-                if known(experience):
-                    found[experience] = None
-                if most is not None and len(found) > most:
-                    return None
+            rows = self.connection.execute(_MENTIONS, (name,))
+            live = filter(known, (experience for (experience,) in rows))
+            found.update(dict.fromkeys(live if most is None else islice(live, most + 1)))
+            if most is not None and len(found) > most:
+                return None
         return tuple(found)
 
 
@@ -201,19 +167,3 @@ def write_alias(connection: sqlite3.Connection, number: int, name: str, entity: 
 def write_own_name(connection: sqlite3.Connection, number: int, name: str) -> None:
     """Let a name mean itself from a revision on."""
     connection.execute("INSERT INTO alias VALUES (?, ?, ?)", (name, number, name))
-
-
-def _edge(row: Sequence[Any]) -> Edge:
-    source, target, live, relation, weight, entity, structure, synergy, task, phi, _ = row
-    return Edge(
-        source=source,
-        target=target,
-        live=bool(live),
-        relation=relation,
-        weight=weight,
-        entity=entity,
-        structure=structure,
-        synergy=synergy,
-        task=task,
-        phi=phi,
-    )

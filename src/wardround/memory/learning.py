@@ -25,8 +25,9 @@ from wardround.memory.credit import (
     node_credit,
     signal,
 )
+from wardround.memory.edges import Edge
 from wardround.memory.effect import MASKED_SHARE, PRIOR_QUALITY, EpisodeName, MaskingTrial
-from wardround.memory.graph import Edge, GraphReader
+from wardround.memory.graph import GraphReader
 from wardround.memory.state import SERVABLE_SPLITS
 from wardround.memory.trials import TrialName, last_trial
 from wardround.memory.writing import is_forgotten

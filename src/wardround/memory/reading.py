@@ -13,8 +13,8 @@ from wardround.memory.database import explained
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.gates import GateRecord, read_gate
 from wardround.memory.graph import GraphReader
+from wardround.memory.graph_cache import GraphCache
 from wardround.memory.key import Key
-from wardround.memory.quality_cache import QualityCache
 from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings, eligible, recall_seeds
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 
@@ -26,7 +26,7 @@ class BankReader(ABC):
         self._file = file
         self._lock = file.lock
         self._subject_key: bytes = file.setting("subject_key")
-        self._qualities = QualityCache()
+        self._graph_cache = GraphCache()
 
     @abstractmethod
     def _state(self) -> BankState:
@@ -134,8 +134,8 @@ class BankReader(ABC):
             own = self.revision
             if revision is not None and revision != own:
                 return GraphReader(self._file.connection, revision, task)
-            self._qualities.follow(self._file.connection, own)
-            return GraphReader(self._file.connection, own, task, self._qualities)
+            self._graph_cache.follow(self._file.connection, own)
+            return GraphReader(self._file.connection, own, task, self._graph_cache)
 
     def gate(self) -> GateRecord:
         """What held-out evidence said last of it, by task."""

@@ -257,7 +257,7 @@ class _Asked:
         named: list[str] = []
         found: dict[Entry, float] = {}
         for name in dict.fromkeys(graph.entity(name) for name in asked):
-            mentions = graph.mentions(name, known=self.state.is_live, most=_MOST_MENTIONS)
+            mentions = graph.mentions(name, known=self.state.live_names.__contains__, most=_MOST_MENTIONS)
             if mentions != () or question.entities is not None:
                 named.append(name)
             if not mentions:

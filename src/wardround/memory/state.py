@@ -7,7 +7,7 @@ allowed split, and is withheld from every subject that had a hand in it. What wa
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,7 +70,7 @@ class BankState:
     _by_revision: dict[int, Entry] = field(default_factory=dict)
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
-    _live: int = 0
+    _live: set[str] = field(default_factory=set)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
@@ -97,7 +97,7 @@ class BankState:
         return tuple(entry.experience for entry in self._entries.values())
 
     def __len__(self) -> int:
-        return self._live
+        return len(self._live)
 
     @property
     def _matrix(self) -> Vectors:
@@ -186,12 +186,11 @@ class BankState:
             entry = Entry(row, place, len(self._entries))
             self._entries[row.experience] = entry
         else:
-            self._live -= entry.live
             del self._by_revision[entry.revision]
             for choice in self._choices.values():
                 choice.drop(entry)
             entry.take(row)
-        self._live += entry.live
+        (self._live.add if entry.live else self._live.discard)(entry.name)
         self._by_revision[row.number] = entry
         self.revision = row.number
         for choice in self._choices.values():
@@ -243,8 +242,12 @@ class BankState:
 
     def is_live(self, name: str) -> bool:
         """Whether an experience is there and not retired."""
-        entry = self._entries.get(name)
-        return entry is not None and entry.live
+        return name in self._live
+
+    @property
+    def live_names(self) -> Set[str]:
+        """The experiences that are there and not retired."""
+        return self._live
 
     def standing(self, revision: int) -> Entry | None:
         """The entry that stands as a revision says; None where another revision came since."""

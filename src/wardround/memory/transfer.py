@@ -17,8 +17,8 @@ import numpy as np
 
 from wardround.core import UserError, private_file
 from wardround.memory.bank import Bank
+from wardround.memory.edges import Edge
 from wardround.memory.experience import Experience, Provenance
-from wardround.memory.graph import Edge
 from wardround.memory.key import Key
 from wardround.memory.trials import sums_of, trial_of
 

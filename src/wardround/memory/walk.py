@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wardround.core import check_settings, setting
-from wardround.memory.graph import Edge
+from wardround.memory.edges import Edge
 
 DEFAULT_QUALITY = 0.5
 """The quality of an experience of which nothing is known yet: neither good nor bad."""

@@ -13,10 +13,11 @@ from wardround.memory.bank import Bank
 from wardround.memory.construction.asking import MOST_CALLS, AskingBudget
 from wardround.memory.construction.duplicates import words_in_common
 from wardround.memory.construction.synergy import Judgement, Synergy, judge_pair
+from wardround.memory.edges import Edge, Relation
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
-from wardround.memory.graph import Edge, GraphReader, Relation
+from wardround.memory.graph import GraphReader
 from wardround.memory.similarity import (
     EDGE_THRESHOLD,
     LONGEST_PATH,

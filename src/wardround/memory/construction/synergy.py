@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 
 from wardround.core import FormatError, load_prompt
 from wardround.memory.construction.asking import AskingBudget, ask_value
+from wardround.memory.edges import RELATIONS, Relation
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
-from wardround.memory.graph import RELATIONS, Relation
 
 Synergy = Literal["joint_use", "similarity", "unjudged"]
 SYNERGIES: tuple[Synergy, ...] = get_args(Synergy)

@@ -1,13 +1,21 @@
-"""Qualities and trials of a bank in memory: read once, then followed by what was written since. Rebuildable from the
-file at any time; a walk asks for hundreds of qualities, and a query of the file for each would be most of its cost."""
+"""Qualities, and edges that were asked for, of a bank in memory: read once, then followed by what was written since.
+
+Rebuildable from the file at any time. A walk asks for hundreds of qualities and dozens of nodes; a query of the file
+for each would be most of its cost.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
 
+from wardround.memory.edges import Edge, edges_from
 from wardround.memory.effect import PRIOR_QUALITY, MaskingTrial
 from wardround.memory.trials import quality_of, trial_of
+
+_MOST_NODES = 50_000
+"""Nodes whose edges are held; with more, those that are asked for next are held instead."""
+_CHANGED = "SELECT DISTINCT source FROM edge WHERE number > ? AND number <= ?"
 
 _SET = "SELECT experience, value FROM quality WHERE number > ? AND number <= ? ORDER BY number"
 _TRIED = """
@@ -17,13 +25,14 @@ WHERE number > ? AND number <= ? ORDER BY number
 
 
 @dataclass(slots=True)
-class QualityCache:
-    """Everything that says how good experiences are, as of ``revision``."""
+class GraphCache:
+    """Everything that says how good experiences are, and the edges of some of them, as of ``revision``."""
 
     revision: int = 0
     _set: dict[str, float | None] = field(default_factory=dict)
     _trials: dict[str, dict[str, MaskingTrial]] = field(default_factory=dict)
     _known: dict[tuple[str, str], float | None] = field(default_factory=dict)
+    _edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
 
     def follow(self, connection: sqlite3.Connection, upto: int) -> None:
         """Take in what was written up to a revision."""
@@ -38,6 +47,8 @@ class QualityCache:
             moved = True
         if moved:
             self._known.clear()
+        for (source,) in connection.execute(_CHANGED, bounds) if self._edges else ():
+            self._edges.pop(source, None)
         self.revision = upto
 
     def quality(self, experience: str, task: str) -> float | None:
@@ -46,6 +57,15 @@ class QualityCache:
         if name not in self._known:
             self._known[name] = self._quality(experience, task)
         return self._known[name]
+
+    def edges(self, connection: sqlite3.Connection, experience: str) -> tuple[Edge, ...]:
+        """The live edges that lead from an experience, by their targets' ids."""
+        held = self._edges.get(experience)
+        if held is None:
+            if len(self._edges) >= _MOST_NODES:
+                self._edges.clear()
+            held = self._edges[experience] = edges_from(connection, experience, self.revision)
+        return held
 
     def _quality(self, experience: str, task: str) -> float | None:
         known = self._set.get(experience)
