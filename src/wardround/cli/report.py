@@ -36,6 +36,7 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
+from wardround.runs.paper_tables import paper_tables, write_tables
 from wardround.scoring import (
     EpisodeScore,
     SummaryRow,
@@ -52,6 +53,8 @@ EXAMPLES = """
   wardround report run --json > figures.json
   wardround report run --no-episodes --by sex
   wardround report run --no-episodes
+  wardround report run --no-episodes --tables paper
+      paper/results.tex, differences.tex and the same as .csv and .md, with marks of significance
   wardround report run --episode diagnoses-12345678
   wardround report a-run-i-may-not-write --out report
   wardround report run-64k --beside run-32k run-16k run-8k
@@ -83,6 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pages.add_argument("--episode", nargs="+", metavar="SAMPLE", help="write those of these samples")
     parser.add_argument("--by", choices=tuple(GROUPINGS), help="show the results by subgroup too, as known at the time")
     parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
+    parser.add_argument("--tables", type=Path, metavar="DIR", help="write the tables as LaTeX, CSV and Markdown, too")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -95,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     summary, page = report_run(
         folder, others, baseline=arguments.baseline, pages=_which_pages(arguments), out=arguments.out, by=arguments.by
     )
+    if arguments.tables is not None:
+        write_tables(paper_tables(summary), arguments.tables)
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0

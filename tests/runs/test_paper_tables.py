@@ -1,0 +1,74 @@
+"""Tables for papers: their cells, marks and escapes, by hand."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wardround.cli import main
+from wardround.runs.paper_tables import PaperTable, as_csv, as_latex, as_markdown, paper_tables, write_tables
+from wardround.runs.summary import RunSummary, summarise_run
+from wardround.scoring import EpisodeScore
+from wardround.scoring.tables import ALL
+
+
+@pytest.fixture(scope="module")
+def run(synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two agents on two tasks."""
+    out = tmp_path_factory.mktemp("tables") / "run"
+    words = ["run", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path)]
+    words += ["--agent", "react", "direct", "--task", "transfers", "diagnoses", "--limit", "3"]
+    assert main([*words, "--workers", "1", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def summary(run: Path) -> RunSummary:
+    from wardround.runs import RunFolder, score_run
+
+    scores: list[EpisodeScore] = score_run(RunFolder.open(run))
+    return summarise_run(scores, seed=0, baseline="react · offline")
+
+
+def test_every_contender_has_a_row_and_every_task_a_column(summary: RunSummary) -> None:
+    results, differences = paper_tables(summary)
+    assert results.header == ("contender", "diagnoses", "transfers", "mean of tasks")
+    assert [row[0] for row in results.rows] == ["direct · offline", "react · offline"]
+    shown = {row.task: row for row in summary.rows if row.agent == "react" and row.task == ALL}
+    assert results.rows[1][-1].startswith(f"{shown[ALL].f1.estimate:.3f}")
+    assert [row[0] for row in differences.rows] == ["direct · offline"]
+    assert all("; p " in cell for cell in differences.rows[0][1:])
+
+
+@pytest.mark.parametrize(("p_value", "mark"), [(0.0009, "***"), (0.001, "**"), (0.01, "*"), (0.05, ""), (None, "")])
+def test_marks_stand_for_corrected_p_values_below_their_bounds(
+    summary: RunSummary, p_value: float | None, mark: str
+) -> None:
+    changed = tuple(replace(row, adjusted_p=p_value) for row in summary.comparisons)
+    cells = paper_tables(replace(summary, comparisons=changed))[0].rows[0][1:]
+    assert {cell.lstrip("0123456789.() to-") for cell in cells} == {mark}
+
+
+TABLE = PaperTable(name="t", caption="F1 & 95 %", header=("who", "a_b"), rows=(("x|y", "0.5*"),), note="* p < 0.05")
+
+
+def test_latex_is_escaped_and_ruled() -> None:
+    text = as_latex(TABLE)
+    assert r"\caption{F1 \& 95 \%}" in text
+    assert "\\toprule\nwho & a\\_b \\\\\n\\midrule\nx|y & 0.5* \\\\\n\\bottomrule" in text
+    assert "{lr}" in text
+
+
+def test_csv_reads_back_and_markdown_keeps_its_columns() -> None:
+    assert list(csv.reader(as_csv(TABLE).splitlines())) == [["who", "a_b"], ["x|y", "0.5*"]]
+    assert "| x\\|y | 0.5\\* |" in as_markdown(TABLE)
+
+
+def test_report_writes_them(run: Path, tmp_path: Path) -> None:
+    assert main(["report", str(run), "--no-episodes", "--tables", str(tmp_path / "paper")]) == 0
+    names = {file.name for file in (tmp_path / "paper").iterdir()}
+    assert names == {f"{name}.{suffix}" for name in ("results", "differences") for suffix in ("tex", "csv", "md")}
+    assert write_tables((), tmp_path / "none") == []
