@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train long mutants lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train sweep long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -51,7 +51,12 @@ long: $(VENV)/dev-installed
 	$(BIN)/python benchmarks/kills.py
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
+	$(MAKE) sweep
 	$(MAKE) mutants
+
+# Every agent on three tasks with the real small model: an hour or more. A wrong answer is no fault, an error is.
+sweep: weights
+	$(BIN)/python scripts/model_sweep.py sweep
 
 # How many of 400 small faults does a test find? `make mutants MUTATION_SEED=20261122 MUTANTS=400`. It goes on where it was
 # stopped (mutants/results.jsonl); the suite is measured once: `rm -r mutants` after a change of the code or its tests.

@@ -34,7 +34,7 @@ BAR_NETWORK, BAR_CALL = 40.0, 150.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=20)
     calls: int = parser.parse_args().calls
     with tempfile.TemporaryDirectory() as name:
