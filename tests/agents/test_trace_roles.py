@@ -296,3 +296,15 @@ def test_a_spent_step_limit_keeps_what_was_said(tmp_path: Path) -> None:
 def test_budgets_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="prompt_tokens is 1000"):
         play_stay("trace", FIGURE_2, prompt_tokens=1000)
+
+
+def test_the_state_follows_a_thousand_flips_in_one_bundle(tmp_path: Path) -> None:
+    """Evidence turns at every bundle: what the rule says turns with it, and nothing is anchored on what was."""
+    values = [5.0 if hour % 2 == 0 else 1.0 for hour in range(1_000)]
+    stream = stay(*(event(hour, LAB, "Lactate", value) for hour, value in enumerate(values)))
+    episode = episode_of("trace", ScriptedModel([], name="offline"), protocol=write(tmp_path, PRINTED))
+    player = episode.agent.player()  # type: ignore[attr-defined]
+    for bundle, value in zip(stream, values, strict=True):
+        facts, actions = player.foretell(bundle)
+        assert facts.value("lactate").value == value
+        assert bool(actions) is (value > 4)

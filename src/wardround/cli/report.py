@@ -43,6 +43,7 @@ from wardround.scoring import (
     TrivialScores,
     render_classes,
     render_figures,
+    render_stays,
     render_table,
     trivial_scores,
 )
@@ -251,6 +252,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         print("\n" + render_classes((*summary.classes, *summary.predictors)) + "\n")
     if summary.figures:
         print("\n" + render_figures(summary.figures) + "\n")
+    if summary.recall:
+        print("\n" + render_stays(summary.recall, summary.adherence) + "\n")
     for best in summary.best:
         values = "  ".join(f"K={k} {value:.3f}" for k, value in enumerate(best.values, start=1))
         print(f"{best.contender}, {best.task}, Best@K F1: {values}")

@@ -13,11 +13,13 @@ from wardround.runs.comparing import Comparison, Pair, compare_all
 from wardround.runs.honesty import CardRow, against_trivial, honesty_card, predictor_scores
 from wardround.runs.predictions import predictor_rows
 from wardround.scoring import (
+    AdherenceRow,
     ArmCell,
     ArmRow,
     ClassificationRow,
     EpisodeScore,
     FigureRow,
+    RecallRow,
     SummaryRow,
     TrivialScores,
     arm_cells,
@@ -26,6 +28,7 @@ from wardround.scoring import (
     classify,
     figure_rows,
     pass_hat_k,
+    stay_rows,
     summarise,
 )
 
@@ -57,6 +60,8 @@ class RunSummary:
     classes: tuple[ClassificationRow, ...] = ()
     predictors: tuple[ClassificationRow, ...] = ()
     figures: tuple[FigureRow, ...] = ()
+    recall: tuple[RecallRow, ...] = ()
+    adherence: tuple[AdherenceRow, ...] = ()
     card: tuple[CardRow, ...] = ()
     against_trivial: tuple[Comparison, ...] = ()
     arms: tuple[ArmRow, ...] = ()
@@ -92,6 +97,7 @@ def summarise_run(
         and _share_samples(groups[first], group)
     ]
     best = [row for name, group in groups.items() for row in _best_rows(name, group)]
+    recall, adherence = stay_rows(scores, seed=seed)
     return RunSummary(
         rows=summarise(scores, seed=seed),
         best=tuple(best),
@@ -99,6 +105,8 @@ def summarise_run(
         classes=classify(scores, seed=seed),
         predictors=predictor_rows(predictions),
         figures=figure_rows(scores, seed=seed),
+        recall=recall,
+        adherence=adherence,
         card=honesty_card(trivial, seed=seed),
         against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
         arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),

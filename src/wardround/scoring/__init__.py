@@ -21,6 +21,8 @@ from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
+from wardround.scoring.stay_tables import AdherenceRow, render_stays, stay_rows
+from wardround.scoring.steps import RecallRow
 from wardround.scoring.student import student_quantile, student_radius
 from wardround.scoring.successes import Successes, successes
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
@@ -32,6 +34,7 @@ __all__ = [
     "RESAMPLES",
     "SCORERS",
     "SET_F1",
+    "AdherenceRow",
     "ArmCell",
     "ArmFigure",
     "ArmRow",
@@ -51,6 +54,7 @@ __all__ = [
     "PairedAnswers",
     "PairedTest",
     "PatientDraws",
+    "RecallRow",
     "ScoreMetrics",
     "Scorer",
     "ScoringSettings",
@@ -88,6 +92,7 @@ __all__ = [
     "per_sample",
     "render_classes",
     "render_figures",
+    "render_stays",
     "render_table",
     "same_samples",
     "score_answer",
@@ -95,6 +100,7 @@ __all__ = [
     "score_metrics",
     "scorer_of",
     "set_scores",
+    "stay_rows",
     "step_down",
     "student_quantile",
     "student_radius",

@@ -1,0 +1,87 @@
+"""The tables of stays: Recall@5 by type of every contender, and what each did with its rules and its audits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wardround.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
+from wardround.scoring.episodes import EpisodeScore
+from wardround.scoring.steps import RecallRow, StepCounts, recall_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdherenceRow:
+    """One contender over all steps. ``adherence``: steps that cite a rule that was activated, as the paper counts it
+    (section 5); ``strict``: and whose trigger held; ``audited``: the Auditor looked; ``failed``: it found something."""
+
+    contender: str
+    steps: int
+    adherence: Interval
+    strict: Interval
+    audited: Interval
+    failed: int
+    flaws: str
+
+
+def stay_rows(
+    scores: Iterable[EpisodeScore], *, seed: int = 0
+) -> tuple[tuple[RecallRow, ...], tuple[AdherenceRow, ...]]:
+    """Return both tables of a run's stays; empty where none was played by steps."""
+    groups: dict[str, list[EpisodeScore]] = {}
+    for score in scores:
+        if score.steps is not None:
+            groups.setdefault(f"{score.agent} · {score.model}", []).append(score)
+    recall = [
+        row
+        for name, some in groups.items()
+        for row in recall_rows(name, [(one.answer, one.target, one.subject_id) for one in some], seed=seed)
+    ]
+    return tuple(recall), tuple(_adherence(name, some, seed) for name, some in groups.items())
+
+
+def _adherence(name: str, scores: Sequence[EpisodeScore], seed: int) -> AdherenceRow:
+    counts = [score.steps for score in scores if score.steps is not None]
+    people = [score.subject_id for score in scores if score.steps is not None]
+    flaws = sorted({flaw for one in counts for flaw in one.flaws})
+    return AdherenceRow(
+        contender=name,
+        steps=sum(one.steps for one in counts),
+        adherence=_share(counts, [one.cited for one in counts], people, seed),
+        strict=_share(counts, [one.strict for one in counts], people, seed),
+        audited=_share(counts, [one.audited for one in counts], people, seed),
+        failed=sum(one.failed for one in counts),
+        flaws=", ".join(f"{flaw} {sum(one.flaws.get(flaw, 0) for one in counts)}" for flaw in flaws),
+    )
+
+
+def _share(counts: Sequence[StepCounts], parts: Sequence[int], people: Sequence[int], seed: int) -> Interval:
+    rows = np.array([[part, one.steps] for part, one in zip(parts, counts, strict=True)], float)
+    return cluster_bootstrap(rows, people, mean_of_rows, seed=seed)
+
+
+def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
+    """Return both as aligned plain-text tables."""
+    header = ("", "type", "by", "micro", "95 % interval", "macro", "95 % interval", "steps", "decisions")
+    first = [header, *map(_recall_cells, recall)]
+    second = [("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws"), *map(_rule_cells, adherence)]
+    return f"{_aligned(first)}\n\n{_aligned(second)}"
+
+
+def _recall_cells(row: RecallRow) -> tuple[str, ...]:
+    micro, macro = row.micro, row.macro
+    figures = (f"{micro.estimate:.3f}", micro.as_text(), f"{macro.estimate:.3f}", macro.as_text())
+    return row.contender, row.kind.lower(), row.matching, *figures, str(row.steps), str(row.targets)
+
+
+def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:
+    shares = (f"{one.estimate:.1%}" for one in (row.adherence, row.strict, row.audited))
+    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(rows)
