@@ -90,24 +90,27 @@ class BundleEvents:
         )
 
     def __iter__(self) -> Iterator[BundleEvent]:
-        cells = (getattr(self, name).tolist() for name in ("kind", "concept", "value", "level", "event", "known"))
+        numbers = (getattr(self, name).tolist() for name in ("kind", "concept", "value", "level"))
+        times = (getattr(self, name).view("datetime64[us]").tolist() for name in ("event", "known"))
         words = (getattr(self, name).to_pylist() for name in ("text", "unit", "row_id"))
-        rows = zip(*cells, *words, self.revision.tolist(), strict=True)
+        rows = zip(*numbers, *times, *words, self.revision.tolist(), strict=True)
         for kind, concept, value, level, event, known, text, unit, row_id, revision in rows:
             yield BundleEvent(
-                kind=EventKind(kind),
+                kind=_KINDS[kind],
                 concept=self.names[concept],
                 value=None if isnan(value) else value,
                 text=text,
                 unit=unit,
-                level=ValueLevel(level),
-                time=from_microseconds(event),
-                known=from_microseconds(known),
+                level=_LEVELS[level],
+                time=event,
+                known=known,
                 row_id=row_id,
                 revision=revision,
             )
 
 
+_KINDS = {int(kind): kind for kind in EventKind}
+_LEVELS = {int(level): level for level in ValueLevel}
 NUMBERS = ("subject", "event", "known", "kind", "concept", "value", "low", "high", "level", "revision", "timed")
 WORDS = ("text", "unit", "row_id", "encounter")
 

@@ -29,6 +29,7 @@ SECTIONS: Mapping[str, tuple[EventKind, ...]] = {
     "Corrections": (EventKind.RETRACTION,),
 }
 """The sections of a bundle's text, in order, and what stands in them."""
+_SECTION_OF_KIND = {kind: section for section, kinds in SECTIONS.items() for kind in kinds}
 _VERBS = {
     EventKind.MEDICATION_START: "start",
     EventKind.MEDICATION_STOP: "stop",
@@ -57,11 +58,17 @@ def bundle_text(bundle: Bundle) -> str:
     if bundle.gap_hours is not None and bundle.gap_hours >= GAP_HOURS:
         lines.append(f"[TIME_DELTA: +{bundle.gap_hours} hours]")
     lines.append(f"[{bundle.hour:%Y-%m-%d %H:00}]")
-    for section, kinds in SECTIONS.items():
-        words = list(_section(bundle.of_kind(*kinds)))
-        if words:
-            lines.append(f"{section}: {'; '.join(words)}")
+    for section, events in _by_section(bundle.events).items():
+        lines.append(f"{section}: {'; '.join(_section(events))}")
     return "\n".join(lines)
+
+
+def _by_section(events: Iterable[BundleEvent]) -> Mapping[str, list[BundleEvent]]:
+    """Return the sections that have events, in their order."""
+    found: dict[str, list[BundleEvent]] = {section: [] for section in SECTIONS}
+    for event in events:
+        found[_SECTION_OF_KIND[event.kind]].append(event)
+    return {section: several for section, several in found.items() if several}
 
 
 def _section(events: Sequence[BundleEvent]) -> Iterator[str]:
