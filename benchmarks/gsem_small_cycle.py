@@ -20,6 +20,7 @@ from wardround.models.local import LOCAL_MODELS, serving
 REPOSITORY = Path(__file__).resolve().parents[1]
 SETTINGS = REPOSITORY / "scripts" / "small_model.toml"
 LITTLE = ["budget.turns=2", "budget.context_tokens=3200", "budget.reply_tokens=128", "budget.result_tokens=200"]
+LITTLE += ["memory.reflection_tokens=256"]  # it rambles to the end of whatever it is given
 RULED_OUT = (0, 1)
 """Status of steps that say with 1 that something is not as it should be: a small model's reply that cannot be used."""
 

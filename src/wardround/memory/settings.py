@@ -52,6 +52,13 @@ class MemorySettings:
     reflection_temperature: float | None = setting(
         REFLECTION_SETTINGS.temperature, "sampling temperature of reflections", source="ours", least=0
     )
+    reflection_tokens: int = setting(
+        REFLECTION_SETTINGS.max_output_tokens or 2_048,
+        "longest reply of a reflection or of construction",
+        unit="tokens",
+        source="ours",
+        least=1,
+    )
     key_tokens: int = setting(
         MAX_TOKENS,
         "how much of a chart's latest events makes its key; a bank has keys of one length",
@@ -68,4 +75,6 @@ class MemorySettings:
     @property
     def reflection(self) -> ModelSettings:
         """What a model is asked with when it reflects."""
-        return replace(REFLECTION_SETTINGS, temperature=self.reflection_temperature)
+        return replace(
+            REFLECTION_SETTINGS, temperature=self.reflection_temperature, max_output_tokens=self.reflection_tokens
+        )

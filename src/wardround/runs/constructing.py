@@ -174,7 +174,13 @@ class Constructing:
 
     async def _ask(self, asker: ModelAsker, case: Case) -> list[Experience]:
         """Ask for everything a case gives; what cannot be had is counted and the rest goes on."""
-        drafting = Drafting(asker=asker, room=Room(context_tokens=self.folder.settings.budget_tokens))
+        drafting = Drafting(
+            asker=asker,
+            room=Room(
+                context_tokens=self.folder.settings.budget_tokens,
+                reply_tokens=self.folder.settings.memory.reflection_tokens,
+            ),
+        )
         found: list[Experience] = []
         try:
             found += await drafting.indications(case)

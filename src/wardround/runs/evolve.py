@@ -258,7 +258,8 @@ class _Reflecting:
     async def _extract(
         self, asker: ModelAsker, kind: ReflectedKind, material: Material, provenance: Provenance
     ) -> list[Extraction]:
-        room, said = Room(context_tokens=self.settings.budget_tokens), self.settings.memory
+        said = self.settings.memory
+        room = Room(context_tokens=self.settings.budget_tokens, reply_tokens=said.reflection_tokens)
         if kind == "reasoning":
             most = said.max_reasoning_items
             return [await extract_reasoning(asker, material, provenance=provenance, maximum=most, room=room)]

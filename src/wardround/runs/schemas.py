@@ -44,6 +44,7 @@ _LATER = frozenset(
         "memory.max_reasoning_items",
         "memory.max_tool_items",
         "memory.reflection_temperature",
+        "memory.reflection_tokens",
         "memory.bank_revision",
         "memory.gate",
         "memory.graph.least_quality",
