@@ -169,6 +169,7 @@ def test_a_picture_that_cannot_be_had_is_noted(bench: Benchmark, film_store: Sto
     seen, noted = _played(bench, film_store, sample, Imaging())
     assert not any(message.pictures for message in seen.messages)
     assert set(noted.notes["curated"]["pictures_not_shown"]) == set(sample.facts["images"])
+    assert "[2 of the linked pictures cannot be shown here]" in (seen.messages[-1].content or "")
 
 
 def _played(bench: Benchmark, store: Store, sample: Sample, images: Imaging) -> tuple[Seen, Noted]:

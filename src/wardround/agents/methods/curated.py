@@ -37,8 +37,9 @@ class ShowCurated(Hooks):
         package = curated_input(chart, _window(episode, chart))
         pictures, unseen = await _pictures(episode)
         room = episode.room() - sum(count_message(episode.counter, one) for one in episode.history.prompt)
-        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS)
-        episode.pin(text, pictures)
+        told = prompt_text("curated_unseen", number=len(unseen)) if unseen else ""
+        text, facts = _fitted(package, episode, room - _MESSAGE_TOKENS - episode.counter.count(told))
+        episode.pin(f"{text}\n\n{told}" if told else text, pictures)
         shown = {"pictures": len(pictures), "pictures_not_shown": unseen}
         episode.recorder.note("curated", {"turn": episode.turn, **facts, **(shown if pictures or unseen else {})})
 
@@ -97,7 +98,7 @@ def make_curated(settings: NoSettings) -> AgentSpec:
         tools="none",
         loop=LoopSettings(reminders=0),
         more_tools=(_VISUALIZER,),
-        prompts=("curated",),
+        prompts=("curated", "curated_unseen"),
     )
 
 
