@@ -79,6 +79,33 @@ def test_no_character_of_a_query_is_syntax(tmp_path: Path, query: str) -> None:
     assert ids(tmp_path / "lib", "n", query) == ["s"]
 
 
+@pytest.mark.parametrize("late", [1, 2, 20], ids=["most are early", "half", "few"])
+def test_a_date_leaves_the_order_of_the_others_as_it_is(tmp_path: Path, late: int) -> None:
+    documents = [
+        {
+            "id": str(n),
+            "title": "",
+            "content": "sodium " * (1 + n % 7) + "water " * (n % 5),
+            "year": 2000 + 20 * (n % late > 0),
+        }
+        for n in range(90)
+    ]
+    add_corpus(tmp_path / "lib", "n", lines(tmp_path / "a.jsonl", *documents), **TERMS)
+    corpus, until = Library(tmp_path / "lib").get("n"), date(2010, 1, 1)
+    every = [hit.document for hit in corpus.search("sodium water", 90)]
+    early = [one.id for one in every if one.published is not None and one.published <= until]
+    for offset in (0, 3, 60):
+        found = [hit.document.id for hit in corpus.search("sodium water", 4, offset=offset, until=until)]
+        assert found == early[offset : offset + 4]
+
+
+def test_accents_are_no_part_of_a_word(tmp_path: Path) -> None:
+    file = lines(tmp_path / "a.jsonl", {"id": "s", "title": "Sjögren", "content": "Ménière and naïve T cells."})
+    add_corpus(tmp_path / "lib", "n", file, **TERMS)
+    for query in ("sjogren", "Sjögren", "Meniere", "NAÏVE"):
+        assert ids(tmp_path / "lib", "n", query) == ["s"]
+
+
 def test_what_was_published_later_is_not_there(tmp_path: Path) -> None:
     file = lines(
         tmp_path / "a.jsonl",

@@ -7,6 +7,7 @@ no weights, with which the engine could not pass over blocks of documents that c
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -20,9 +21,10 @@ from wardround.knowledge.document import Document
 if TYPE_CHECKING:
     import tantivy
 
-_LONGEST_WORD = 60
 _MOST_TERMS = 16
 """Of a query; of more the rarest are looked for."""
+_LOOKED_AT = 5
+"""So many times the documents wanted are looked through for early ones."""
 _WORDS = "words"
 _SEARCHED = ("heading", "body")
 _EPOCH = date(1970, 1, 1)
@@ -66,8 +68,8 @@ class CorpusIndex:
         terms = self._terms(query, searcher)
         if not terms or limit < 1:
             return []
-        result = searcher.search(self._query(terms, until), limit, count=False, offset=offset)
-        return [Hit(document=_document(searcher.doc(place)), score=float(score)) for score, place in result.hits]
+        ranked = self._ranked(searcher, terms, offset + limit, until)[offset:]
+        return [Hit(document=_document(searcher.doc(place)), score=float(score)) for score, place in ranked]
 
     def get(self, identifier: str, *, until: date | None = None) -> Document | None:
         """Return a document by its id, None where there is none (or, with ``until``, none that old)."""
@@ -86,12 +88,26 @@ class CorpusIndex:
 
     def _terms(self, query: str, searcher: tantivy.Searcher) -> Sequence[str]:
         """The stems of a query, each once; of a long one the rarest that are there at all."""
-        terms = list(dict.fromkeys(self._analyser.analyze(query)))
+        terms = list(dict.fromkeys(self._analyser.analyze(_folded(query))))
         if len(terms) <= _MOST_TERMS:
             return terms
         frequency = {term: searcher.doc_freq("body", term) for term in terms}
         known = sorted((term for term in terms if frequency[term]), key=frequency.__getitem__)
         return known[:_MOST_TERMS]
+
+    def _ranked(
+        self, searcher: tantivy.Searcher, terms: Sequence[str], wanted: int, until: date | None
+    ) -> Sequence[tuple[Any, tantivy.DocAddress]]:
+        """The places of the best documents. With a date the best of all are looked through first: the engine finds
+        these in a third of the time, and most often enough of them are early."""
+        if until is None:
+            return searcher.search(self._query(terms, None), wanted, count=False).hits
+        best = searcher.search(self._query(terms, None), wanted * _LOOKED_AT, count=False).hits
+        days = searcher.fast_field_values("published", [place for _, place in best])
+        early = [hit for hit, day in zip(best, days, strict=True) if day is not None and day <= (until - _EPOCH).days]
+        if len(early) >= wanted or len(best) < wanted * _LOOKED_AT:
+            return early[:wanted]
+        return searcher.search(self._query(terms, until), wanted, count=False).hits
 
     def _query(self, terms: Sequence[str], until: date | None) -> tantivy.Query:
         library = _library()
@@ -125,8 +141,8 @@ class CorpusWriter:
             self.remove(document.id)
         fields = {
             "id": document.id,
-            "heading": document.title,
-            "body": document.text,
+            "heading": _folded(document.title),
+            "body": _folded(document.text),
             "title": document.title.encode(),
             "text": document.text.encode(),
             "address": document.address.encode(),
@@ -163,13 +179,18 @@ def _analyser() -> tantivy.TextAnalyzer:
     filters = library.Filter
     builder = (
         library.TextAnalyzerBuilder(library.Tokenizer.simple())
-        .filter(filters.remove_long(_LONGEST_WORD))
         .filter(filters.lowercase())
-        .filter(filters.ascii_fold())
         .filter(filters.stopword("english"))
         .filter(filters.stemmer("english"))
     )
     return cast("tantivy.TextAnalyzer", builder.build())
+
+
+def _folded(text: str) -> str:
+    """A text without accents, as it is searched; most are ASCII, and pass faster here than through the analyser."""
+    if text.isascii():
+        return text
+    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
 
 
 def _schema() -> tantivy.Schema:

@@ -66,4 +66,4 @@ def open_toolset(name: str = USUAL, *, more: Iterable[str] = ()) -> Toolset:
     if named.tools is None:
         return default_toolset(more=more)
     wanted = dict.fromkeys((*named.tools, get_next_page.name, *more))
-    return Toolset(tuple(TOOLS.get(one) for one in wanted if one in TOOLS or one not in CLINSEEK_TOOLS))
+    return Toolset(tuple(map(TOOLS.get, wanted)))
