@@ -96,12 +96,14 @@ def test_what_was_cited_held_when_it_was_cited(run: RunFolder) -> None:
 
 
 def test_the_report_prints_the_figures(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(run.path), "--no-episodes"]) == 0
+    assert main(["report", str(run.path)]) == 0
     printed = capsys.readouterr().out
     assert "recall@5" in printed
     assert "cites a rule" in printed
     page = (run.path / "report" / "index.html").read_text(encoding="utf-8")
     assert "Stays, step by step" in page
+    stay = next((run.path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
+    assert "The stay, step by step" in stay
 
 
 def test_a_step_limit_ends_a_stay_and_what_was_said_counts(

@@ -39,6 +39,7 @@ from wardround.runs.predictions import predictor_notes
 from wardround.runs.sources import clocks_note, open_benchmark
 from wardround.runs.stream_sections import stream_sections
 from wardround.runs.summary import RunSummary, contender
+from wardround.runs.timeline import timeline
 from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
 from wardround.scoring.bootstrap import FEWEST_SUBJECTS
 
@@ -153,6 +154,7 @@ def _write_episodes(
                 result=result,
                 sample=samples[result.sample],
                 trajectory=trajectory,
+                timeline=timeline(trajectory, samples[result.sample]),
                 manifest=folder.manifest,
                 contender=contender(result),
                 official=_official(labels[result.task]),
