@@ -49,7 +49,9 @@ def retrieve_corpus(
     session: Session,
     page: Page,
     *,
-    corpus: Annotated[str, "Name of an installed corpus; leave it empty to be told which there are."],
+    corpus: Annotated[
+        str, "Name of an installed corpus, such as handbook; any other is answered with those there are."
+    ],
     query: Query,
     limit: Limit = _USUAL,
 ) -> ToolResult:
