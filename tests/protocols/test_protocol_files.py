@@ -182,3 +182,10 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "compiled map < 65 AND on fluids" in capsys.readouterr().out
     assert main(["protocol", "show", str(file), "--rule", "NONE"]) == 2
     assert "has no rule 'NONE'" in capsys.readouterr().err
+
+
+def test_the_example_is_sound_and_its_cases_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[2] / "examples"
+    assert main(["protocol", "lint", str(folder / "sepsis.toml")]) == 0
+    assert main(["protocol", "test", str(folder / "sepsis.toml"), str(folder / "sepsis_cases.toml")]) == 0
+    assert "5 of 5 cases pass" in capsys.readouterr().out
