@@ -14,6 +14,7 @@ demo: $(VENV)/demo-installed
 	$(BIN)/wardround bench build agentehr --store demo/store --out demo/bench --per-task 60
 	$(BIN)/wardround run --benchmark demo/bench --store demo/store --agent react --model offline --out demo/run
 	$(BIN)/wardround report demo/run
+	$(BIN)/python scripts/demo_seeking.py demo/seeking
 
 # A few episodes with a real language model of 135 million parameters, served on this machine: slow, and bad at it.
 demo-model: weights
@@ -89,7 +90,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
 	touch $@
 
 $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
