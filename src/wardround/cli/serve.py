@@ -54,6 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
     parser.add_argument("--tool", action="append", default=[], help="offer this tool too (wardround list tools)")
     parser.add_argument("--images", help="where the image tools find the chart's images: a folder or a DICOMweb URL")
+    parser.add_argument(
+        "--permit-endpoint",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a DICOMweb server elsewhere may be asked for the chart's images (you declare it)",
+    )
     parser.add_argument("--image-models", help="folder of imaging weights (default: those of wardround models list)")
     parser.add_argument("--evidence-tool", action="store_true", help="offer retrieve_evidence too")
     parser.add_argument("--encoder", default="lexical", help="with --evidence-tool: what likeness is measured with")
