@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("wardround.cli.reproduce", "play a table or figure of a paper and print it beside the paper's"),
     "predict": ("wardround.cli.predict", "fit the classical baselines on a benchmark whose tasks have classes"),
     "report": ("wardround.cli.report", "score a run and write its HTML report"),
+    "view": ("wardround.cli.view", "look at runs in a browser: methods, samples, episodes, the record as of then"),
     "compare": ("wardround.cli.compare", "compare two runs sample by sample, with paired tests"),
     "play": ("wardround.cli.play", "let an outside agent play episodes over MCP, recorded and scored"),
     "train": ("wardround.cli.train", "make training data of runs, fine-tune a model on it, compare its use of tools"),

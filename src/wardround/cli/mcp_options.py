@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from wardround.serve import Listening
 
 
-def add_listening_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+def add_address_options(parser: argparse.ArgumentParser) -> None:
+    """Declare where a server listens, and how it is protected."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8765, help="port to listen on")
     parser.add_argument("--tls-certificate", type=Path, help="serve HTTPS: certificate (PEM)")
@@ -25,17 +25,28 @@ def add_listening_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain-http", action="store_true", help="credentialed charts over plain HTTP on a --host that others reach"
     )
+
+
+def add_listening_options(parser: argparse.ArgumentParser) -> None:
+    """Declare them all."""
+    add_address_options(parser)
     parser.add_argument("--token-hours", type=float, default=12.0, help="tokens open nothing after so long")
 
 
 def listening(arguments: argparse.Namespace) -> Listening:
     """Return what they stand for."""
+    where = address(arguments)
+    if arguments.token_hours <= 0:
+        raise UserError(f"--token-hours must be more than 0, not {arguments.token_hours:g}")
+    return where
+
+
+def address(arguments: argparse.Namespace) -> Listening:
+    """Return what the options of the address stand for."""
     with needs_mcp():
         from wardround.serve import Listening
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):
         raise UserError("HTTPS needs both --tls-certificate and --tls-key")
-    if arguments.token_hours <= 0:
-        raise UserError(f"--token-hours must be more than 0, not {arguments.token_hours:g}")
     return Listening(
         host=arguments.host,
         port=arguments.port,

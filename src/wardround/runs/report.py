@@ -5,29 +5,16 @@ It holds record text, so it is patient data like the run it comes from.
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from wardround.benchmarks import get_task
-from wardround.codes import LabelSet
-from wardround.core import (
-    Picture,
-    Progress,
-    Reporter,
-    content_hash,
-    data_url,
-    private_folder,
-    silent,
-    write_atomically,
-)
-from wardround.log import LogReader, Trajectory
+from wardround.core import Progress, Reporter, private_folder, silent, write_atomically
+from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
 from wardround.runs.analyses import Point, sections
 from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
@@ -35,12 +22,12 @@ from wardround.runs.class_sections import ablation_tables, auroc_panels, class_t
 from wardround.runs.evolving_record import read_record
 from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
+from wardround.runs.pages import episode_page, episode_parts, matrix, page_environment
 from wardround.runs.predictions import predictor_notes
 from wardround.runs.sources import clocks_note, open_benchmark
 from wardround.runs.stream_sections import stream_sections
 from wardround.runs.summary import RunSummary, contender
-from wardround.runs.timeline import timeline
-from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, SummaryRow, scorer_of
+from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, scorer_of
 from wardround.scoring.bootstrap import FEWEST_SUBJECTS
 
 
@@ -65,7 +52,7 @@ def write_report(
     private_folder(target)
     (target / "episodes").mkdir(exist_ok=True)
     linked = {episode_page(result) for result in pages} | _written_before(folder, target)
-    environment = _environment()
+    environment = page_environment()
     stream = read_record(folder)
     page = environment.get_template("report.html.jinja").render(
         run=folder,
@@ -80,7 +67,7 @@ def write_report(
         results=results,
         page=episode_page,
         contender=contender,
-        matrix=_matrix(summary),
+        matrix=matrix(summary),
         arm_headings=ARM_HEADINGS,
         arm_texts=arm_texts,
         win_map=win_map(summary.arm_cells),
@@ -106,7 +93,7 @@ def write_predictor_report(path: Path, summary: RunSummary, predictions: Sequenc
     """Write the report of a folder in which predictors were fitted and no agent played."""
     private_folder(path / "report")
     page = (
-        _environment()
+        page_environment()
         .get_template("predictors.html.jinja")
         .render(
             manifest=read_manifest(path), fits=predictions, summary=summary, **class_parts(path, summary, predictions)
@@ -131,11 +118,6 @@ def class_parts(path: Path, summary: RunSummary, predictions: Sequence[FitRow]) 
     }
 
 
-def episode_page(result: EpisodeScore) -> str:
-    """File name of an episode's page, relative to the report."""
-    return f"episodes/{content_hash(result.episode)[:16]}.html"
-
-
 def _write_episodes(
     folder: RunFolder,
     target: Path,
@@ -149,56 +131,12 @@ def _write_episodes(
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
-            trajectory = reader.trajectory(result.episode)
+            trajectory, sample = reader.trajectory(result.episode), samples[result.sample]
             html = template.render(
-                result=result,
-                sample=samples[result.sample],
-                trajectory=trajectory,
-                timeline=timeline(trajectory, samples[result.sample]),
-                manifest=folder.manifest,
-                contender=contender(result),
-                official=_official(labels[result.task]),
-                has_pictures=any(_pictures(trajectory)),
+                episode_parts(result, sample, trajectory, labels[result.task], folder.manifest["policy"])
             )
             write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
-
-
-def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
-    """Every picture that a page shows: of the first prompt and of results."""
-    for turn in trajectory.turns:
-        for message in turn.prompt:
-            yield from message.pictures
-        for record in turn.results:
-            yield from record.pictures
-
-
-def _official(labels: LabelSet | None) -> Callable[[str], str | None]:
-    """What turns a spelling into an official label: any text is one where none are declared."""
-    return str if labels is None else labels.resolve
-
-
-def _environment() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("wardround.runs", "templates")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    style = environment.get_template("style.css").render()
-    environment.globals["style"] = Markup(style)
-    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
-    environment.filters["figure"] = lambda value, digits=3: "–" if value is None else f"{value:.{digits}f}"
-    environment.filters["whole"] = lambda value: "–" if value is None else f"{value:,.0f}"
-    environment.filters["data_url"] = data_url
-    environment.filters["percent"] = lambda value: "–" if value is None else f"{value:.0%}"
-    return environment
-
-
-def _matrix(summary: RunSummary) -> Mapping[str, Mapping[str, SummaryRow]]:
-    """Return the row over all strata of every contender and task: the table of a paper."""
-    cells: dict[str, dict[str, SummaryRow]] = {}
-    for row in summary.rows:  # the row over all strata comes last
-        cells.setdefault(contender(row), {})[row.task] = row
-    return cells
 
 
 def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:

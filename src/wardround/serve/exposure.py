@@ -28,10 +28,15 @@ class Listening:
         return "http" if self.certificate is None else "https"
 
     @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
     def url(self) -> str:
         """Where clients connect to."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}/mcp"
+        return f"{self.origin}/mcp"
 
     @property
     def tls_options(self) -> dict[str, Any]:

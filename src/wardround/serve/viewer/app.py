@@ -1,0 +1,71 @@
+"""The viewer over HTTP: reads only, answers every mistake in one line, and lets nothing be kept or framed elsewhere."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from wardround.core import RecordError, UserError
+from wardround.serve.viewer.door import TokenDoor
+from wardround.serve.viewer.pages import ViewerPages
+from wardround.serve.viewer.sample_query import listed, read_query
+from wardround.serve.viewer.viewed_run import NotThere
+
+_HEADERS = {
+    "Cache-Control": "no-store",  # record text stays out of the browser's files
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest stands in every page, as in reports
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1")
+
+
+def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
+    """Return the application. Without a token it answers only to a loopback name, so that no page of the web can reach
+    it under a name of its own; with one it asks every caller for it."""
+
+    def runs(request: Request) -> Response:
+        return _page(pages.runs_page())
+
+    def run(request: Request) -> Response:
+        return _page(pages.run_page(request.path_params["number"]))
+
+    def samples(request: Request) -> Response:
+        number = request.path_params["number"]
+        one = pages.run(number)
+        query = read_query(one, dict(request.query_params))
+        return _page(pages.samples_page(number, query, listed(one, query)))
+
+    def episode(request: Request) -> Response:
+        name = f"episodes/{request.path_params['page']}.html"
+        return _page(pages.episode_page(request.path_params["number"], name))
+
+    def wrong(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return _page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
+        return _page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 500)
+
+    routes = [
+        Route("/", runs),
+        Route("/index.html", runs),
+        Route("/runs/{number:int}/", run),
+        Route("/runs/{number:int}/index.html", run),
+        Route("/runs/{number:int}/samples.html", samples),
+        Route("/runs/{number:int}/episodes/{page}.html", episode),
+    ]
+    door = (
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
+        if token is None
+        else Middleware(TokenDoor, token=token)
+    )
+    handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
+    return Starlette(routes=routes, middleware=[door], exception_handlers=handlers)
+
+
+def _page(html: str, status: int = 200) -> Response:
+    return HTMLResponse(html, status, headers=_HEADERS)

@@ -1,0 +1,287 @@
+"""The viewer: its pages over HTTP and as files, on one small run of the synthetic hospital."""
+
+from __future__ import annotations
+
+import html
+import re
+from base64 import b64encode
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [view]")
+pytest.importorskip("mcp", reason="needs the extra [view]")
+
+from starlette.testclient import TestClient
+
+from wardround.bundles import EventKind, ValueLevel, subject_bundles
+from wardround.bundles.events import BundleEvent
+from wardround.cli import main
+from wardround.core import UserError, to_microseconds
+from wardround.records.shards.layout import AVAILABLE, EVENT
+from wardround.runs.pages import episode_page
+from wardround.serve.viewer import NotThere, ViewedRun, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer.sample_query import ORDERS, SampleQuery, listed, read_query
+from wardround.serve.viewer.standing import StandingEvent, StandingRecord, standing_record
+from wardround.serve.viewer.timeline import HEIGHT, MARGIN, WIDTH, Interest, draw_timeline
+
+HOSTILE = '"><script>alert(1)</script>'
+TOKEN = "a-token-of-this-test"
+
+
+@pytest.fixture(scope="module")
+def run(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ViewedRun:
+    folder = tmp_path_factory.mktemp("viewer") / "a <run> & more"
+    new = ["run", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path)]
+    new += ["--out", str(folder), "--task", "labevents", "diagnoses", "--limit", "2", "--workers", "1"]
+    assert main(new) == 0
+    return ViewedRun(folder)
+
+
+@pytest.fixture(scope="module")
+def pages(run: ViewedRun) -> ViewerPages:
+    return ViewerPages([run])
+
+
+@pytest.fixture(scope="module")
+def client(pages: ViewerPages) -> TestClient:
+    return TestClient(viewer_app(pages), base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
+
+
+def links(text: str) -> set[str]:
+    return {html.unescape(link) for link in re.findall(r'href="([^"]*)"', text)}
+
+
+def test_every_link_of_every_page_leads_somewhere(client: TestClient, run: ViewedRun) -> None:
+    waiting, seen = ["/"], dict[str, str]()
+    while waiting:
+        page = waiting.pop()
+        if page not in seen:
+            answer = client.get(page)
+            assert answer.status_code == 200, page
+            seen[page] = answer.text
+            waiting += [urljoin(page, link.partition("#")[0]) for link in links(answer.text) if link[0] != "#"]
+    assert len([page for page in seen if "/episodes/" in page]) == len(run.scores) == 4
+    for page, text in seen.items():
+        for link in links(text):
+            if link.startswith("#"):
+                assert text.count(f'id="{link[1:]}"') == 1, (page, link)
+        assert "<script" not in text
+        assert " style=" not in text, "the policy of the page forbids it"
+        assert len(text) <= 300_000
+    assert "a &lt;run&gt; &amp; more" in seen["/"]
+    assert any('href="#mark-' in text and 'href="#cite-' in text for text in seen.values())
+
+
+def test_methods_and_tasks_stand_with_what_their_intervals_are(client: TestClient, run: ViewedRun) -> None:
+    text = client.get("/runs/1/").text
+    of_all = next(row for row in run.summary.rows if row.task == "labevents" and row.stratum == "all")
+    assert f"<b>{of_all.f1.estimate:.3f}</b>" in text
+    assert "few patients" in text
+    assert "None: one contender played." in text
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/runs/2/index.html", "no run 2; there are 1"),
+        ("/runs/1/episodes/0123456789abcdef.html", "no finished episode"),
+        ("/runs/1/samples.html?sample=nobody", "has the sample &#39;nobody&#39;"),
+        ("/runs/1/samples.html?sort=subject_id", "cannot be sorted by &#39;subject_id&#39;, only by sample, task"),
+        ("/runs/1/samples.html?where=1=1", "cannot be chosen by &#39;where&#39;"),
+        ("/runs/1/samples.html?after=nothing", "no finished episode &#39;nothing&#39;"),
+        ("/nowhere", "Not Found: /nowhere"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(client: TestClient, address: str, said: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 404
+    (line,) = re.findall(r'<p class="note warn">(.*)</p>', answer.text)
+    assert said in line
+
+
+@pytest.mark.parametrize("name", ["task", "method", "score", "error", "sample", "sort", "after", HOSTILE])
+def test_hostile_names_are_escaped(client: TestClient, name: str) -> None:
+    answer = client.get("/runs/1/samples.html", params={name: HOSTILE})
+    assert answer.status_code == 404
+    assert "<script" not in answer.text
+    assert "&lt;script&gt;" in answer.text
+
+
+def test_filters_leave_what_fits(client: TestClient, run: ViewedRun) -> None:
+    text = client.get("/runs/1/samples.html", params={"task": "labevents", "error": "", "sort": "-score"}).text
+    wanted = sorted((score for score in run.scores if score.task == "labevents"), key=lambda one: -one.value)
+    assert "2 episodes with task labevents" in text
+    assert re.findall(r'href="(episodes/[^"]+)"', text) == [episode_page(one) for one in wanted]
+    assert '<option value="labevents" selected>' in text
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_pages_neither_skip_nor_repeat(run: ViewedRun, order: str) -> None:
+    found, after = [], None
+    for _ in range(len(run.scores)):
+        part = listed(run, SampleQuery(filters={}, order=order, after=after), rows=1)
+        assert part.fitting == len(run.scores)
+        found += [score.episode for score in part.rows]
+        after = part.after
+    assert after is None
+    assert found == [score.episode for score in listed(run, SampleQuery(filters={}, order=order)).rows]
+    assert set(found) == {score.episode for score in run.scores}
+
+
+def test_an_address_asks_for_what_it_says(run: ViewedRun) -> None:
+    asked = {"task": "diagnoses", "method": "react · offline", "sort": "-turns", "score": ""}
+    query = SampleQuery(filters={"task": "diagnoses", "method": "react · offline"}, order="-turns")
+    assert read_query(run, asked) == query
+    with pytest.raises(NotThere, match="has the task 'transfers'"):
+        read_query(run, {"task": "transfers"})
+
+
+def test_the_timeline_shows_nothing_later_than_the_prediction_time(pages: ViewerPages, run: ViewedRun) -> None:
+    later = 0
+    for page, score in run.pages.items():
+        sample = run.samples[score.sample]
+        moment = sample.prediction_time
+        text = pages.episode_page(1, page).partition('id="timeline"')[2].partition("<h2>Prompt")[0]
+        times = [datetime.fromisoformat(one) for one in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", text)]
+        assert times
+        assert max(times) <= moment
+        later += sum(
+            max(e.time, e.known) > moment for b in subject_bundles(run.store, sample.subject_id) for e in b.events
+        )
+    assert later > 100, "there was something to hide"
+
+
+def test_what_came_after_decides_nothing_on_the_timeline(run: ViewedRun) -> None:
+    """The rows that came later are taken out of the store: the drawing is the same."""
+    changed = 0
+    for score in run.scores:
+        sample = run.samples[score.sample]
+        chart = run.store.chart(sample.subject_id, sample.prediction_time)
+        now = pa.scalar(to_microseconds(chart.as_of), pa.int64())
+
+        def without_future(subject: int, table: str) -> pa.RecordBatch | None:
+            rows = chart.read(subject, table)  # noqa: B023 (called within the turn)
+            if rows is None:
+                return None
+            clocks = [rows.column(name).cast(pa.int64()) for name in (EVENT, AVAILABLE)]
+            kept = rows.filter(pc.less_equal(pc.max_element_wise(*clocks), now))  # noqa: B023
+            return kept if kept.num_rows else None
+
+        poorer = replace(chart, read=without_future)
+        changed += sum(
+            poorer.read(chart.subject_id, name) != chart.read(chart.subject_id, name) for name in chart.table_names
+        )
+        interest = Interest(read=frozenset(), cited={})
+        drawn = [draw_timeline(standing_record(one, frozenset()), interest) for one in (chart, poorer)]
+        assert drawn[0] == drawn[1]
+    assert changed > 0
+
+
+MOMENT = datetime(2150, 1, 8)
+
+
+def event(kind: EventKind, concept: str, hours: float, row: str, value: float | None = None) -> StandingEvent:
+    """An event so many hours before the moment, with limits 1 to 3."""
+    time = MOMENT - timedelta(hours=hours)
+    one = BundleEvent(
+        kind=kind,
+        concept=concept,
+        value=value,
+        text=None,
+        unit=None,
+        level=ValueLevel.UNKNOWN,
+        time=time,
+        known=time,
+        row_id=row,
+        revision=0,
+    )
+    return StandingEvent(event=one, low=1.0, high=3.0)
+
+
+def test_places_are_those_of_the_times_and_values() -> None:
+    record = StandingRecord(
+        as_of=MOMENT,
+        rows={},
+        events=[
+            event(EventKind.ADMISSION, "URGENT", 168, "admissions:1"),
+            event(EventKind.LAB, "Lactate", 84, "labs:1", 1.0),
+            event(EventKind.LAB, "Lactate", 0, "labs:2", 5.0),
+            event(EventKind.MEDICATION_START, "Aspirin", 84, "orders:1"),
+            event(EventKind.MEDICATION_STOP, "Aspirin", 42, "orders:1"),
+            event(EventKind.MEDICATION_START, "Heparin", 42, "orders:2"),
+        ],
+    )
+    drawn = draw_timeline(record, Interest(read={"labs:2", "orders:2"}, cited={"labs:2": 3}))
+    assert drawn.start == MOMENT - timedelta(days=7)
+    (panel,) = drawn.panels
+    assert [(mark.x, mark.y) for mark in panel.marks] == [(WIDTH / 2, HEIGHT - MARGIN), (WIDTH - MARGIN, MARGIN)]
+    assert panel.band == (MARGIN + (5 - 3) / 4 * (HEIGHT - 2 * MARGIN), 2 / 4 * (HEIGHT - 2 * MARGIN))
+    assert [(mark.is_read, mark.cite) for mark in panel.marks] == [(False, None), (True, 3)]
+    places = {bar.row_id: (bar.x, bar.width, bar.is_open, bar.is_read) for bar in drawn.bars}
+    assert places["orders:1"] == (WIDTH / 2, WIDTH / 4, False, False)
+    assert places["orders:2"] == (WIDTH * 3 / 4, WIDTH / 4, True, True)
+    assert (drawn.drawn, drawn.read) == ({"labs:2": 3}, 2)
+
+
+def test_the_export_opens_from_disk(pages: ViewerPages, run: ViewedRun, tmp_path: Path) -> None:
+    first = write_site(pages, tmp_path / "site")
+    files = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(files) == 3 + len(run.scores)
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert "<form" not in text
+        for link in links(text):
+            path, _, anchor = link.partition("#")
+            assert not path.startswith("/")
+            target = (file.parent / path).resolve() if path else file
+            assert target.is_file(), (file, link)
+            assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8")
+    assert first.parent.stat().st_mode & 0o077 == 0
+    with pytest.raises(UserError, match="is not an empty folder"):
+        write_site(pages, tmp_path / "site")
+
+
+def test_only_loopback_names_are_answered_without_a_token(client: TestClient) -> None:
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+    assert client.get("/", headers={"Host": "localhost:8765"}).status_code == 200
+    assert client.get("/").headers["cache-control"] == "no-store"
+    assert client.post("/").status_code == 405
+
+
+def test_with_a_token_every_page_asks_for_it(pages: ViewerPages) -> None:
+    client = TestClient(viewer_app(pages, token=TOKEN), base_url="https://viewer.example")
+    basic = {right: "Basic " + b64encode(f"me:{right}".encode()).decode() for right in (TOKEN, "another")}
+    asked = [None, "Bearer another", basic["another"], "Basic ???", "Bearer ", f"Bearer {TOKEN}", basic[TOKEN]]
+    answers = [client.get("/", headers={} if one is None else {"Authorization": one}) for one in asked]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 401, 401, 200, 200]
+    assert "run" not in answers[0].text
+    assert answers[0].headers["www-authenticate"].startswith("Basic")
+
+
+def test_others_reach_the_viewer_only_with_a_token(
+    run: ViewedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WARDROUND_TOKEN", raising=False)
+    assert main(["view", str(run.folder.path), "--host", "0.0.0.0"]) == 2
+    assert "only with a token: set WARDROUND_TOKEN" in capsys.readouterr().err
+    monkeypatch.setenv("WARDROUND_TOKEN", "short")
+    assert main(["view", str(run.folder.path)]) == 2
+    assert "a token needs at least 16 characters" in capsys.readouterr().err
+
+
+def test_a_store_that_was_moved_leaves_the_episode(run: ViewedRun) -> None:
+    moved = ViewedRun(run.folder.path)
+    moved.folder = replace(
+        moved.folder, manifest={**moved.folder.manifest, "store_digest": "another", "spec_sha256": "another"}
+    )
+    text = ViewerPages([moved]).episode_page(1, next(iter(moved.pages)))
+    assert re.search(r'id="timeline">.*\n<p class="note">.*store', text)
+    assert 'id="turn-0"' in text
