@@ -16,7 +16,6 @@ class ImageSettings:
         None,
         "where the pictures lie: a folder of DICOM, PNG or JPEG files, or a DICOMweb server's URL",
         unit="folder or URL",
-        flag="--images",
     )
     authorization_variable: str | None = setting(
         None,

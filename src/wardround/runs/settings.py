@@ -62,7 +62,7 @@ class PlayedSection:
     permitted_endpoints: tuple[str, ...] = setting(
         (), "record text may be sent there (you declare it)", unit="URLs", flag="--permit-endpoint"
     )
-    toolset: str = setting(USUAL, "which tools are offered (wardround list toolsets)", flag="--toolset")
+    toolset: str = setting(USUAL, "which tools are offered (wardround list toolsets)")
     tools: tuple[str, ...] = setting((), "tools to offer beside those of the toolset (wardround list tools)")
     context_policy: str | None = setting(
         None, "what leaves the prompt where room is short, instead of each agent's own"

@@ -191,6 +191,19 @@ TABLES: Mapping[str, list[Row]] = {
         | {"storetime": "2150-03-13 12:00:00"},
         STAY | {"note_id": "1-RR-3", "note_type": "RR", "charttime": "2150-03-12 09:00:00", "text": "no storetime"},
     ],
+    "cxr_images": [
+        S | {"study_id": 9, "dicom_id": "9-1", "acquired": "2150-03-11 08:50:00", "view_position": "AP"},
+        S | {"study_id": 10, "dicom_id": "10-1", "acquired": "2150-03-12 08:55:00", "view_position": "PA"},
+    ],
+    "cxr_reports": [
+        S
+        | {"study_id": 9, "charttime": "2150-03-11 09:00:00", "storetime": "2150-03-11 12:30:00", "text": "Effusion."},
+        S | {"study_id": 10, "charttime": "2150-03-12 09:00:00", "text": "No time of its own."},
+    ],
+    "cxr_labels": [
+        S | {"study_id": 9, "finding": "Pleural Effusion", "value": 1.0},
+        S | {"study_id": 10, "finding": "No Finding", "value": 1.0},
+    ],
     "radiology_detail": [
         S | {"note_id": "1-RR-1", "field_name": "exam_name", "field_value": "CHEST", "field_ordinal": 1},
         S | {"note_id": "1-RR-1", "field_name": "addendum_note_id", "field_value": "1-AR-2", "field_ordinal": 1},
@@ -475,6 +488,14 @@ def test_notes(rows: View) -> None:
     _appears(rows, "radiology", "2150-03-12 23:59:59")
     _appears(rows, "radiology_detail", "2150-03-11 12:00:00")
     _appears(rows, "radiology_detail", "2150-03-13 12:00:00", 2)
+
+
+def test_a_film_is_there_when_it_was_taken_and_what_was_read_in_it_with_its_report(rows: View) -> None:
+    _appears(rows, "cxr_images", "2150-03-11 08:50:00")
+    _appears(rows, "cxr_images", "2150-03-12 08:55:00")
+    for table in ("cxr_reports", "cxr_labels"):
+        _appears(rows, table, "2150-03-11 12:30:00")
+        _appears(rows, table, "2150-03-13 23:59:59")  # no storetime: the end of the day after
 
 
 def test_the_admission_note_comes_with_the_admission_and_holds_nothing_of_the_stay(rows: View) -> None:
