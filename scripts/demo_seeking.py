@@ -57,7 +57,7 @@ def _playing(folder: Path, hospital: Path, store: Path) -> list[list[str]]:
     bench, run, plugin = str(folder / "bench"), str(folder / "run"), ["--plugin", str(POLICY)]
     where = ["--benchmark", bench, "--store", str(store), "--set", f"images.source={hospital / 'cxr' / 'files'}"]
     which = ["--task", "clinseek-mm.finding_enumeration", "--limit", "1", "--workers", "1"]
-    who = ["--agent", "react", "--model", "seeking-rules", "--toolset", "clinseek"]
+    who = ["--agent", "react", "--model", "seeking-rules", "--set", "run.toolset=clinseek"]
     return [
         ["bench", "build", "clinseek-mm", "--store", str(store), "--out", bench, "--reports"],
         ["run", *plugin, *where, *which, *who, "--out", run],
