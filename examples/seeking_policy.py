@@ -2,7 +2,7 @@
 
     wardround synth hospital --patients 20 --films && wardround ingest mimiciv hospital --store store
     wardround bench build clinseek-mm --store store --out bench --reports
-    wardround run --plugin examples/seeking_policy.py --model seeking-rules --toolset clinseek --benchmark bench \\
+    wardround run --plugin examples/seeking_policy.py --model seeking-rules --set run.toolset=clinseek --benchmark bench \\
         --store store --set images.source=hospital/cxr/files --task clinseek-mm.finding_enumeration --limit 1 --out run
 
 It plays by rule through the loop that a language model plays through: it reads the film's report in the record, looks
