@@ -2,8 +2,9 @@
 
     wardround synth hospital --patients 20 --films && wardround ingest mimiciv hospital --store store
     wardround bench build clinseek-mm --store store --out bench --reports
-    wardround run --plugin examples/seeking_policy.py --model seeking-rules --set run.toolset=clinseek --benchmark bench \\
-        --store store --set images.source=hospital/cxr/files --task clinseek-mm.finding_enumeration --limit 1 --out run
+    wardround run --plugin examples/seeking_policy.py --model seeking-rules --set run.toolset=clinseek \\
+        --benchmark bench --store store --set images.source=hospital/cxr/files \\
+        --task clinseek-mm.finding_enumeration --limit 1 --out run
 
 It plays by rule through the loop that a language model plays through: it reads the film's report in the record, looks
 the most telling finding up in the handbook, looks at the film, and answers with the row it read. **It cannot see**:
