@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Once
 from forking import Forks, kill, wait_for
 from wardround.bundles import PatientState, batch_states, store_bundles
 from wardround.cli import main as wardround
@@ -18,6 +18,9 @@ from wardround.core import UserError
 from wardround.records import Store, load_source_spec
 from wardround.stream import FollowSettings, follow, write_replay
 from wardround.stream.follow import states_of
+
+Once = Callable[[str, Callable[[Path], object]], Path]
+"""Makes a thing once for all processes of the suite."""
 
 KILLS = 20
 SPEC = load_source_spec("mimiciv")
