@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from wardround.agents.stays.charted import StateFacts
 from wardround.benchmarks import Benchmark
+from wardround.bundles import EventKind, PatientState
+from wardround.bundles.state import DoneAction
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.protocols import read_protocol
@@ -14,7 +18,7 @@ from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.induction import InductionSettings, induce_protocol
 from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.counting import TriggerCounts, cut_points
+from wardround.runs.induction.counting import TriggerCounts, candidate_triggers, cut_points
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 
@@ -52,6 +56,38 @@ def test_what_was_foretold_teaches_nothing() -> None:
     for _ in range(20):
         counts.add(["t"], [EKG], [EKG])
     assert [one.category for one in reflect(counts, InductionSettings())] == ["PRIOR"]
+
+
+HOUR = datetime(2150, 3, 10, 9)
+
+
+def done(kind: EventKind, concept: str, hours_ago: float, count: int) -> tuple[tuple[EventKind, str], DoneAction]:
+    """An action that was last done so long before the end of the hour."""
+    last = HOUR + timedelta(hours=1) - timedelta(hours=hours_ago)
+    return (kind, concept), DoneAction(concept=concept, kind=kind, last=last, count=count, row_id="r:1")
+
+
+def holding(*actions: tuple[tuple[EventKind, str], DoneAction], began: datetime) -> set[str]:
+    state = PatientState(subject_id=1, hour=HOUR, actions=dict(actions))
+    return set(candidate_triggers(StateFacts(state, HOUR, window_hours=6, began=began), {}))
+
+
+def test_triggers_of_what_was_done_and_of_the_time() -> None:
+    """A procedure counts while it is new, a test that was repeated by its waits, neither beyond."""
+    first_hours = holding(
+        done(EventKind.PROCEDURE, "EKG", 1.5, 1),
+        done(EventKind.LAB, "Lactate", 6.0, 2),
+        done(EventKind.LAB, "Ferritin", 6.0, 1),
+        began=HOUR,
+    )
+    assert first_hours == {
+        "hours since stay < 2",
+        "hour of day >= 8 AND hour of day < 10",
+        "hours since EKG < 2",
+        *(f"hours since Lactate >= {wait}" for wait in (1, 4, 6)),
+    }
+    later = holding(done(EventKind.PROCEDURE, "EKG", 2.0, 3), began=HOUR - timedelta(hours=1))
+    assert later == {"hours since stay >= 2", "hour of day >= 8 AND hour of day < 10"}
 
 
 def test_no_more_rules_than_the_budget() -> None:

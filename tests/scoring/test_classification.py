@@ -132,6 +132,13 @@ def test_sets_of_classes_are_scored_class_by_class() -> None:
     assert found.accuracy.estimate == pytest.approx(1 / 3)
 
 
+def test_one_name_outside_the_classes_spoils_a_set() -> None:
+    found = class_metrics([("a", "b"), ("b",)], [("a", "x"), ("b",)], draws(2), classes=["a", "b"], several=True)
+    assert found.outside == 1
+    assert found.accuracy.estimate == 0.5
+    assert found.class_f1["a"].estimate == 0.0
+
+
 def test_a_class_that_was_not_declared_is_an_error() -> None:
     with pytest.raises(UserError, match="does not declare"):
         metrics_of(["0", "7"], ["0", "0"], ["0", "1"])

@@ -64,6 +64,16 @@ def test_every_kind_of_dictionary_says_its_codes(data_set: Path, dictionaries: l
     assert [row["parent_codes"] for row in rows] == [[]] * 11
 
 
+def test_a_line_without_words_says_nothing_of_its_code(data_set: Path, tmp_path: Path) -> None:
+    """The next line that has words is taken, in any form of file."""
+    table = pa.table({"code": ["MOON/7", "MOON/7", None], "description": [None, "Half moon", "nobody's"]})
+    pq.write_table(table, tmp_path / "own.parquet")
+    found = describe_codes(data_set, [tmp_path / "own.parquet"], tmp_path / "words")
+    said = {row["code"]: row["description"] for row in pq.read_table(found.path).to_pylist()}
+    assert said["MOON/7"] == "Half moon"
+    assert (found.before, found.after) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
