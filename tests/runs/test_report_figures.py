@@ -14,16 +14,8 @@ from wardround.codes import LabelSet
 from wardround.core import UserError
 from wardround.runs.exhibits.exhibit import Exhibit, read_exhibits
 from wardround.runs.exhibits.merging import Played, best_rows, drawn, merged_rows, picture_file
-from wardround.runs.report import (
-    _environment,
-    _matrix,
-    _metrics_of_tasks,
-    _official,
-    _totals,
-    _written_before,
-    class_parts,
-    episode_page,
-)
+from wardround.runs.pages import _official, episode_page, matrix, page_environment
+from wardround.runs.report import _metrics_of_tasks, _totals, _written_before, class_parts
 from wardround.runs.summary import summarise_run
 
 
@@ -55,12 +47,10 @@ def test_totals_that_are_not_known_of_all_are_not_known() -> None:
 
 def test_the_matrix_is_of_the_rows_over_all_strata() -> None:
     scores = [scored("labevents", 1, 1.0), scored("labevents", 2, 0.0, stratum="rare"), scored("transfers", 3, 0.5)]
-    matrix = _matrix(summarise_run(scores, seed=1))
-    assert {name: list(cells) for name, cells in matrix.items()} == {
-        "react · offline": ["labevents", "transfers", "all"]
-    }
-    assert matrix["react · offline"]["labevents"].stratum == "all"
-    assert matrix["react · offline"]["labevents"].f1.estimate == 0.5
+    rows = matrix(summarise_run(scores, seed=1))
+    assert {name: list(cells) for name, cells in rows.items()} == {"react · offline": ["labevents", "transfers", "all"]}
+    assert rows["react · offline"]["labevents"].stratum == "all"
+    assert rows["react · offline"]["labevents"].f1.estimate == 0.5
 
 
 def test_metrics_other_than_the_sets_f1_are_named_with_their_tasks() -> None:
@@ -74,12 +64,12 @@ def test_metrics_other_than_the_sets_f1_are_named_with_their_tasks() -> None:
 
 
 def test_numbers_are_written_for_people_and_what_is_not_known_is_a_dash() -> None:
-    filters = _environment().filters
+    filters = page_environment("wardround.runs").filters
     assert [filters["figure"](value) for value in (0.12345, 0, None)] == ["0.123", "0.000", "–"]
     assert filters["figure"](0.5, 1) == "0.5"
     assert [filters["whole"](value) for value in (1234.6, 0, None)] == ["1,235", "0", "–"]
     assert [filters["percent"](value) for value in (0.256, 0, None)] == ["26%", "0%", "–"]
-    assert _environment().autoescape is True
+    assert page_environment("wardround.runs").autoescape is True
 
 
 def test_an_episodes_page_is_named_by_the_episode_alone() -> None:
