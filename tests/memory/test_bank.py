@@ -16,7 +16,7 @@ import pytest
 from memory_doubles import key, lesson, origin, patient, titles
 
 from wardround.core import LeakError, UserError
-from wardround.memory import Bank, Experience, Key
+from wardround.memory import Bank, Experience, Key, PinnedBank
 
 
 @pytest.fixture
@@ -264,6 +264,18 @@ def test_several_processes_may_write_even_into_a_bank_that_is_being_made(path: P
     with Bank.open(path, writable=False) as bank:
         assert len(bank) == 120
         assert bank.revision == 120
+
+
+def test_a_closed_bank_is_one_file_though_a_reader_closes_last(path: Path, tmp_path: Path) -> None:
+    """Who copies that file alone, copies the bank."""
+    Bank.open(path).close()
+    with PinnedBank.open(path):
+        with Bank.open(path) as bank:
+            bank.add([lesson(bank, "one", 1)], key=key(1, 0))
+        copy = tmp_path / "copy.sqlite"
+        copy.write_bytes(path.read_bytes())
+        with Bank.open(copy, writable=False) as copied:
+            assert [one.title for one in copied.experiences()] == ["one"]
 
 
 def test_files_that_are_no_bank_are_named(tmp_path: Path) -> None:

@@ -100,6 +100,13 @@ class BankFile:
             )
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; a writer first moves what it committed into it, so that a copy of that one file is whole.
+
+        SQLite does so only for the last one to close, and who may only read cannot: a reader that closes later would
+        leave all commits in the log beside the file. A reader in the midst of a read keeps its log, and nothing waits.
+        """
         with self.lock:
+            if self.writable:
+                self.connection.execute("PRAGMA busy_timeout = 0")
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()

@@ -98,9 +98,13 @@ def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
 
 
 def all_agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
-    """Return every agent of a run, with the memory that its manifest describes."""
+    """Return every agent of a run, to be looked at: its bank is opened as the manifest has it, and closed again."""
     memory = open_memory(settings, bank, store)
-    return tuple(open_agents(settings, memory).values())
+    try:
+        return tuple(open_agents(settings, memory).values())
+    finally:
+        if memory is not None:
+            memory.close()
 
 
 def _check_samples(settings: RunSettings, keys: Sequence[str]) -> None:
