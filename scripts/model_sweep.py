@@ -36,7 +36,7 @@ turns = {turns}
 context_tokens = {context_tokens}
 reply_tokens = {reply_tokens}
 result_tokens = 200
-episode_seconds = 240
+episode_seconds = {episode_seconds}
 """
 
 
@@ -50,6 +50,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, help="threads of the model's server (default: every core)")
     parser.add_argument("--turns", type=int, default=2, help="turns of an episode (default: %(default)s)")
     parser.add_argument("--reply-tokens", type=int, default=64, help="longest reply (default: %(default)s)")
+    parser.add_argument("--episode-seconds", type=int, default=240, help="longest episode (default: %(default)s)")
     parser.add_argument("--base-url", help="another endpoint than the model of this machine")
     parser.add_argument("--model", default="openai/smollm2", help="the model's name there (default: %(default)s)")
     given = parser.parse_args()
@@ -61,8 +62,7 @@ def main() -> int:
     with endpoint(given.base_url, given.threads) as url:
         for method in chosen:  # a run each: one that is refused stops no other
             half, tasks, room = ("classes", CLASSES, ALONE) if method.evidence else ("names", NAMES, WITH_TOOLS)
-            little = {"turns": given.turns, "context_tokens": room, "reply_tokens": given.reply_tokens}
-            settings.write_text(LITTLE.format(**little), encoding="utf-8")
+            settings.write_text(LITTLE.format(context_tokens=room, **vars(given)), encoding="utf-8")
             words = ["--model", given.model, "--base-url", url, "--limit", str(given.limit)]
             rows += played(place, half, method.name, tasks[: given.tasks], words)
     print_rows(rows)
