@@ -62,20 +62,24 @@ class Auditor:
 
     async def audit(self, episode: Episode, proposal: Proposal) -> AuditRecord:
         """Return what an audit came to; it may not have looked at all."""
+        record = self._looked(proposal)
+        if record.fired and self.settings.auditor == "model":
+            record = await self._by_model(episode, proposal, record)
+        return _corrected(record, proposal)
+
+    def audit_in_code(self, proposal: Proposal) -> AuditRecord:
+        """Return what the checks in code alone come to."""
+        return _corrected(self._looked(proposal), proposal)
+
+    def _looked(self, proposal: Proposal) -> AuditRecord:
         unavailable = proposal.by_model and proposal.uncertainty is None
         settings = AuditSettings(tau=self.settings.tau, on_fail=self.settings.on_fail)
         fired = reasons_to_look(proposal.actions, proposal.uncertainty, settings)
         record = AuditRecord(fired=fired, uncertainty=proposal.uncertainty, unavailable=unavailable)
         if not fired:
             return record
-        facts, held = proposal.facts, proposal.held
-        record = replace(record, objections=find_objections(proposal.actions, facts, held, proposal.shown))
-        if self.settings.auditor == "model":
-            record = await self._by_model(episode, proposal, record)
-        if record.corrected:
-            return record
-        spare = [one for one in due_actions(held, held, most=_SPARE) if one not in proposal.actions]
-        return replace(record, corrected=replacements(record.objections, spare, facts, held))
+        found = find_objections(proposal.actions, proposal.facts, proposal.held, proposal.shown)
+        return replace(record, objections=found)
 
     async def _by_model(self, episode: Episode, proposal: Proposal, record: AuditRecord) -> AuditRecord:
         """Ask the model too; its objections come behind those of the code, its correction takes their place."""
@@ -99,3 +103,12 @@ class Auditor:
         safer = str(answered.value.get("corrected_action", "")).strip()
         corrected = (replace(against[0], name=safer, dose=None),) if safer and against else ()
         return replace(record, objections=(*record.objections, *objections), critique=critique, corrected=corrected)
+
+
+def _corrected(record: AuditRecord, proposal: Proposal) -> AuditRecord:
+    """Put other actions in the place of those that failed, where the model has not."""
+    if not record.objections or record.corrected:
+        return record
+    facts, held = proposal.facts, proposal.held
+    spare = [one for one in due_actions(held, held, most=_SPARE) if one not in proposal.actions]
+    return replace(record, corrected=replacements(record.objections, spare, facts, held))

@@ -120,10 +120,12 @@ def find_objections(
     return tuple(found)
 
 
-def without(actions: Sequence[PredictedAction], record: AuditRecord, on_fail: OnFail) -> tuple[PredictedAction, ...]:
-    """Return the actions after an audit."""
-    failed = [one.action for one in record.objections]
-    if on_fail == "flag" or not failed:
+def without(
+    actions: Sequence[PredictedAction], record: AuditRecord | None, on_fail: OnFail
+) -> tuple[PredictedAction, ...]:
+    """Return the actions after an audit, if there was one."""
+    failed = [one.action for one in record.objections] if record is not None else []
+    if record is None or on_fail == "flag" or not failed:
         return tuple(actions)
     kept = tuple(action for action in actions if action not in failed)
     return (*kept, *record.corrected) if on_fail == "replace" else kept

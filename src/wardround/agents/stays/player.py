@@ -3,9 +3,8 @@ looks where it must (section 3.3). Each role is played in code, or by the model 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from wardround.agents.loop.episode import Episode
@@ -14,6 +13,7 @@ from wardround.agents.stays.asking import KEPT, PREDICTION, SELECTION, ask_role,
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
+from wardround.agents.stays.coded import audit_noted, rules_noted
 from wardround.agents.stays.reasoner import due_actions, filled_up
 from wardround.agents.stays.router import PRIOR, HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
@@ -63,9 +63,12 @@ class TracePlayer:
             limit_tokens=settings.buffer_tokens,
         )
         self.prior = tuple(one for one in index.rules if one.rule.category == PRIOR) if settings.fill else ()
-        self.suspected: dict[str, str] = {}
         self.kept: tuple[str, ...] = ()
-        self.began: datetime | None = None
+
+    @property
+    def suspected(self) -> Mapping[str, str]:
+        """Problems that rules made suspect, with the rule of each."""
+        return self.router.memory.suspected
 
     def begin(self, past: Sequence[Bundle]) -> None:
         """Take in what was known before the stay."""
@@ -81,7 +84,7 @@ class TracePlayer:
         read = await self._route(step)
         proposal = await self._reason(step, read)
         audit = await self.auditor.audit(episode, proposal) if self.parts.auditor else None
-        actions = without(proposal.actions, audit, self.settings.on_fail) if audit is not None else proposal.actions
+        actions = without(proposal.actions, audit, self.settings.on_fail)
         return StepPrediction(actions=actions, notes=self._notes(step, read, proposal, audit))
 
     def foretell(self, bundle: Bundle) -> tuple[StateFacts, tuple[PredictedAction, ...]]:
@@ -92,16 +95,10 @@ class TracePlayer:
 
     def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
         """Return the facts after a bundle that was taken in, and the rules that hold."""
-        self.began = self.began or bundle.hour
-        facts = StateFacts(
-            self.steward.state_at(bundle),
-            bundle.hour,
-            window_hours=self.settings.window_hours,
-            suspected=self.suspected,
-            began=self.began,
-        )
+        state = self.steward.state_at(bundle)
+        facts = self.router.facts(state, bundle.hour, window_hours=self.settings.window_hours)
         held = self.router.held(facts) if self.parts.protocol else ()
-        self._suspect(held)
+        self.router.suspect(held)
         return facts, held
 
     def _step(self, episode: Episode, bundle: Bundle) -> _Step:
@@ -129,13 +126,6 @@ class TracePlayer:
         if state is None:
             return ShownState(text="", ids={}), history
         return shown_state(state, self.suspected, episode.counter, self.settings.state_tokens), history
-
-    def _suspect(self, held: Sequence[HeldRule]) -> None:
-        """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
-        for rule in held:
-            problem = rule.compiled.rule.suspects
-            if problem is not None:
-                self.suspected.setdefault(problem, rule.id)
 
     async def _route(self, step: _Step) -> tuple[HeldRule, ...]:
         if self.settings.router == "code" or not self.parts.protocol:
@@ -217,9 +207,5 @@ class TracePlayer:
     def _notes(
         self, step: _Step, read: Sequence[HeldRule], proposal: Proposal, audit: AuditRecord | None
     ) -> dict[str, Any]:
-        notes: dict[str, Any] = {"read": [rule.id for rule in read], "held": [rule.id for rule in step.held]}
-        if proposal.by_model:
-            notes |= proposal.said()
-        if audit is not None:
-            notes["audit"] = audit.to_json()
-        return notes
+        said = proposal.said() if proposal.by_model else {}
+        return {**rules_noted(read, step.held), **said, **audit_noted(audit)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from wardround.agents.stays.charted import StateFacts
+from wardround.bundles import PatientState
 from wardround.protocols import FORBIDDING, CompiledRule, RuleAction, RuleIndex
 
 PRIOR = "PRIOR"
@@ -37,20 +38,44 @@ class HeldRule:
 
 
 @dataclass(slots=True, kw_only=True)
+class RuleMemory:
+    """What is remembered of a stay beside its state. ``held_since``: by rule the end of the hour in which it came to
+    hold; ``suspected``: problems, with the rule that made each suspect; ``began``: the hour of the first bundle."""
+
+    held_since: dict[str, datetime] = field(default_factory=dict)
+    suspected: dict[str, str] = field(default_factory=dict)
+    began: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class Router:
-    """Remembers since when rules hold. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
+    """Finds the rules of one stay. ``most``: rules that are read at a step (the paper's 3, appendix A.2);
     ``predictions``: actions of a type that count at one."""
 
     index: RuleIndex
     most: int = 3
     predictions: int = 5
-    held_since: dict[str, datetime] = field(default_factory=dict)
+    memory: RuleMemory = field(default_factory=RuleMemory)
+
+    def facts(self, state: PatientState, hour: datetime, *, window_hours: float) -> StateFacts:
+        """Return what rules may ask of a state after a bundle; the first bundle's hour is when the stay began."""
+        memory = self.memory
+        memory.began = memory.began or hour
+        return StateFacts(state, hour, window_hours=window_hours, suspected=memory.suspected, began=memory.began)
 
     def held(self, facts: StateFacts) -> tuple[HeldRule, ...]:
         """Return every rule that holds now, in the protocol's order, and forget those that no longer do."""
         found = [one for one in self.index.find(facts, facts.names) if one.rule.category != PRIOR]
-        self.held_since = {one.rule.id: self.held_since.get(one.rule.id, facts.now) for one in found}
+        since = self.memory.held_since
+        self.memory.held_since = {one.rule.id: since.get(one.rule.id, facts.now) for one in found}
         return tuple(self._held(one, facts) for one in found)
+
+    def suspect(self, held: Iterable[HeldRule]) -> None:
+        """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
+        for rule in held:
+            problem = rule.compiled.rule.suspects
+            if problem is not None:
+                self.memory.suspected.setdefault(problem, rule.id)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
         """Return the few that are read: those with something due, the most precise and best supported first. A rule is
@@ -70,11 +95,11 @@ class Router:
 
     def read(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
         """Return a rule as it stands now, whether it is known to hold or not: the model selected it."""
-        self.held_since.setdefault(compiled.rule.id, facts.now)
+        self.memory.held_since.setdefault(compiled.rule.id, facts.now)
         return self._held(compiled, facts)
 
     def _held(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
-        since = self.held_since[compiled.rule.id]
+        since = self.memory.held_since[compiled.rule.id]
         asked = [action for action in compiled.actions if action.verb not in FORBIDDING]
         return HeldRule(
             compiled=compiled,

@@ -1,0 +1,67 @@
+"""A step of TRACE with all roles in code: the Router finds rules, the Reasoner orders what is due, the Auditor checks.
+
+For whoever has a patient's state after a bundle and no episode: a live stream. A played stay calls the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.auditing import Auditor, Proposal
+from wardround.agents.stays.auditor import AuditRecord, without
+from wardround.agents.stays.reasoner import due_actions
+from wardround.agents.stays.router import HeldRule, Router, RuleMemory
+from wardround.agents.stays.settings import TraceSettings
+from wardround.bundles import PatientState
+from wardround.protocols import RuleIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedStep:
+    """What the roles in code came to after a bundle."""
+
+    actions: tuple[PredictedAction, ...]
+    read: tuple[HeldRule, ...]
+    held: tuple[HeldRule, ...]
+    audit: AuditRecord
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready dict: the predictions and how they came about."""
+        said = {"predicted": [action.to_json() for action in self.actions]}
+        return {**said, **rules_noted(self.read, self.held), **audit_noted(self.audit)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedRoles:
+    """The roles of any number of stays under one protocol; what one stay is remembered by is handed in."""
+
+    index: RuleIndex
+    settings: TraceSettings
+
+    def play(self, state: PatientState, hour: datetime, memory: RuleMemory) -> CodedStep:
+        """Return the step after the bundle of an hour; ``memory`` is brought up to it."""
+        settings = self.settings
+        router = Router(index=self.index, most=settings.rules, predictions=settings.predictions, memory=memory)
+        facts = router.facts(state, hour, window_hours=settings.window_hours)
+        held = router.held(facts)
+        router.suspect(held)
+        read = router.selected(held)
+        due = due_actions(read, held, most=settings.predictions)
+        shown = tuple(rule.id for rule in read)
+        proposal = Proposal(facts=facts, held=held, shown=shown, state="", rules="", actions=due)
+        audit = Auditor(settings=settings).audit_in_code(proposal)
+        return CodedStep(actions=without(due, audit, settings.on_fail), read=read, held=held, audit=audit)
+
+
+def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:
+    """Return the ids of the rules that were read and of those that hold, as a step notes them."""
+    return {"read": [rule.id for rule in read], "held": [rule.id for rule in held]}
+
+
+def audit_noted(audit: AuditRecord | None) -> Mapping[str, Any]:
+    """Return an audit as a step notes it; nothing where there is no Auditor."""
+    return {} if audit is None else {"audit": audit.to_json()}
