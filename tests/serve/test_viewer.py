@@ -245,7 +245,7 @@ def test_the_export_opens_from_disk(pages: ViewerPages, run: ViewedRun, tmp_path
             assert target.is_file(), (file, link)
             assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8")
     assert first.parent.stat().st_mode & 0o077 == 0
-    with pytest.raises(UserError, match="is not an empty folder"):
+    with pytest.raises(UserError, match="the folder is not empty"):
         write_site(pages, tmp_path / "site")
 
 

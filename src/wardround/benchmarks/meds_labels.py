@@ -15,7 +15,7 @@ from typing import Any
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.task import Task
-from wardround.core import UserError
+from wardround.core import must_be_new
 from wardround.exports.meds import LabelColumn, write_labels
 
 MEDS_SPLITS: Mapping[Split, str] = {"train": "train", "dev": "tuning", "test": "held_out"}
@@ -60,8 +60,7 @@ def meds_splits(benchmark: Benchmark) -> dict[int, str]:
 
 def write_meds_labels(benchmark: Benchmark, folder: Path) -> dict[str, int]:
     """Write the labels of every task into a new folder; return rows by folder. UserError: it holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: the folder is not empty; choose another one for the labels")
+    must_be_new(folder)
     counts: dict[str, int] = {}
     for task in benchmark.tasks:
         for split in SPLITS:

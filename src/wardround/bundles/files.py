@@ -17,7 +17,7 @@ from wardround.bundles.bundling import store_bundles
 from wardround.bundles.events import HOUR, BundleStream
 from wardround.bundles.kinds import EventKind, ValueLevel
 from wardround.bundles.targets import TYPES, StepTargets, step_targets, untimed_types
-from wardround.core import Progress, Reporter, UserError, private_folder, silent
+from wardround.core import Progress, Reporter, must_be_new, private_folder, silent
 from wardround.records import Store
 
 SCHEMA_VERSION = 1
@@ -58,8 +58,7 @@ def write_bundles(store: Store, folder: Path, *, report: Reporter = silent) -> B
 
     UserError: the folder holds something, or the source's roles give no events.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: the folder is not empty; choose another one")
+    must_be_new(folder)
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     private_folder(unfinished)

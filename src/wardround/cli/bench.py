@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypedDict
 
 from wardround.benchmarks import (
     CLINSEEK_TASKS,
@@ -22,7 +23,7 @@ from wardround.benchmarks import (
 )
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
-from wardround.benchmarks.split import DEFAULT_FRACTIONS
+from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.card import print_card
 from wardround.cli.json_output import add_json_option, print_json
@@ -141,16 +142,32 @@ def _check_options(arguments: argparse.Namespace) -> None:
             raise UserError(f"--{option} is for {' and '.join(kinds)}, not for {arguments.name}")
 
 
+class _Drawn(TypedDict):
+    """What every family is told: how its people are split and its samples drawn."""
+
+    seed: int
+    fractions: Fractions
+    per_task: int
+    report: TerminalProgress
+
+
+def _drawn(arguments: argparse.Namespace, progress: TerminalProgress) -> _Drawn:
+    train, dev, test = arguments.fractions
+    return {
+        "seed": arguments.seed,
+        "fractions": (train, dev, test),
+        "per_task": arguments.per_task,
+        "report": progress,
+    }
+
+
 def _build_agentehr(arguments: argparse.Namespace, progress: TerminalProgress) -> Benchmark:
     return build_agentehr(
         Store.open(arguments.store),
         arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
+        **_drawn(arguments, progress),
         policy=arguments.policy,
-        per_task=arguments.per_task,
         user_codes=user_codes_home(),
-        report=progress,
     )
 
 
@@ -158,15 +175,12 @@ def _build_ehrshot(arguments: argparse.Namespace, progress: TerminalProgress) ->
     return build_ehrshot(
         Store.open(arguments.store),
         arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
+        **_drawn(arguments, progress),
         policy=arguments.policy,
         tasks=arguments.task,
-        per_task=arguments.per_task,
         per_subject=arguments.per_subject,
         allow_missing=arguments.allow_missing,
         chexpert_labels=arguments.chexpert_labels,
-        report=progress,
     )
 
 
@@ -174,14 +188,11 @@ def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -
     return build_clinseek(
         Store.open(arguments.store),
         arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
+        **_drawn(arguments, progress),
         policy=arguments.policy,
         tasks=arguments.task,
-        per_task=arguments.per_task,
         balanced=not arguments.as_they_come,
         user_codes=user_codes_home(),
-        report=progress,
     )
 
 
@@ -191,11 +202,8 @@ def _build_trace(arguments: argparse.Namespace, progress: TerminalProgress) -> B
     return build_trace(
         Store.open(arguments.store),
         arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
-        per_task=arguments.per_task,
+        **_drawn(arguments, progress),
         unit=arguments.unit or "icu",
-        report=progress,
     )
 
 
@@ -203,14 +211,11 @@ def _build_clinseek_mm(arguments: argparse.Namespace, progress: TerminalProgress
     return build_clinseek_mm(
         Store.open(arguments.store),
         arguments.out,
-        seed=arguments.seed,
-        fractions=tuple(arguments.fractions),
+        **_drawn(arguments, progress),
         policy=arguments.policy,
-        per_task=arguments.per_task,
         examples=arguments.examples,
         reports=arguments.reports,
         vocabulary_shown=not arguments.hide_vocabulary,
-        report=progress,
     )
 
 

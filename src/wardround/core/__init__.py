@@ -22,7 +22,7 @@ from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed,
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.pictures import Picture, PictureBytes, data_url
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
-from wardround.core.private import keep_private, private_file, private_folder
+from wardround.core.private import keep_private, must_be_new, private_file, private_folder
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry
@@ -101,6 +101,7 @@ __all__ = [
     "loaded_plugins",
     "must_be_complete",
     "must_be_loaded",
+    "must_be_new",
     "nearest",
     "parse_time",
     "parse_time_bound",

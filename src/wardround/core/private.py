@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from wardround.core.errors import UserError
+
 _OWNER, _GROUP = 0o077, 0o007
 """Umasks: what is kept from others."""
 
@@ -32,6 +34,12 @@ def private_folder(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(exist_ok=True)
     path.chmod(0o770 if _umask() == _GROUP else 0o700)
+
+
+def must_be_new(folder: Path, *, otherwise: str = "choose another one") -> None:
+    """Raise UserError where a folder that is about to be written holds something, or is a file."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: the folder is not empty; {otherwise}")
 
 
 def private_file(path: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.benchmarks.meds_labels import BinaryQuestion, binary_questions, folder_name
-from wardround.core import UserError
+from wardround.core import UserError, must_be_new
 from wardround.exports.meds import write_labels
 from wardround.predictors import FitRow, read_predictions
 from wardround.runs.folder import RunFolder
@@ -59,8 +59,7 @@ def write_meds_predictions(
     An episode without an answer has no value, and meds-evaluation then has no accuracy of the file;
     ``unanswered_is_no`` counts it as a no. UserError: nothing to write, or the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: the folder is not empty; choose another one for the predictions")
+    must_be_new(folder)
     scores = read_results(RunFolder.open(run)) if (run / "results.jsonl").is_file() else []
     fits = read_predictions(run)
     if not scores and not fits:

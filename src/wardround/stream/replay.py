@@ -9,7 +9,7 @@ from typing import Any
 
 from wardround.bundles.events import HOUR
 from wardround.bundles.playing import PlayedRows, played_rows
-from wardround.core import Progress, Reporter, UserError, from_microseconds, private_folder, silent
+from wardround.core import Progress, Reporter, from_microseconds, must_be_new, private_folder, silent
 from wardround.core.time import format_time
 from wardround.records import Store
 from wardround.records.chart.revisions import Revisions, revisions
@@ -26,8 +26,7 @@ def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, r
 
     UserError: the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: the folder is not empty; choose another one")
+    must_be_new(folder)
     private_folder(folder)
     played = played_rows(store.spec)
     found: list[tuple[_Key, StreamLine]] = []

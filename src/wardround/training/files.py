@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from wardround import __version__
 from wardround.benchmarks import Benchmark
-from wardround.core import Reporter, UserError, private_folder, silent, write_atomically
+from wardround.core import Reporter, UserError, must_be_new, private_folder, silent, write_atomically
 from wardround.log import LogReader, atif_documents
 from wardround.runs import RunFolder
 from wardround.training.export import ExportCounts, export_rows
@@ -59,8 +59,7 @@ def export_folder(
     report: Reporter = silent,
 ) -> ExportCounts:
     """Export runs to a new folder. Raises UserError where it holds something; LeakError as ``export_rows`` does."""
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"{str(out)!r} is not empty; give another --out")
+    must_be_new(out)
     guards = [HeldOut.of([Benchmark.open(path)]) for path in keep_from]
     counts = ExportCounts()
     rows = export_rows(folders, settings, held_out=guards, row_tokenizer=row_tokenizer, counts=counts, report=report)

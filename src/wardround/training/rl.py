@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import Progress, Reporter, UserError, private_folder, silent, write_atomically
+from wardround.core import Reporter, must_be_new, private_folder, silent, write_atomically
 from wardround.training.doors.trl import trl_environment, trl_rows
 from wardround.training.recipe import RlSettings
+from wardround.training.reporting import reporting
 from wardround.training.templates import serving_template
 from wardround.training.weights import BaseWeights, needed
 from wardround.training.world import World
@@ -34,13 +35,12 @@ def reinforce(
     base: BaseWeights, world: World, template: str, settings: RlSettings, out: Path, *, report: Reporter = silent
 ) -> Reinforced:
     """Train in a world and write ``out/model`` and ``out/reinforced.json``. UserError where ``out`` holds something."""
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"{str(out)!r} is not empty; give another --out")
+    must_be_new(out)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     private_folder(out)
     tokenizer = _tokenizer(base, serving_template(template))
     trainer = _trainer(base, tokenizer, world, settings, out)
-    trainer.add_callback(_reporting(report))
+    trainer.add_callback(reporting(report, unit="steps"))
     trainer.train()
     trainer.model.save_pretrained(out / "model", safe_serialization=True)
     tokenizer.save_pretrained(out / "model")
@@ -91,14 +91,6 @@ def _trainer(base: BaseWeights, tokenizer: Any, world: World, settings: RlSettin
         processing_class=tokenizer,
         environment_factory=trl_environment(world),
     )
-
-
-def _reporting(report: Reporter) -> Any:
-    class Reporting(needed("transformers").TrainerCallback):  # type: ignore[misc]  # its base is imported lazily
-        def on_step_end(self, _arguments: Any, state: Any, _control: Any, **_: Any) -> None:
-            report(Progress(label="training", done=state.global_step, total=state.max_steps, unit="steps"))
-
-    return Reporting()
 
 
 def _every(told: list[dict[str, Any]], name: str) -> tuple[float, ...]:

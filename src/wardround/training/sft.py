@@ -13,10 +13,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import Progress, Reporter, UserError, content_hash, private_folder, silent, write_atomically
+from wardround.core import (
+    Reporter,
+    UserError,
+    content_hash,
+    must_be_new,
+    private_folder,
+    silent,
+    write_atomically,
+)
 from wardround.training.gguf_file import write_model
 from wardround.training.masking import RowTokenizer, TokenRow
 from wardround.training.recipe import SftSettings, TrainingRecipe
+from wardround.training.reporting import reporting
 from wardround.training.rows import TrainingRow
 from wardround.training.templates import serving_template
 from wardround.training.weights import BaseWeights, needed
@@ -61,7 +70,7 @@ def fine_tune(
     if not any(sum(row.mask) for row in fitting):
         raise UserError(f"none of {len(rows)} rows holds anything to learn within {most} tokens")
     trainer = _trainer(base.model(), row_tokenizer.tokenizer, fitting, recipe.sft, out)
-    trainer.add_callback(_reporting(report))
+    trainer.add_callback(reporting(report, unit="updates"))
     trainer.train(resume_from_checkpoint=resume and _has_checkpoint(out))
     _save(trainer, row_tokenizer.tokenizer, base, serving_template(template), out)
     done = Trained(
@@ -89,8 +98,7 @@ def _what(base: BaseWeights, rows: Sequence[TrainingRow], template: str, recipe:
 def _open_folder(out: Path, what: dict[str, Any], resume: bool) -> None:
     begun = out / "begun.json"
     if not resume:
-        if out.exists() and any(out.iterdir()):
-            raise UserError(f"{str(out)!r} is not empty; go on with --resume, or give another --out")
+        must_be_new(out, otherwise="go on with --resume, or choose another one")
         private_folder(out)
         write_atomically(begun, json.dumps(what, indent=2) + "\n")
         return
@@ -137,16 +145,6 @@ def _trainer(model: Any, tokenizer: Any, rows: Sequence[TokenRow], settings: Sft
         dataset_kwargs={"skip_prepare_dataset": True},
     )
     return trl.SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer)
-
-
-def _reporting(report: Reporter) -> Any:
-    """A callback of the trainer that tells how far it is."""
-
-    class Reporting(needed("transformers").TrainerCallback):  # type: ignore[misc]  # its base is imported lazily
-        def on_step_end(self, _arguments: Any, state: Any, _control: Any, **_: Any) -> None:
-            report(Progress(label="training", done=state.global_step, total=state.max_steps, unit="updates"))
-
-    return Reporting()
 
 
 def _labels(row: TokenRow) -> list[int]:

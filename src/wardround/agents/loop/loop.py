@@ -7,7 +7,6 @@ the limit of wall time, or by an endpoint's error; each is an Outcome. A bug in 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.calls import FINISH, CallRunner, Surroundings, as_sent_back, unique_ids, with_own_names
+from wardround.agents.loop.ending import outcome_of, to_its_ending
 from wardround.agents.loop.episode import Asked, Ending, Episode, Recorder
 from wardround.agents.loop.history import Observation
 from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
@@ -22,10 +22,8 @@ from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.agents.loop.written_calls import with_written_calls
 from wardround.core import (
     FormatError,
-    LimitReached,
     Message,
     PromptTooLong,
-    PromptWithheld,
     ProviderError,
     load_prompt,
     without_thinking,
@@ -66,39 +64,9 @@ async def run_episode(
         counter=counter or EstimatedTokens(),
         episode=episode,
     )
-    try:
-        async with asyncio.timeout(limits.seconds) as clock:
-            ending = await _Loop(agent, state).play()
-    except TimeoutError:
-        if not clock.expired():
-            raise
-        ending = Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
-    except ProviderError as error:
-        withheld = isinstance(error, PromptWithheld)
-        said = f"{error} (status {error.status}, {error.attempts} attempts)"
-        ending = Ending(finish="content_filter" if withheld else "error", error=said)
-    except LimitReached as limit:
-        ending = Ending(finish="budget", error=str(limit))
-    return _outcome(state, ending, time.perf_counter() - started)
-
-
-def _outcome(state: Episode, ending: Ending, seconds: float) -> Outcome:
-    answer = ending.answer
-    citations = state.environment.check_evidence(answer, ending.evidence) if answer else ()
-    return Outcome(
-        answer=answer,
-        evidence=ending.evidence,
-        citations=tuple(citations),
-        finish=ending.finish,
-        turns=state.turn,
-        model_calls=state.model_calls,
-        usage=state.usage,
-        cost=state.cost,
-        seconds=seconds,
-        prefix_share=state.shared_tokens / state.prompt_tokens if state.prompt_tokens else None,
-        forced=ending.forced,
-        error=ending.error,
-    )
+    ending = await to_its_ending(_Loop(agent, state).play(), limits)
+    citations = environment.check_evidence(ending.answer, ending.evidence) if ending.answer else ()
+    return outcome_of(state, ending, seconds=time.perf_counter() - started, citations=tuple(citations))
 
 
 class _Loop:

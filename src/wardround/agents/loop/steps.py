@@ -6,19 +6,18 @@ bundle when it is handed it and never holds what comes.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from wardround.agents.loop.calls import Surroundings
+from wardround.agents.loop.ending import outcome_of, to_its_ending
 from wardround.agents.loop.episode import Ending, Episode, PlayingAgent, Recorder
-from wardround.agents.loop.outcome import Finish, Limits, Outcome, Prompt
+from wardround.agents.loop.outcome import Limits, Outcome, Prompt
 from wardround.agents.loop.tokens import EstimatedTokens, TokenCounter
 from wardround.answers import StepAction
 from wardround.bundles import Bundle
-from wardround.core import LimitReached, PromptWithheld, ProviderError
 from wardround.models.protocol import Model, ModelSettings
 from wardround.protocols import ActionKind, Dose
 
@@ -112,51 +111,27 @@ async def run_steps(
         episode=episode,
     )
     said: list[str] = []
-    try:
-        async with asyncio.timeout(limits.seconds) as clock:
-            finish = await _play(agent.player(), state, feed, said)
-            ending = Ending(finish=finish, answer=tuple(said))
-    except TimeoutError:
-        if not clock.expired():
-            raise
-        ending = Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
-    except ProviderError as error:
-        withheld = isinstance(error, PromptWithheld)
-        ending = Ending(finish="content_filter" if withheld else "error", error=f"{error} (status {error.status})")
-    except LimitReached as limit:
-        ending = Ending(finish="budget", error=str(limit))
-    return _outcome(state, ending, tuple(said), time.perf_counter() - started)
+    ending = await to_its_ending(_play(agent.player(), state, feed, said), limits)
+    if ending.finish not in _FAILED:  # what was said before a limit counts: each of these steps was played to its end
+        ending = replace(ending, answer=tuple(said))
+    return outcome_of(state, ending, seconds=time.perf_counter() - started)
 
 
-async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Finish:
+async def _play(player: StepPlayer, state: Episode, feed: StepFeed, said: list[str]) -> Ending:
     player.begin(feed.past)
     bundle: Bundle | None = feed.first()
     while bundle is not None:
         if state.turn >= state.limits.steps:
-            return "step_limit"
+            return Ending(finish="step_limit")
         if state.spent:
-            return "budget"
+            return Ending(finish="budget")
         prediction = await player.predict(state, bundle)
         said.extend(answer_of(state.turn, prediction))
         state.turn += 1
         bundle = feed.after(prediction)
-    return "finish"
+    return Ending(finish="finish")
 
 
 def answer_of(step: int, prediction: StepPrediction) -> list[str]:
     """Return a prediction as part of the episode's answer."""
     return [str(StepAction(step=step, kind=action.kind, name=action.name)) for action in prediction.actions]
-
-
-def _outcome(state: Episode, ending: Ending, said: tuple[str, ...], seconds: float) -> Outcome:
-    """What was said before a limit counts: every step before it was played to its end."""
-    return Outcome(
-        answer=ending.answer if ending.finish in _FAILED else said,
-        finish=ending.finish,
-        turns=state.turn,
-        model_calls=state.model_calls,
-        usage=state.usage,
-        cost=state.cost,
-        seconds=seconds,
-        error=ending.error,
-    )

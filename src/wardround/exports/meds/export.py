@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import Progress, Reporter, UserError, private_folder, silent
+from wardround.core import Progress, Reporter, must_be_new, private_folder, silent
 from wardround.exports.meds.event_rows import CodeBook, EventCounts, EventRows, TimeMode
 from wardround.exports.meds.events import events_of
 from wardround.exports.meds.write import DATA_SCHEMA, MEDS_VERSION, SUBJECTS_PER_FILE, DataFiles, write_metadata
@@ -58,8 +58,7 @@ def export_meds(
     store: Store, folder: Path, *, settings: ExportSettings = _DEFAULTS, report: Reporter = silent
 ) -> ExportReport:
     """Write a store as MEDS into a new folder. UserError: the folder holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: the folder is not empty; choose another one for the export")
+    must_be_new(folder)
     splits = store.splits() if settings.splits is None else settings.splits
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)

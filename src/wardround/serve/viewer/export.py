@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wardround.core import Progress, Reporter, UserError, private_folder, silent, write_atomically
+from wardround.core import Progress, Reporter, must_be_new, private_folder, silent, write_atomically
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.sample_query import ROWS, SampleQuery, listed
 
 
 def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -> Path:
     """Write every page under a folder that is new or empty; return the first one's path. UserError: it is not empty."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UserError(f"{str(target)!r} is not an empty folder; name a new one for the pages")
+    must_be_new(target)
     private_folder(target)
     for number in range(1, len(pages.runs) + 1):
         _write_run(pages, number, target / "runs" / str(number), report)

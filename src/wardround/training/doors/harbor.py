@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jinja2
 
-from wardround.core import UserError, private_folder, write_atomically
+from wardround.core import must_be_new, private_folder, write_atomically
 from wardround.training.world import World
 
 ANSWER = "answer.json"
@@ -34,8 +34,7 @@ _TEMPLATES.filters["shell"] = shlex.quote
 
 def write_harbor_tasks(world: World, out: Path) -> int:
     """Write one folder per sample; return how many. Raises UserError where ``out`` holds something."""
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"{str(out)!r} is not empty; give another --out")
+    must_be_new(out)
     private_folder(out)
     for sample in world.ids:
         episode = world.begin(sample)

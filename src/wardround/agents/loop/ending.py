@@ -1,0 +1,46 @@
+"""How an episode ends that does not end by itself: a limit and an endpoint's failure are endings, a bug is raised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from wardround.agents.loop.episode import Ending, Episode
+from wardround.agents.loop.outcome import Limits, Outcome
+from wardround.core import LimitReached, PromptWithheld, ProviderError
+from wardround.tools.grounding import Citation
+
+
+async def to_its_ending(playing: Awaitable[Ending], limits: Limits) -> Ending:
+    """Await an episode's own ending, or say which limit or whose failure ended it."""
+    try:
+        async with asyncio.timeout(limits.seconds) as clock:
+            return await playing
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        return Ending(finish="time_limit", error=f"the episode took longer than {limits.seconds:g} s")
+    except ProviderError as error:
+        withheld = isinstance(error, PromptWithheld)
+        said = f"{error} (status {error.status}, {error.attempts} attempts)"
+        return Ending(finish="content_filter" if withheld else "error", error=said)
+    except LimitReached as limit:
+        return Ending(finish="budget", error=str(limit))
+
+
+def outcome_of(state: Episode, ending: Ending, *, seconds: float, citations: tuple[Citation, ...] = ()) -> Outcome:
+    """What an episode came to: its ending, and what it used until then."""
+    return Outcome(
+        answer=ending.answer,
+        evidence=ending.evidence,
+        citations=citations,
+        finish=ending.finish,
+        turns=state.turn,
+        model_calls=state.model_calls,
+        usage=state.usage,
+        cost=state.cost,
+        seconds=seconds,
+        prefix_share=state.shared_tokens / state.prompt_tokens if state.prompt_tokens else None,
+        forced=ending.forced,
+        error=ending.error,
+    )
