@@ -6,11 +6,12 @@
 
 Each mutant is one site drawn at random from the rooms named (every site equally likely), in a copy of the tree. Tests
 whose coverage touches the changed line run, quickest first, until one fails or the budget of test seconds is spent;
-where shared fixtures touch it, the rest of their files and of the room, too. They run in a fork of a process that has
-loaded what the mutant cannot change (mutation_server.py). A mutant that no test fails for has survived; one that takes
-all its time counts as found (an endless loop). Results are appended to OUT/results.jsonl, so a stopped sample goes on;
-survivors and the kill rate with its Wilson interval are printed at the end. Tests that fail without any mutation found
-nothing. The time of a run is the processor's, so a busy machine finds nothing either. Needs pytest-cov.
+where shared fixtures touch it, or an import does (defaults, bounds, tables), the rest of their files and of the room,
+too. They run in a fork of a process that has loaded what the mutant cannot change (mutation_server.py). A mutant that
+no test fails for has survived; one that takes all its time counts as found (an endless loop). Results are appended to
+OUT/results.jsonl, so a stopped sample goes on; survivors and the kill rate with its Wilson interval are printed at the
+end. Tests that fail without any mutation found nothing. The time of a run is the processor's, so a busy machine finds
+nothing either. Needs pytest-cov.
 
 One module while its tests are written, with those tests alone (they are run once for coverage and durations):
 
@@ -84,11 +85,14 @@ class Coverage:
     def tests(self, file: str, line: int) -> list[str]:
         """Tests that touch the line, quickest first; then, where a fixture touches it, others that may have used that.
 
-        What a fixture touches stands under the first test that asked for it.
+        What a fixture touches stands under the first test that asked for it; what an import touches stands under none,
+        so that all of the room may have used it.
         """
-        direct, setup = self._contexts(file, line)
+        direct, setup, imported = self._contexts(file, line)
         files = {name.split("::")[0] for name in setup} | {f"tests/{Path(file).parts[2]}/"}
-        beside = {name for name in self._seconds if name.startswith(tuple(files))} if setup else set()
+        beside = {name for name in self._seconds if name.startswith(tuple(files))} if setup or imported else set()
+        if imported:
+            return self._quickest(direct | setup | beside)
         return [*self._quickest(direct | setup), *self._quickest(beside - direct - setup)]
 
     def seconds(self, test: str) -> float:
@@ -98,7 +102,7 @@ class Coverage:
     def _quickest(self, names: set[str]) -> list[str]:
         return sorted(names, key=lambda name: (self.seconds(name), name))
 
-    def _contexts(self, file: str, line: int) -> tuple[set[str], set[str]]:
+    def _contexts(self, file: str, line: int) -> tuple[set[str], set[str], bool]:
         query = (
             "SELECT c.context, l.numbits FROM line_bits l JOIN file f ON f.id = l.file_id "
             "JOIN context c ON c.id = l.context_id WHERE f.path LIKE ?"
@@ -106,10 +110,11 @@ class Coverage:
         with self._lock:
             rows = self._connection.execute(query, (f"%/{file}",)).fetchall()
         touching = [name for name, bits in rows if _has(bits, line)]
-        if touching == [""]:  # a line of the module itself: whoever uses the module
+        imported = touching == [""]
+        if imported:  # a line of the module itself: whoever uses the module, and then the room
             touching = [name for name, _ in rows]
         names = {name.rpartition("|")[0] for name in touching if name.endswith("|run")}
-        return names, {name.rpartition("|")[0] for name in touching if name.endswith("|setup")} - names
+        return names, {name.rpartition("|")[0] for name in touching if name.endswith("|setup")} - names, imported
 
 
 def _has(bits: bytes, line: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -69,3 +70,26 @@ def test_durations_are_read_from_pytests_own_list(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(b"")
     coverage = Coverage(tmp_path / "c", tmp_path / "d.txt")
     assert (coverage.seconds("tests/a.py::b[c d]"), coverage.seconds("tests/a.py::other")) == (0.5, 0.01)
+
+
+def test_what_runs_on_import_is_looked_at_by_all_of_the_room(tmp_path: Path) -> None:
+    """Line 1 runs when the module is imported, line 3 in a test of another room, line 4 in a fixture."""
+    times = {"tests/runs/a.py::t": 0.3, "tests/runs/b.py::u": 0.1, "tests/cli/c.py::v": 0.2, "tests/cli/c.py::w": 0.1}
+    (tmp_path / "d.txt").write_text("".join(f"{seconds}s call {name}\n" for name, seconds in times.items()))
+    data = sqlite3.connect(tmp_path / "c")
+    data.executescript(
+        "CREATE TABLE file (id, path); CREATE TABLE context (id, context);"
+        "CREATE TABLE line_bits (file_id, context_id, numbits);"
+        "INSERT INTO file VALUES (1, '/x/src/wardround/runs/m.py');"
+        "INSERT INTO context VALUES (1, ''), (2, 'tests/cli/c.py::v|run'), (3, 'tests/runs/a.py::t|setup');"
+        "INSERT INTO line_bits VALUES (1, 1, X'02'), (1, 2, X'08'), (1, 3, X'10')"
+    )
+    data.commit()
+    coverage = Coverage(tmp_path / "c", tmp_path / "d.txt")
+    found = {line: coverage.tests("src/wardround/runs/m.py", line) for line in (1, 2, 3, 4)}
+    assert found == {
+        1: ["tests/runs/b.py::u", "tests/cli/c.py::v", "tests/runs/a.py::t"],
+        2: [],
+        3: ["tests/cli/c.py::v"],
+        4: ["tests/runs/a.py::t", "tests/runs/b.py::u"],
+    }

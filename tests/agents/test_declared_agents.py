@@ -1,0 +1,101 @@
+"""What agents are made of and what may be set of them, held against tables: a default decides a run's results."""
+
+from __future__ import annotations
+
+import csv
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from declared import declared, defaults_of, plainly, settings_of
+from wardround.agents import AGENTS, AgentSpec, Budget, LoopSettings
+from wardround.agents.catalogue import get_agent, list_agents
+from wardround.agents.experiences.recalling import Memory
+from wardround.agents.method import ADDITIONS, Addition, Method
+from wardround.agents.settings import NoSettings
+from wardround.agents.stays.player import Parts
+
+SECTIONS = {"budget": Budget, **{f"agent.{one.section_name}": one.settings for one in AGENTS.registered}}
+KINDS = {"LoopSettings": LoopSettings, "AgentSpec": AgentSpec, "Method": Method, "Addition": Addition, "Parts": Parts}
+TABLE = Path(__file__).with_name("declared_agents.tsv")
+
+
+@pytest.mark.parametrize("name", [name for name, kind in SECTIONS.items() if kind is not NoSettings])
+def test_a_section_has_the_settings_of_the_table(name: str) -> None:
+    assert settings_of(SECTIONS[name]) == declared()[name]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_part_of_an_agent_has_the_defaults_of_the_table(name: str) -> None:
+    assert defaults_of(KINDS[name]) == declared()[name]
+
+
+def rows() -> list[dict[str, str]]:
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def hook_of(made: Any) -> str:
+    """A hook's kind and what it was made with."""
+    if isinstance(made, partial):
+        return f"{cast(Any, made.func).__name__}({plainly(made.keywords)})"
+    hook = made()
+    return f"{type(hook).__name__}({plainly(vars(hook))})"
+
+
+def described(agent: AgentSpec) -> dict[str, str]:
+    """An agent as a row of the table."""
+    steps = agent.steps
+    return {
+        "system": agent.system,
+        "tools": agent.tools,
+        "more_tools": " ".join(agent.more_tools),
+        "needs": agent.needs,
+        "loop": " ".join(f"{value}" for value in agent.manifest()["loop"].values()),
+        "prompts": " ".join(agent.prompts),
+        "context": plainly(agent.context),
+        "choose": plainly(agent.choose),
+        "hooks": "; ".join(map(hook_of, agent.hooks)),
+        "steps": f"{plainly(steps.func)} {plainly(steps.args)} {steps.keywords}" if isinstance(steps, partial) else "",
+    }
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: str(row["agent"]))
+def test_an_agent_is_made_of_what_the_table_says(row: dict[str, str]) -> None:
+    memory = Memory(bank=cast(Any, None), encoder=cast(Any, None))
+    made = described(get_agent(row["agent"], memory=memory))
+    assert made == {name: row[name] for name in made}
+
+
+def listed(one: Method) -> tuple[str, ...]:
+    return (
+        one.name,
+        one.section_name,
+        " ".join(one.memory),
+        " ".join(map(str, one.tables)),
+        one.paper or "",
+        "evidence" if one.evidence else "",
+        one.walker or "",
+    )
+
+
+def test_methods_stand_in_the_tables_of_their_papers() -> None:
+    columns = ("agent", "section", "memory", "tables", "paper", "evidence", "walker")
+    expected = [tuple(row[name] for name in columns) for row in rows() if "+" not in row["agent"]]
+    assert [listed(one) for one in list_agents()][: len(expected)] == expected  # plug-ins come behind
+
+
+def test_additions_are_for_agents_that_read_with_tools_unless_they_say_so() -> None:
+    expected = {
+        "rag": (None, False),
+        "ether": (None, False),
+        "tool": (None, False),
+        "gsem": ("model", False),
+        "gsem-walk": ("beam", False),
+        "probabilities": (None, True),
+        "protocol": (None, False),
+    }
+    found = {name: ADDITIONS.get(name) for name in expected}
+    assert {name: (one.walker, one.for_every_method) for name, one in found.items()} == expected
