@@ -12,9 +12,11 @@ from typing import Any
 from doubles import ListRecorder, PaperChart
 
 from wardround.agents import Episode, EstimatedTokens, Limits, Outcome, Prompt, StepPrediction, get_agent, run_steps
+from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import Bundle, BundleEvent, BundleStream, EventKind
+from wardround.bundles import Bundle, BundleEvent, BundleStream, EventKind, PatientState
 from wardround.bundles.building import event_of, stream_of
+from wardround.bundles.state import ActiveMedication, Trend
 from wardround.core import Usage
 from wardround.models.protocol import Model, ModelSettings, Reply
 from wardround.models.scripted import ScriptedModel, say
@@ -118,3 +120,29 @@ def write(folder: Path, text: str) -> str:
     path = folder / "protocol.toml"
     path.write_text(text, encoding="utf-8")
     return str(path)
+
+
+HOUR = datetime(2150, 3, 10, 9)
+
+
+def before(hours: float) -> datetime:
+    """So long before the bundle's hour begins."""
+    return HOUR - timedelta(hours=hours)
+
+
+def facts(
+    *trends: Trend, suspected: tuple[str, ...] = (), began: datetime | None = None, **parts: object
+) -> StateFacts:
+    state = PatientState(
+        subject_id=1,
+        hour=HOUR,
+        trends={(one.kind, one.concept, one.unit or ""): one for one in trends},
+        **parts,  # type: ignore[arg-type]
+    )
+    return StateFacts(state, HOUR, window_hours=6, suspected=suspected, began=began)
+
+
+def medication(concept: str) -> ActiveMedication:
+    return ActiveMedication(
+        concept=concept, dose=None, unit=None, since=HOUR, kind=EventKind.MEDICATION_START, row_id="m"
+    )

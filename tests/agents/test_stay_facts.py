@@ -1,0 +1,106 @@
+"""What rules may ask of a patient: values within the window, what runs, what was done, and what nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+from stay_doubles import HOUR, before, facts, medication
+
+from wardround.bundles import EventKind, ValueLevel
+from wardround.bundles.state import ActiveProblem, DoneAction, KnownAllergy, Trend, TrendReading
+from wardround.protocols import ChartedValue
+
+LAB, VITAL = EventKind.LAB, EventKind.VITAL
+
+
+def trend(
+    concept: str, *values: float, hours_ago: float = 0, level: ValueLevel = ValueLevel.NORMAL, kind: EventKind = LAB
+) -> Trend:
+    """Readings an hour apart, the last of them so long ago."""
+    readings = tuple(
+        TrendReading(time=before(hours_ago + len(values) - place), value=value, level=level, row_id="r")
+        for place, value in enumerate(values, start=1)
+    )
+    return Trend(concept=concept, unit="u", kind=kind, readings=readings)
+
+
+def done(concept: str, hours_ago: float, kind: EventKind = EventKind.PROCEDURE) -> DoneAction:
+    return DoneAction(concept=concept, kind=kind, last=before(hours_ago), count=1, row_id="r")
+
+
+def test_a_value_is_asked_about_up_to_six_hours_before_the_hour() -> None:
+    known = facts(trend("Lactate", 3, 4, hours_ago=6), trend("Sodium", 140, hours_ago=6.01))
+    assert known.value("Lactate") == ChartedValue(value=4, unit="u")
+    assert known.trend("lactate") == "rising"
+    assert (known.value("Sodium"), known.level("Sodium"), known.trend("Sodium")) == (None, None, None)
+    assert known.value("hour of day") == ChartedValue(value=9)
+    assert facts().value("Lactate") is None
+
+
+def test_one_reading_goes_nowhere_two_do() -> None:
+    assert facts(trend("Lactate", 4)).trend("Lactate") is None
+    assert facts(trend("Lactate", 4, 4)).trend("Lactate") == "steady"
+    assert facts(trend("Lactate", 5, 4)).trend("Lactate") == "falling"
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (ValueLevel.LOW, "low"),
+        (ValueLevel.BELOW_BASELINE, "low"),
+        (ValueLevel.NORMAL, "normal"),
+        (ValueLevel.AT_BASELINE, "normal"),
+        (ValueLevel.HIGH, "high"),
+        (ValueLevel.ABOVE_BASELINE, "high"),
+        (ValueLevel.UNKNOWN, None),
+    ],
+)
+def test_levels_are_three_whatever_they_rest_on(level: ValueLevel, said: str | None) -> None:
+    assert facts(trend("Lactate", 4, level=level)).level("Lactate") == said
+
+
+@pytest.mark.parametrize(("first", "second", "value"), [(2, 1, 80), (1, 2, 70), (1, 1, 80)])
+def test_of_two_trends_of_one_name_the_newest_counts_and_of_as_new_ones_the_last(
+    first: float, second: float, value: float
+) -> None:
+    cuff = trend("MAP", 70, hours_ago=first, kind=VITAL)
+    assert facts(cuff, trend("map", 80, hours_ago=second, kind=VITAL)).value("MAP") == ChartedValue(
+        value=value, unit="u"
+    )
+
+
+def test_what_runs_is_taken_and_what_does_not_is_not() -> None:
+    known = facts(medications={"m": medication("Heparin")})
+    assert (known.taking("heparin"), known.taking("aspirin")) == (True, False)
+
+
+def test_problems_that_are_not_known_are_unknown() -> None:
+    problem = ActiveProblem(concept="Sepsis", since=HOUR, row_ids=("p",))
+    known = facts(problems={"Sepsis": problem}, suspected=("pneumonia",))
+    assert [known.has_problem(name) for name in ("sepsis", "pneumonia", "gout")] == [True, True, None]
+
+
+def test_an_allergy_is_denied_only_where_others_are_charted() -> None:
+    charted = KnownAllergy(concept="Penicillin", reaction=None, since=HOUR, row_id="a")
+    known = facts(allergies={"Penicillin": charted})
+    assert (known.allergic_to("penicillin"), known.allergic_to("latex")) == (True, False)
+    assert facts().allergic_to("latex") is None
+
+
+def test_hours_count_from_the_end_of_the_hour_and_never_below_none() -> None:
+    actions = [done("EKG", 2), done("ekg", 5, EventKind.MEDICATION_START), done("Bronchoscopy", -1.5)]
+    known = facts(actions={(one.kind, one.concept): one for one in actions}, began=before(4))
+    assert (known.done("EKG"), known.done("X-ray")) == (True, False)
+    assert (known.hours_since("EKG"), known.hours_since("X-ray")) == (3.0, None)
+    assert known.last_done("EKG") == before(2)
+    assert known.hours_since("Bronchoscopy") == 0.0
+    assert (known.hours_since("stay"), facts().hours_since("stay")) == (5.0, 1.0)
+
+
+def test_rules_are_looked_up_by_all_that_is_known() -> None:
+    one = done("EKG", 2)
+    known = facts(
+        trend("Lactate", 4, hours_ago=99),
+        medications={"m": medication("Heparin")},
+        actions={(one.kind, one.concept): one},
+    )
+    assert list(known.names) == ["hour of day", "stay", "lactate", "Heparin", "EKG"]
