@@ -152,3 +152,37 @@ def test_the_frontier_joins_what_none_beats_in_both() -> None:
         "line leader 71.7 139.1 534.0 139.1",
         axis("538.0", "143.1", "d (100)", "start", "label"),
     ]
+
+
+def test_differences_are_shaded_by_the_largest_of_them() -> None:
+    # the longest name has 10 letters: cells of 78; the largest is 0.5, and above 0.6 of it text stands on dark
+    gains = {"r": {"x": 0.5, "yyyyyyyyyy": -0.3}, "s": {"x": 0.0, "yyyyyyyyyy": 0.301}, "t": {}}
+    assert drawn(charts.differences(gains, ["x", "yyyyyyyyyy"], title="T")) == [
+        "svg chart 390 0 0 390 104 img T",
+        "title: T",
+        axis("269.0", "14.0", "x", css="label"),
+        axis("347.0", "14.0", "yyyyyyyyyy", css="label"),
+        axis("220.0", "39.0", "r", "end", "label"),
+        "rect gain 231 23 76 24 0.850",
+        axis("269.0", "39.0", "+50.0", css="on-dark"),
+        "rect loss 309 23 76 24 0.510",
+        axis("347.0", "39.0", "-30.0", css="label"),
+        axis("220.0", "65.0", "s", "end", "label"),
+        "rect gain 231 49 76 24 0.000",
+        axis("269.0", "65.0", "+0.0", css="label"),
+        "rect gain 309 49 76 24 0.512",
+        axis("347.0", "65.0", "+30.1", css="on-dark"),
+        axis("220.0", "91.0", "t", "end", "label"),
+    ]
+
+
+def test_cells_of_differences_are_58_to_190_wide_and_none_at_all_is_no_error() -> None:
+    assert "rect loss 231 23 56 24 0.850" in drawn(charts.differences({"r": {"x": -0.1}}, ["x"], title="T"))
+    assert "rect gain 231 23 188 24 0.850" in drawn(charts.differences({"r": {"x" * 40: 0.1}}, ["x" * 40], title="T"))
+    assert "rect gain 231 23 56 24 0.000" in drawn(charts.differences({"r": {"x": 0.0}}, ["x"], title="T"))
+    assert len(drawn(charts.differences({"r": {}}, ["x"], title="T"))) == 4
+
+
+def test_an_axis_may_name_fewer_values_than_there_are() -> None:
+    found = drawn(charts.lines({"a": [(0.0, 0.5), (25.0, 0.5), (50.0, 0.5)]}, title="T", axis="A", ticks=[25.0]))
+    assert [line.rpartition(": ")[2] for line in found if " 256.0 " in line] == ["25"]
