@@ -8,27 +8,9 @@ from functools import partial
 
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.method import Addition, Method
-from wardround.agents.methods.trace import protocol_file, rule_index
+from wardround.agents.methods.trace import stay_method
 from wardround.agents.stays.plain import NewestHistory, PlainPlayer, RunningSummary, SimilarSegments, StayMemory
-from wardround.agents.stays.settings import TraceSettings
 from wardround.core import UserError
-
-
-def baseline(name: str, title: str, history: Callable[..., StayMemory]) -> Callable[[TraceSettings], AgentSpec]:
-    """Return what makes a baseline of a way to remember from its settings."""
-
-    def make(settings: TraceSettings) -> AgentSpec:
-        return AgentSpec(
-            name=name,
-            title=title,
-            system="reasoner_system",
-            tools="none",
-            steps=partial(PlainPlayer, history, rule_index(settings.protocol), settings),
-            prompts=("reasoner", "stay_summary") if history is RunningSummary else ("reasoner",),
-            files=protocol_file(settings.protocol),
-        )
-
-    return make
 
 
 def with_protocol(agent: AgentSpec) -> AgentSpec:
@@ -38,22 +20,20 @@ def with_protocol(agent: AgentSpec) -> AgentSpec:
     return replace(agent, steps=partial(agent.steps, with_protocol=True))
 
 
-_BASELINES: tuple[tuple[str, str, Callable[..., StayMemory]], ...] = (
-    ("long-context", "Long context: the newest hours of the record that fit", NewestHistory),
-    ("static-rag", "Static RAG: parts of the patient's past that resemble the newest hour", SimilarSegments),
-    ("single-summary", "One free-text summary, rewritten at every step (MemGPT-like)", RunningSummary),
-)
-STAY_BASELINES = tuple(
-    Method(
-        name=name,
-        title=title,
-        make=baseline(name, title, history),
-        settings=TraceSettings,
-        section="trace",
-        paper="trace",
-        tables=(1,),
-    )
-    for name, title, history in _BASELINES
+def _baseline(name: str, title: str, history: Callable[..., StayMemory], *more_prompts: str) -> Method:
+    player = partial(PlainPlayer, history=history)
+    return stay_method(name, title, player, prompts=("reasoner", *more_prompts), tables=(1,))
+
+
+STAY_BASELINES = (
+    _baseline("long-context", "Long context: the newest hours of the record that fit", NewestHistory),
+    _baseline("static-rag", "Static RAG: parts of the patient's past that resemble the newest hour", SimilarSegments),
+    _baseline(
+        "single-summary",
+        "One free-text summary, rewritten at every step (MemGPT-like)",
+        RunningSummary,
+        "stay_summary",
+    ),
 )
 PROTOCOL_ADDITIONS: Mapping[str, Addition] = {
     "protocol": Addition(title="with the rules that the protocol's router selects", give=with_protocol)

@@ -9,6 +9,7 @@ from pathlib import Path
 import jinja2
 
 from wardround.agents.loop.agent import AgentSpec
+from wardround.agents.loop.steps import StepPlayer
 from wardround.agents.method import Method
 from wardround.agents.stays.player import Parts, TracePlayer
 from wardround.agents.stays.settings import TraceSettings
@@ -16,10 +17,20 @@ from wardround.core import PromptFile
 from wardround.protocols import GlobalProtocol, RuleIndex, read_protocol
 
 NO_PROTOCOL = GlobalProtocol(name="none", rules=())
+ROLE_PROMPTS = ("reasoner", "route", "audit", "keep")
 
 
-def trace(name: str, title: str, parts: Parts) -> Callable[[TraceSettings], AgentSpec]:
-    """Return what makes the agent of some parts from its settings."""
+def stay_method(
+    name: str,
+    title: str,
+    player: Callable[..., StepPlayer],
+    *,
+    prompts: tuple[str, ...],
+    tables: tuple[int, ...],
+    shows_rules: bool = True,
+) -> Method:
+    """Return a method that plays stays. ``player`` is given the ``index`` of the protocol's rules and the ``settings``
+    of ``agent.trace``; ``shows_rules``: the protocol's file is part of what it shows, and hashed into its run."""
 
     def make(settings: TraceSettings) -> AgentSpec:
         return AgentSpec(
@@ -27,12 +38,14 @@ def trace(name: str, title: str, parts: Parts) -> Callable[[TraceSettings], Agen
             title=title,
             system="reasoner_system",
             tools="none",
-            steps=partial(TracePlayer, rule_index(settings.protocol), settings, parts),
-            prompts=("reasoner", "route", "audit", "keep"),
-            files=protocol_file(settings.protocol) if parts.protocol else (),
+            steps=partial(player, index=rule_index(settings.protocol), settings=settings),
+            prompts=prompts,
+            files=protocol_file(settings.protocol) if shows_rules else (),
         )
 
-    return make
+    return Method(
+        name=name, title=title, make=make, settings=TraceSettings, section="trace", paper="trace", tables=tables
+    )
 
 
 def rule_index(path: str | None) -> RuleIndex:
@@ -49,21 +62,14 @@ def protocol_file(path: str | None) -> tuple[PromptFile, ...]:
     return (PromptFile(name=f"protocol/{protocol.name}", version=1, sha256=protocol.digest, template=shown),)
 
 
-_ARMS = (
-    ("trace", "TRACE: rules routed by trigger, an exact state, audited decisions", Parts()),
-    ("trace-no-protocol", "Ablation: TRACE without the global protocol", Parts(protocol=False)),
-    ("trace-no-state", "Ablation: TRACE without the state: it knows the last hours only", Parts(state=False)),
-    ("trace-no-auditor", "Ablation: TRACE without the Auditor", Parts(auditor=False)),
-)
-TRACE_METHODS = tuple(
-    Method(
-        name=name,
-        title=title,
-        make=trace(name, title, parts),
-        settings=TraceSettings,
-        section="trace",
-        paper="trace",
-        tables=(1, 2) if name == "trace" else (2,),
-    )
-    for name, title, parts in _ARMS
+def _arm(name: str, title: str, parts: Parts, *tables: int) -> Method:
+    player = partial(TracePlayer, parts=parts)
+    return stay_method(name, title, player, prompts=ROLE_PROMPTS, tables=tables, shows_rules=parts.protocol)
+
+
+TRACE_METHODS = (
+    _arm("trace", "TRACE: rules routed by trigger, an exact state, audited decisions", Parts(), 1, 2),
+    _arm("trace-no-protocol", "Ablation: TRACE without the global protocol", Parts(protocol=False), 2),
+    _arm("trace-no-state", "Ablation: TRACE without the state: it knows the last hours only", Parts(state=False), 2),
+    _arm("trace-no-auditor", "Ablation: TRACE without the Auditor", Parts(auditor=False), 2),
 )

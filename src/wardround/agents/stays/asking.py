@@ -9,6 +9,7 @@ from typing import Any
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.settings import TraceSettings
 from wardround.core import FormatError, Message, load_prompt
 from wardround.models import Request
 from wardround.models.structured import Structured, complete_structured
@@ -69,6 +70,22 @@ SUMMARY: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a role is asked with: its template, and the shape of its reply. ``name``: under which it is counted."""
+
+    name: str
+    template: str
+    schema: Mapping[str, Any]
+
+
+ROUTER = Role(name="router", template="route", schema=SELECTION)
+REASONER = Role(name="reasoner", template="reasoner", schema=PREDICTION)
+AUDITOR = Role(name="auditor", template="audit", schema=VERDICT)
+STEWARD = Role(name="steward", template="keep", schema=KEPT)
+SUMMARISER = Role(name="summary", template="stay_summary", schema=SUMMARY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
     """What a role said, the log-probabilities of its last reply's tokens, a ``problem`` where nothing usable came."""
 
@@ -77,20 +94,44 @@ class Answered:
     problem: str | None = None
 
 
-async def ask_role(
-    episode: Episode, template: str, schema: Mapping[str, Any], *, most_tokens: int, role: str, **shown: Any
+async def ask_reasoner(
+    episode: Episode,
+    settings: TraceSettings,
+    *,
+    rules: str,
+    history: str,
+    examples: str,
+    state: str = "",
+    summary: str = "",
+    segments: str = "",
 ) -> Answered:
-    """Ask one role. ``most_tokens``: its prompt's budget; ValueError where the caller rendered more than that."""
+    """Ask what is decided next. What is empty is left out of the prompt; ``examples``: ids that may be cited."""
+    return await ask_role(
+        episode,
+        REASONER,
+        settings,
+        rules=rules,
+        state=state,
+        summary=summary,
+        segments=segments,
+        history=history,
+        most=settings.predictions,
+        examples=examples,
+    )
+
+
+async def ask_role(episode: Episode, role: Role, settings: TraceSettings, **shown: Any) -> Answered:
+    """Ask one role. ValueError where the caller rendered more than its prompt's budget, ``prompt_tokens``."""
     system = load_prompt("wardround.agents", "reasoner_system").render()
     messages = (
         Message(role="system", content=system),
-        Message(role="user", content=load_prompt("wardround.agents", template).render(**shown)),
+        Message(role="user", content=load_prompt("wardround.agents", role.template).render(**shown)),
     )
     counted = prompt_tokens(episode, messages)
-    if counted > most_tokens:
-        raise ValueError(f"the {role}'s prompt has {counted} tokens, its budget is {most_tokens}")
+    if counted > settings.prompt_tokens:
+        raise ValueError(f"the {role.name}'s prompt has {counted} tokens, its budget is {settings.prompt_tokens}")
     episode.prompt_tokens += counted
-    episode.recorder.note("prompt", {"step": episode.turn, "role": role, "tokens": counted})
+    episode.recorder.note("prompt", {"step": episode.turn, "role": role.name, "tokens": counted})
     request = Request(
         messages=messages,
         settings=replace(episode.settings, token_logprobs=True),
@@ -98,9 +139,11 @@ async def ask_role(
         ordinal=episode.model_calls,
     )
     try:
-        said = await complete_structured(episode.model, request, schema, record=partial(episode.charge, purpose=role))
+        said = await complete_structured(
+            episode.model, request, role.schema, record=partial(episode.charge, purpose=role.name)
+        )
     except FormatError as error:
-        episode.recorder.note("unreadable", {"step": episode.turn, "role": role, "problem": str(error)})
+        episode.recorder.note("unreadable", {"step": episode.turn, "role": role.name, "problem": str(error)})
         return Answered(value={}, problem=str(error))
     return Answered(value=said.value, token_logprobs=_logprobs(said))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.asking import VERDICT, ask_role
+from wardround.agents.stays.asking import AUDITOR, ask_role
 from wardround.agents.stays.auditor import (
     AuditRecord,
     AuditSettings,
@@ -86,10 +86,8 @@ class Auditor:
         lines = [f"- {one.kind}: {one.dose or ''} {one.name}" for one in proposal.actions]
         answered = await ask_role(
             episode,
-            "audit",
-            VERDICT,
-            most_tokens=self.settings.prompt_tokens,
-            role="auditor",
+            AUDITOR,
+            self.settings,
             actions="\n".join(lines_that_fit(lines, episode.counter, _ACTION_TOKENS)),
             state=proposal.state or "nothing",
             rules=proposal.rules or "none",

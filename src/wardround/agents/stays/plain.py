@@ -13,7 +13,7 @@ from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.reductions import cut_notice, cut_text
 from wardround.agents.loop.steps import PredictedAction, StepPrediction
 from wardround.agents.loop.tokens import TokenCounter
-from wardround.agents.stays.asking import PREDICTION, SUMMARY, ask_role, predicted
+from wardround.agents.stays.asking import SUMMARISER, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.player import OFFLINE
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
@@ -133,10 +133,8 @@ class RunningSummary:
         """Have the summary written again; where that cannot be read the one before stands."""
         answered = await ask_role(
             episode,
-            "stay_summary",
-            SUMMARY,
-            most_tokens=self.settings.prompt_tokens,
-            role="summary",
+            SUMMARISER,
+            self.settings,
             summary=self.summary or "nothing yet",
             history=history,
             words=self.settings.state_tokens // 2,
@@ -186,18 +184,13 @@ class PlainPlayer:
         if episode.model.name == OFFLINE:
             actions = (*due_actions(read, held, most=most), *_decided_last(context.bundles))
             return StepPrediction(actions=first_of_each_type(_once(actions), most), notes=notes)
-        answered = await ask_role(
+        answered = await ask_reasoner(
             episode,
-            "reasoner",
-            PREDICTION,
-            most_tokens=self.settings.prompt_tokens,
-            role="reasoner",
+            self.settings,
             rules=shown_rules(read, episode.counter, self.settings.rules_tokens),
-            state="",
             summary=context.summary,
             segments=context.segments,
             history=context.history,
-            most=most,
             examples=", ".join(rule.id for rule in read),
         )
         return StepPrediction(actions=predicted(answered.value, most=most), notes=notes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.steps import PredictedAction, StepPrediction
-from wardround.agents.stays.asking import KEPT, PREDICTION, SELECTION, ask_role, predicted
+from wardround.agents.stays.asking import ROUTER, STEWARD, ask_reasoner, ask_role, predicted
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
@@ -134,10 +134,8 @@ class TracePlayer:
         lines = [f"[{one.rule.id}] {one.rule.trigger}" for one in listed]
         answered = await ask_role(
             step.episode,
-            "route",
-            SELECTION,
-            most_tokens=self.settings.prompt_tokens,
-            role="router",
+            ROUTER,
+            self.settings,
             state=step.state.text or "nothing",
             hours=f"{self.settings.window_hours:g}",
             history=step.history,
@@ -161,18 +159,12 @@ class TracePlayer:
         common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=rules_text)
         if not self.reasons_by_model(step.episode):
             return replace(common, actions=self._filled(due_actions(read, step.held, most=self.settings.predictions)))
-        answered = await ask_role(
+        answered = await ask_reasoner(
             step.episode,
-            "reasoner",
-            PREDICTION,
-            most_tokens=self.settings.prompt_tokens,
-            role="reasoner",
+            self.settings,
             rules=rules_text,
             state=step.state.text,
-            summary="",
-            segments="",
             history=step.history,
-            most=self.settings.predictions,
             examples=", ".join(shown[:2]) or "S-01",
         )
         actions = predicted(answered.value, most=self.settings.predictions)
@@ -193,10 +185,8 @@ class TracePlayer:
         """Have the model write the state that prompts show; where it cannot be read the one before stands."""
         answered = await ask_role(
             step.episode,
-            "keep",
-            KEPT,
-            most_tokens=self.settings.prompt_tokens,
-            role="steward",
+            STEWARD,
+            self.settings,
             state=step.state.text or "nothing",
             history=step.history or newest_bundles([step.bundle], step.episode.counter, self.settings.buffer_tokens),
         )
