@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from forking import Forks, kill, wait_for
-from wardround.bundles import PatientState, batch_states, store_bundles
+from wardround.agents.stays.router import RuleMemory
+from wardround.bundles import PatientState, batch_states, states, store_bundles, subject_bundles
 from wardround.cli import main as wardround
 from wardround.core import UserError
 from wardround.records import Store, load_source_spec
-from wardround.stream import FollowSettings, follow, write_replay
+from wardround.stream import FollowSettings, coded_responder, follow, write_replay
 from wardround.stream.follow import states_of
 
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Makes a thing once for all processes of the suite."""
 
 KILLS = 20
+FEW = 400
+"""Entries in memory: a fraction of one patient's."""
+RULES = """
+schema = 1
+name = "ward"
+[[rule]]
+id = "KIDNEY"
+category = "RENAL"
+trigger = "creatinine is high OR potassium > 4.5"
+actions = ["start furosemide", "order creatinine", "avoid ibuprofen"]
+suspects = "kidney injury"
+[[rule]]
+id = "LATER"
+category = "RENAL"
+trigger = "problem kidney injury AND hours since stay > 6"
+actions = ["order potassium", "start heparin"]
+[[rule]]
+id = "RHYTHM"
+category = "CARDIAC"
+trigger = "heart rate > 90"
+actions = ["start metoprolol", "order troponin"]
+"""
 SPEC = load_source_spec("mimiciv")
 AT_ONCE = FollowSettings(once=True, finish=True)
 ROW = (
@@ -54,17 +79,25 @@ def lines(synthetic_store: Store, once: Once) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(lines: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stream to which nothing happened."""
+def protocol(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of three rules that often hold."""
+    path = tmp_path_factory.mktemp("protocol") / "ward.toml"
+    path.write_text(RULES, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lines: Path, protocol: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stream to which nothing happened, all of it in memory."""
     folder = tmp_path_factory.mktemp("undisturbed") / "live"
-    report = follow(SPEC, lines, folder, settings=AT_ONCE)
+    report = follow(SPEC, lines, folder, settings=AT_ONCE, responder=coded_responder(protocol))
     assert report.lines > 1_000
     assert (report.late, report.refused) == (0, 0)
     return folder
 
 
-def test_live_states_are_the_states_of_the_batch(synthetic_store: Store, undisturbed: Path) -> None:
-    live = states_of(SPEC, undisturbed)
+def test_live_states_are_the_states_of_the_batch(synthetic_store: Store, undisturbed: Path, protocol: Path) -> None:
+    live = states_of(SPEC, undisturbed, responder=coded_responder(protocol))
     compared = []
     for stream in store_bundles(synthetic_store):
         batch = batch_states(stream)
@@ -74,27 +107,50 @@ def test_live_states_are_the_states_of_the_batch(synthetic_store: Store, undistu
     assert sorted(live) == sorted(compared)
 
 
-@pytest.mark.parametrize("lines_per_commit", [7, 100_000])
-def test_how_lines_are_cut_into_commits_changes_nothing(lines: Path, tmp_path: Path, lines_per_commit: int) -> None:
+def test_what_the_roles_foretell_is_told_with_every_bundle(
+    synthetic_store: Store, undisturbed: Path, protocol: Path
+) -> None:
+    told: dict[int, list[dict[str, Any]]] = {}
+    for each in map(json.loads, (undisturbed / "told.jsonl").read_text().splitlines()):
+        told.setdefault(each["subject"], []).append(each)
+    respond, audited = coded_responder(protocol), 0
+    for subject in sorted(told)[:6]:
+        memory, bundles = RuleMemory(), list(subject_bundles(synthetic_store, subject))
+        for bundle, state, live in zip(bundles, states(bundles), told[subject], strict=True):
+            assert dict(respond(bundle.events, state, memory)).items() <= live.items()
+            audited += bool(live["audit"]["fired"])
+    assert audited > 10
+
+
+@pytest.mark.parametrize(("lines_per_commit", "entries"), [(7, 1_000_000), (100_000, 0), (31, 90)])
+def test_neither_commits_nor_what_is_in_memory_changes_what_is_told(
+    lines: Path, tmp_path: Path, lines_per_commit: int, entries: int
+) -> None:
     some = tmp_path / "some"
     some.mkdir()
     text = (lines / "a.jsonl").read_bytes().splitlines(keepends=True)[:400]
     (some / "a.jsonl").write_bytes(b"".join(text))
     told = []
-    for name, settings in (("own", AT_ONCE), ("other", replace(AT_ONCE, lines_per_commit=lines_per_commit))):
+    for name, settings in (
+        ("own", AT_ONCE),
+        ("other", replace(AT_ONCE, lines_per_commit=lines_per_commit, entries_in_memory=entries)),
+    ):
         follow(SPEC, some, tmp_path / name, settings=settings)
         told.append((tmp_path / name / "told.jsonl").read_bytes())
     assert told[0] == told[1]
     assert told[0].count(b"\n") > 20
 
 
-def test_everything_is_told_once_however_often_it_is_killed(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
-    """The folder grows by a piece for every kill, cut anywhere: a process that waits for more can always be killed."""
+def test_everything_is_told_once_however_often_it_is_killed(
+    lines: Path, undisturbed: Path, protocol: Path, tmp_path: Path
+) -> None:
+    """The folder grows by a piece for every kill, cut anywhere: a process that waits for more can always be killed. It
+    keeps next to nothing in memory, and reads its patients back from snapshots and lines all the time."""
     text = b"".join((lines / name).read_bytes() for name in ("a.jsonl", "b.jsonl"))
     source, told, dice = tmp_path / "lines", tmp_path / "live" / "told.jsonl", random.Random(5)
     source.mkdir()
     words = ["stream", "follow", "--source", "mimiciv", "--lines", str(source), "--out", str(told.parent)]
-    words += ["--lines-per-commit", "50"]
+    words += ["--lines-per-commit", "50", "--entries-in-memory", str(FEW), "--protocol", str(protocol)]
     cuts = [len(text) * each // (KILLS + 1) for each in range(KILLS + 2)]
     with Forks() as forks:
         for start, end in pairwise(cuts[:-1]):
@@ -117,11 +173,12 @@ def damaged(told: Path, dice: random.Random) -> None:
     told.write_bytes(text + b"torn" if dice.random() < 0.5 else text[: -dice.randrange(1, 2_000)])
 
 
-def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, tmp_path: Path) -> None:
+def test_two_partitions_tell_what_one_tells(lines: Path, undisturbed: Path, protocol: Path, tmp_path: Path) -> None:
     told: list[bytes] = []
     for partition in range(2):
         settings = replace(AT_ONCE, partition=partition, partitions=2)
-        assert follow(SPEC, lines, tmp_path / str(partition), settings=settings).told
+        folder = tmp_path / str(partition)
+        assert follow(SPEC, lines, folder, settings=settings, responder=coded_responder(protocol)).told
         told += (tmp_path / str(partition) / "told.jsonl").read_bytes().splitlines()
     assert sorted(told) == sorted((undisturbed / "told.jsonl").read_bytes().splitlines())
 
@@ -144,6 +201,8 @@ def test_what_cannot_be_read_is_set_aside_and_a_line_without_an_end_waits(tmp_pa
 def test_a_folder_of_another_stream_is_refused(lines: Path, undisturbed: Path) -> None:
     with pytest.raises(UserError, match="partition 0 of 1, not 0 of 2"):
         follow(SPEC, lines, undisturbed, settings=replace(AT_ONCE, partitions=2))
+    with pytest.raises(UserError, match="a stream with protocol"):
+        follow(SPEC, lines, undisturbed, settings=AT_ONCE)
 
 
 def test_a_correction_and_a_withdrawal_are_followed_at_once(tmp_path: Path) -> None:

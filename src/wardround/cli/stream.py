@@ -9,7 +9,7 @@ from pathlib import Path
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.records import Store, load_source_spec
-from wardround.stream import FollowSettings, StreamReport, follow, write_replay
+from wardround.stream import FollowSettings, StreamReport, coded_responder, follow, write_replay
 
 EXAMPLES = """
   wardround stream replay --store store --out lines
@@ -18,6 +18,8 @@ EXAMPLES = """
       follow the folder until interrupted; live/told.jsonl has a line per bundle: what is abnormal, what changed
   wardround stream follow --source mimiciv --lines lines --out live --once --finish
       take what is there, close what is open, and end
+  wardround stream follow --source mimiciv --lines lines --out live --protocol sepsis.toml
+      tell with every bundle what the rules foretell and what the audit found, as the agent trace does in code
   wardround stream follow --source mimiciv --lines lines --out live-0 --partition 0 --partitions 2
       half of the patients; a second process takes --partition 1 into a folder of its own
 """
@@ -39,6 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live.add_argument("--partition", type=int, default=defaults.partition, help="which part of the patients, from 0")
     live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
     live.add_argument("--lines-per-commit", type=int, default=defaults.lines_per_commit, help="at most so many")
+    live.add_argument("--protocol", type=Path, help="rules (wardround protocol): tell predictions and audits with them")
+    live.add_argument(
+        "--entries-in-memory",
+        type=int,
+        default=defaults.entries_in_memory,
+        help="events and state entries, half a kilobyte each; idle patients beyond them lie in the ledger",
+    )
     live.add_argument("--once", action="store_true", help="end when all that is there is read")
     live.add_argument("--finish", action="store_true", help="with --once: close what is open, too; the stream is over")
     replay = actions.add_parser("replay", help="write a store's rows as lines", examples=EXAMPLES)
@@ -57,11 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
         lines_per_commit=arguments.lines_per_commit,
         partition=arguments.partition,
         partitions=arguments.partitions,
+        entries_in_memory=arguments.entries_in_memory,
         once=arguments.once,
         finish=arguments.finish,
     )
     spec = load_source_spec(arguments.source)
-    report = follow(spec, arguments.lines, arguments.out, settings=settings, report=progress)
+    responder = coded_responder(arguments.protocol) if arguments.protocol else None
+    report = follow(spec, arguments.lines, arguments.out, settings=settings, responder=responder, report=progress)
     progress.close()
     if arguments.json:
         print_json(replace(report, commit_seconds=[]))

@@ -1,16 +1,17 @@
 """Live patients: lines of rows as they come in, folded into states, told bundle by bundle, exactly once."""
 
-from wardround.stream.engine import Responder, StreamEngine
+from wardround.stream.closing import Responder
 from wardround.stream.follow import FollowSettings, StreamReport, follow
 from wardround.stream.lines import StreamLine
 from wardround.stream.replay import write_replay
+from wardround.stream.roles import coded_responder
 
 __all__ = [
     "FollowSettings",
     "Responder",
-    "StreamEngine",
     "StreamLine",
     "StreamReport",
+    "coded_responder",
     "follow",
     "write_replay",
 ]

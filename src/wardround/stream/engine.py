@@ -1,140 +1,118 @@
-"""The patients of a stream in memory: open bundles, states, and what is told when a bundle closes.
+"""The open bundles of a stream, and which of them are closed with a line.
 
-What comes out depends on the order of the lines alone, not on how they were cut into commits nor on any clock: an hour
-is over when a line of a later hour comes, of the same subject or of any; of others, some are told with every line.
+What comes out depends on the order of the lines alone, not on how they were cut into commits, what is in memory, or any
+clock: an hour is over when a line of a later hour comes. Then the patient's own bundle is closed at once, and those of
+others one with every line; where a whole hospital waits, one with every fourth, so that no line waits for them.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from wardround.bundles import BundleEvent, EventKind, PatientState, ValueLevel, event_text
-from wardround.bundles.events import HOUR
-from wardround.bundles.fold import fold_events
-from wardround.bundles.kinds import ENDS
-from wardround.bundles.levels import level_against
-from wardround.core import from_microseconds
+from wardround.stream.closing import OpenBundle
+from wardround.stream.ledger import Commit, LoggedBundle
+from wardround.stream.logged import LoggedEvents
+from wardround.stream.patients import Patients
+from wardround.stream.reading import TakenEvents
 
-CLOSED_PER_LINE = 4
-"""So many bundles of an hour that is over are told with every line: no line waits for all patients of an hour."""
-Responder = Callable[[tuple[BundleEvent, ...], PatientState], Mapping[str, Any]]
-"""What is answered to a bundle and the state after it: cells of the line that is told. Must depend on these alone."""
-Refold = Callable[[int, int], "tuple[PatientState, dict[str, float]]"]
-"""A subject's state after an hour, folded afresh from the log, and its first values: asked where a row is amended."""
-
-
-@dataclass(slots=True)
-class Patient:
-    """One subject: the state after the last closed bundle, and what has come in of the hour that is open."""
-
-    state: PatientState
-    hour: int = 0
-    events: list[tuple[BundleEvent, bool]] = field(default_factory=list)
-    """With each event whether its level is against the subject's own first value."""
-    first_values: dict[str, float] = field(default_factory=dict)
+NO_HOUR = -(1 << 40)
+MANY = 1_000
+"""Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""
+EVERY = 4
+_TOGETHER = 64
+"""Patients who are read back are read so many at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamEngine:
-    """Takes events line by line and yields what is told. ``refold`` gives the state after an amendment."""
+    """Takes events line by line and yields what is told. ``commit`` is told which bundles are opened and closed."""
 
-    refold: Refold
-    responder: Responder | None = None
-    patients: dict[int, Patient] = field(default_factory=dict)
-    hour: int = -(1 << 40)
-    over: deque[int] = field(default_factory=deque)
-    """Subjects whose open bundle lies in an hour that is over, in the order in which these were opened."""
-    opened: dict[int, None] = field(default_factory=dict)
-    """Subjects with a bundle in the hour that is open, in the order in which they were opened."""
-    late: int = 0
-    """Lines of an hour that was over already: they are told with the hour that is open."""
+    patients: Patients
+    logged: LoggedEvents
+    hour: int = NO_HOUR
+    open: dict[int, OpenBundle] = field(default_factory=dict)
+    over: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    """Subjects whose open bundle is of an hour that is over, in the order in which these were opened."""
+    opened: list[int] = field(default_factory=list)
+    """Subjects with a bundle of the hour that is open, in the order in which they were opened."""
+    size: int = 0
+    """Events of open bundles in memory."""
 
-    def take(self, subject: int, hour: int, events: list[tuple[BundleEvent, bool]]) -> Iterator[dict[str, Any]]:
+    @property
+    def commit(self) -> Commit:
+        """The commit that is being made."""
+        return self.logged.commit
+
+    def recover(self) -> None:
+        """Take up the bundles that the ledger has open; nothing of them is read before they are closed."""
+        hour = self.logged.ledger.last_hour()
+        self.hour = NO_HOUR if hour is None else hour
+        for bundle in self.logged.ledger.open_bundles():
+            lines = list(bundle.lines)
+            self.open[bundle.subject] = OpenBundle(hour=bundle.hour, lines=lines, unread=len(lines))
+            if bundle.hour < self.hour:
+                self.over[bundle.subject] = None
+            else:
+                self.opened.append(bundle.subject)
+
+    def take(self, subject: int, number: int, hour: int, events: TakenEvents) -> Iterator[dict[str, Any]]:
         """Take one line's events; yield what is told with it."""
-        if hour < self.hour:
-            self.late += 1
-            events = [(_known_later(event, self.hour), alone) for event, alone in events]
-        elif hour > self.hour:
+        if hour > self.hour:
             self.hour = hour
-            self.over.extend(self.opened)
-            self.opened = {}
-        patient = self.patients.get(subject)
-        if patient is None:
-            patient = self.patients[subject] = Patient(PatientState(subject_id=subject))
-        if patient.events and patient.hour < self.hour:
-            yield self._close(subject, patient)
-        if not patient.events:
-            patient.hour = self.hour
-            self.opened[subject] = None
-        patient.events.extend(events)
-        yield from self._close_some(CLOSED_PER_LINE)
+            self.over.update(dict.fromkeys(self.opened))
+            self.opened = []
+        if subject in self.over:
+            yield self._close(subject)
+        bundle = self.open.get(subject)
+        if bundle is None:
+            bundle = self.open[subject] = OpenBundle(hour=hour)
+            self.opened.append(subject)
+            self.commit.opened.append(LoggedBundle(subject, hour, (number,)))
+        bundle.lines.append(number)
+        bundle.events += events
+        self.size += len(events)
+        if self.over and (len(self.over) < MANY or number % EVERY == 0):
+            yield self._close(next(iter(self.over)))
 
     def finish(self) -> Iterator[dict[str, Any]]:
         """Close every open bundle; yield what is told."""
-        self.over.extend(self.opened)
-        self.opened = {}
-        yield from self._close_some(len(self.over))
+        self.over.update(dict.fromkeys(self.opened))
+        self.opened = []
+        while self.over:
+            yield self._close(next(iter(self.over)))
 
-    def _close_some(self, count: int) -> Iterator[dict[str, Any]]:
-        for _ in range(min(count, len(self.over))):
-            subject = self.over.popleft()
-            patient = self.patients[subject]
-            if patient.events and (patient.hour < self.hour or subject not in self.opened):
-                yield self._close(subject, patient)
+    def forget_events(self, most_entries: int) -> None:
+        """Keep no more events of open bundles in memory, those opened first aside: they are in the ledger."""
+        bundles = iter(list(self.open.values()) if self.size > most_entries else ())
+        while self.size > most_entries:
+            bundle = next(bundles)
+            self.size -= len(bundle.events)
+            bundle.events, bundle.unread = [], len(bundle.lines)
 
-    def _close(self, subject: int, patient: Patient) -> dict[str, Any]:
-        hour = from_microseconds(patient.hour * HOUR)
-        events = tuple(_levelled(patient))
-        amends = any(_amends(event) for event in events)
-        patient.events = []
-        if amends:
-            patient.state, patient.first_values = self.refold(subject, patient.hour)
-        else:
-            patient.state = fold_events(patient.state, hour, events)
-        told: dict[str, Any] = {
-            "subject": subject,
-            "hour": f"{hour:%Y-%m-%d %H:00}",
-            "events": len(events),
-            "amended": amends,
-            "abnormal": [event_text(event) for event in events if event.level in _ABNORMAL],
-            "changes": [
-                f"{change.section}: {change.what} {change.concept} [{change.row_id}]"
-                for change in patient.state.history
-                if change.hour == hour
-            ],
-            "running": len(patient.state.medications),
-        }
-        return told | dict(self.responder(events, patient.state)) if self.responder else told
+    def _close(self, subject: int) -> dict[str, Any]:
+        if not self._is_ready(subject):
+            waiting = (each for each in islice(self.over, _TOGETHER) if not self._is_ready(each))
+            self._read_back(dict.fromkeys([subject, *waiting]))
+        bundle = self.open.pop(subject)
+        del self.over[subject]
+        self.size -= len(bundle.events)
+        told = self.patients.close(subject, bundle)
+        self.commit.closed.append(LoggedBundle(subject, bundle.hour, bundle.lines))
+        return told
 
+    def _is_ready(self, subject: int) -> bool:
+        return subject in self.patients and not self.open[subject].unread
 
-def _amends(event: BundleEvent) -> bool:
-    return event.kind is EventKind.RETRACTION or (event.revision > 0 and event.kind not in ENDS)
-
-
-def _levelled(patient: Patient) -> Iterator[BundleEvent]:
-    """Yield an hour's events by time, with the levels that hang on the subject's first values."""
-    for event, alone in sorted(patient.events, key=_by_time):
-        if not alone or event.value is None:
-            yield event
-            continue
-        base = patient.first_values.get(event.concept)
-        if base is None:
-            patient.first_values[event.concept] = event.value
-            yield event
-        else:
-            yield replace(event, level=level_against(event.value, base))
-
-
-def _by_time(pair: tuple[BundleEvent, bool]) -> Any:
-    return pair[0].time, pair[0].known
-
-
-def _known_later(event: BundleEvent, hour: int) -> BundleEvent:
-    """Return an event that came after its hour as one of the hour that is open."""
-    return replace(event, known=max(event.known, from_microseconds(hour * HOUR)))
-
-
-_ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
+    def _read_back(self, subjects: dict[int, None]) -> None:
+        self.patients.load(subjects)
+        bundles = [self.open[subject] for subject in subjects]
+        events = self.logged.by_number(number for bundle in bundles for number in bundle.lines[: bundle.unread])
+        for bundle in bundles:
+            again = [event for number in bundle.lines[: bundle.unread] for event in events[number]]
+            bundle.events = [*again, *bundle.events]
+            bundle.unread = 0
+            self.size += len(again)

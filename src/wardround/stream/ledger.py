@@ -1,22 +1,28 @@
 """What a stream has taken and told, in one SQLite file: a commit holds lines, what is told and the source's offsets.
 
-The file of what is told is cut to the length that was committed, and what a kill kept from being written is written
-again: it is the same, byte for byte, as if nothing had happened.
+Lines are only ever put at the end; a bundle says which of them are its own, so that a patient is found without an index
+over lines. A snapshot is a patient after a closed bundle: with the bundles since, it gives the patient back.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
+import numpy as np
 
 from wardround.core import UserError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, text BLOB NOT NULL);
-CREATE INDEX line_subject ON line (subject, number);
+CREATE TABLE bundle (subject INTEGER, hour INTEGER, first INTEGER NOT NULL, lines BLOB, PRIMARY KEY (subject, hour))
+ WITHOUT ROWID;
+CREATE INDEX open_bundle ON bundle (first) WHERE lines IS NULL;
+CREATE TABLE snapshot (subject INTEGER PRIMARY KEY, hour INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE told (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE source (file TEXT PRIMARY KEY, offset INTEGER NOT NULL);
 CREATE TABLE refused (file TEXT NOT NULL, ends INTEGER NOT NULL, reason TEXT NOT NULL);
@@ -24,8 +30,39 @@ CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _KEPT_TOLD = 4_000
 """So many told lines stay in the ledger after they were written: the file may have lost its end with the power."""
-LoggedLine = tuple[int, int, bytes]
-"""Subject, hour and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedLine:
+    """A line that was taken: its place among all, whose it is, the hour it is told with, and its text."""
+
+    number: int
+    subject: int
+    hour: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedBundle:
+    """The lines of one bundle, by their numbers."""
+
+    subject: int
+    hour: int
+    lines: Sequence[int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Commit:
+    """What one transaction holds. ``snapshots``: by subject the hour of the last closed bundle, and the body."""
+
+    lines: list[LoggedLine] = field(default_factory=list)
+    told: list[bytes] = field(default_factory=list)
+    opened: list[LoggedBundle] = field(default_factory=list)
+    closed: list[LoggedBundle] = field(default_factory=list)
+    snapshots: list[tuple[int, int, bytes]] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    finished: bool = False
 
 
 class StreamLedger:
@@ -39,9 +76,9 @@ class StreamLedger:
         if fresh or not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'fact'").fetchone():
             self._make(about)
         self._check(path, about)
-        self.lines = int(self._one("SELECT COALESCE(MAX(number), 0) FROM line"))
-        self.told = int(self._one("SELECT COALESCE(MAX(number), 0) FROM told"))
-        self.length = int(self._one("SELECT COALESCE(MAX(ends), 0) FROM told"))
+        self.lines = self._one("SELECT COALESCE(MAX(number), 0) FROM line")
+        self.told = self._one("SELECT COALESCE(MAX(number), 0) FROM told")
+        self.length = self._one("SELECT COALESCE(MAX(ends), 0) FROM told")
         self.offsets: dict[str, int] = dict(self._file.execute("SELECT file, offset FROM source"))
 
     def _make(self, about: Mapping[str, str]) -> None:
@@ -64,42 +101,77 @@ class StreamLedger:
     def _one(self, query: str) -> int:
         return int(self._file.execute(query).fetchone()[0])
 
-    def commit(
-        self,
-        lines: Sequence[LoggedLine],
-        told: Sequence[bytes],
-        offsets: Mapping[str, int],
-        refused: Iterable[tuple[str, int, str]],
-        *,
-        finished: bool = False,
-    ) -> None:
+    def commit(self, commit: Commit) -> None:
         """Keep what was taken and told, and how far the source was read: all of it or nothing."""
-        number, count, length = self.lines, self.told, self.length
-        rows = []
-        for text in told:
+        count, length = self.told, self.length
+        told = []
+        for text in commit.told:
             count, length = count + 1, length + len(text)
-            rows.append((count, length, text))
+            told.append((count, length, text))
+        run = self._file.executemany
         self._file.execute("BEGIN IMMEDIATE")
-        numbered = ((number + place, *line) for place, line in enumerate(lines, 1))
-        self._file.executemany("INSERT INTO line VALUES (?, ?, ?, ?)", numbered)
-        self._file.executemany("INSERT INTO told VALUES (?, ?, ?)", rows)
-        self._file.executemany("INSERT OR REPLACE INTO source VALUES (?, ?)", offsets.items())
-        self._file.executemany("INSERT INTO refused VALUES (?, ?, ?)", refused)
-        if finished:
+        run("INSERT INTO line VALUES (?, ?, ?, ?)", ((e.number, e.subject, e.hour, e.text) for e in commit.lines))
+        run("INSERT INTO told VALUES (?, ?, ?)", told)
+        run("INSERT INTO bundle VALUES (?, ?, ?, NULL)", ((e.subject, e.hour, e.lines[0]) for e in commit.opened))
+        closed = ((_packed(e.lines), e.subject, e.hour) for e in commit.closed)
+        run("UPDATE bundle SET lines = ? WHERE subject = ? AND hour = ?", closed)
+        run("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", commit.snapshots)
+        run("INSERT OR REPLACE INTO source VALUES (?, ?)", commit.offsets.items())
+        run("INSERT INTO refused VALUES (?, ?, ?)", commit.refused)
+        if commit.finished:
             self._file.execute("UPDATE fact SET value = 'yes' WHERE name = 'finished'")
         self._file.execute("COMMIT")
-        self.lines, self.told, self.length = number + len(lines), count, length
-        self.offsets.update(offsets)
-        self.finished = self.finished or finished
+        self.lines, self.told, self.length = self.lines + len(commit.lines), count, length
+        self.offsets.update(commit.offsets)
+        self.finished = self.finished or commit.finished
 
-    def every_line(self) -> Iterator[LoggedLine]:
-        """Yield all lines, in order."""
-        return iter(self._file.execute("SELECT subject, hour, text FROM line ORDER BY number"))
+    def last_hour(self) -> int | None:
+        """The hour of the last line; None before the first."""
+        row = self._file.execute("SELECT hour FROM line ORDER BY number DESC LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
 
-    def lines_of(self, subject: int, limit: int | None = None) -> list[tuple[int, bytes]]:
-        """Return hour and text of one subject's lines, in order; of the first ``limit`` lines of all, if given."""
-        query = "SELECT hour, text FROM line WHERE subject = ? AND number <= ? ORDER BY number"
-        return self._file.execute(query, (subject, self.lines if limit is None else limit)).fetchall()
+    def open_bundles(self) -> Iterator[LoggedBundle]:
+        """Yield the bundles that are not closed, in the order in which they were opened."""
+        rows = self._file.execute(
+            "SELECT subject, hour, first FROM bundle WHERE lines IS NULL ORDER BY first"
+        ).fetchall()
+        found: dict[tuple[int, int], list[int]] = {(subject, hour): [] for subject, hour, _ in rows}
+        first = min((first for _, _, first in rows), default=self.lines + 1)
+        query = "SELECT number, subject, hour FROM line WHERE number >= ? ORDER BY number"
+        for number, subject, hour in self._file.execute(query, (first,)):
+            if (subject, hour) in found:
+                found[subject, hour].append(number)
+        return (LoggedBundle(subject, hour, lines) for (subject, hour), lines in found.items())
+
+    def closed_bundles(self, subjects: Iterable[int]) -> Iterator[LoggedBundle]:
+        """Yield the closed bundles of some subjects after their snapshots, each subject's by hour."""
+        query = (
+            "SELECT subject, bundle.hour, lines FROM bundle LEFT JOIN snapshot USING (subject)"
+            " WHERE subject IN (SELECT value FROM json_each(?)) AND lines IS NOT NULL"
+            " AND bundle.hour > COALESCE(snapshot.hour, bundle.hour - 1) ORDER BY subject, bundle.hour"
+        )
+        rows = self._file.execute(query, (_listed(subjects),))
+        return (LoggedBundle(subject, hour, _unpacked(lines)) for subject, hour, lines in rows)
+
+    def history(self, subject: int, hour: int) -> Iterator[LoggedBundle]:
+        """Yield all closed bundles of one subject to an hour."""
+        query = "SELECT hour, lines FROM bundle WHERE subject = ? AND hour <= ? AND lines IS NOT NULL ORDER BY hour"
+        rows = self._file.execute(query, (subject, hour)).fetchall()
+        return (LoggedBundle(subject, hour, _unpacked(lines)) for hour, lines in rows)
+
+    def snapshots(self, subjects: Iterable[int]) -> dict[int, bytes]:
+        """Return the bodies of the snapshots that there are of some subjects."""
+        query = "SELECT subject, body FROM snapshot WHERE subject IN (SELECT value FROM json_each(?))"
+        return dict(self._file.execute(query, (_listed(subjects),)))
+
+    def lines_by_number(self, numbers: Iterable[int]) -> list[LoggedLine]:
+        """Return some lines, in order."""
+        query = "SELECT number, subject, hour, text FROM line WHERE number IN (SELECT value FROM json_each(?))"
+        return [LoggedLine(*row) for row in self._file.execute(query + " ORDER BY number", (_listed(numbers),))]
+
+    def subjects(self) -> list[int]:
+        """Return everybody of whom there is a line."""
+        return [subject for (subject,) in self._file.execute("SELECT DISTINCT subject FROM bundle ORDER BY subject")]
 
     def told_after(self, length: int) -> Iterator[tuple[int, bytes]]:
         """Yield what was told and ends after a length of the file: where it ends, and its text."""
@@ -119,29 +191,14 @@ class StreamLedger:
         self._file.close()
 
 
-class ToldFile:
-    """The file of what is told. Opened, it is as long as the ledger says, whatever a kill left of it."""
+def _listed(numbers: Iterable[int]) -> str:
+    return msgspec.json.encode(list(numbers)).decode()
 
-    def __init__(self, path: Path, ledger: StreamLedger) -> None:
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        size = min(self._file.seek(0, os.SEEK_END), ledger.length)
-        for ends, text in ledger.told_after(size):
-            self._file.seek(ends - len(text))
-            self._file.write(text)
-        self._file.truncate(ledger.length)
-        self._file.seek(ledger.length)
-        self._file.flush()
 
-    def append(self, told: Iterable[bytes]) -> None:
-        """Write what was committed."""
-        self._file.write(b"".join(told))
-        self._file.flush()
+def _packed(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, "<i8").tobytes()
 
-    def sync(self) -> None:
-        """See it onto the disk."""
-        os.fsync(self._file.fileno())
 
-    def close(self) -> None:
-        """Close the file, seen onto the disk."""
-        self.sync()
-        self._file.close()
+def _unpacked(body: bytes) -> list[int]:
+    numbers: list[int] = np.frombuffer(body, "<i8").tolist()
+    return numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,16 @@ ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLine:
-    """A line as it stands in a file, and where the one after it begins."""
+class SourceLines:
+    """Whole lines of one file, one after another. ``start``: the byte at which the first begins."""
 
     file: str
-    end: int
-    text: bytes
+    start: int
+    texts: Sequence[bytes]
+
+    def end(self, count: int | None = None) -> int:
+        """Return the byte after the first ``count`` lines, of all by default."""
+        return self.start + sum(len(text) + 1 for text in self.texts[:count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +51,27 @@ class LineFolder:
     """A folder of files ``*.jsonl`` that grow: a file is done when one of a later name is there."""
 
     path: Path
-    block_bytes: int = 1 << 20
+    block_bytes: int = 1 << 18
 
-    def read(self, offsets: Mapping[str, int], limit: int) -> Iterator[SourceLine]:
-        """Yield up to ``limit`` whole lines that lie after the offsets. UserError: there is no such folder."""
+    def read(self, offsets: Mapping[str, int], limit: int) -> Iterator[SourceLines]:
+        """Yield up to ``limit`` whole lines that lie after the offsets, file by file. UserError: there is no folder."""
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no folder to follow")
         left = limit
         for file in sorted(self.path.glob("*.jsonl")):
             start = offsets.get(file.name, 0)
-            if file.stat().st_size <= start:
-                continue
-            for line in self._whole_lines(file, start):
-                if not left:
-                    return
-                left -= 1
-                yield line
+            if left and file.stat().st_size > start:
+                texts = self._whole_lines(file, start, left)
+                left -= len(texts)
+                if texts:
+                    yield SourceLines(file=file.name, start=start, texts=texts)
 
-    def _whole_lines(self, file: Path, start: int) -> Iterator[SourceLine]:
+    def _whole_lines(self, file: Path, start: int, limit: int) -> list[bytes]:
+        found: list[bytes] = []
         with file.open("rb") as source:
             source.seek(start)
-            rest, end = b"", start
-            while block := source.read(self.block_bytes):
+            rest = b""
+            while len(found) < limit and (block := source.read(self.block_bytes)):
                 *lines, rest = (rest + block).split(b"\n")
-                for text in lines:
-                    end += len(text) + 1
-                    yield SourceLine(file=file.name, end=end, text=text)
+                found += lines
+        return found[:limit]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from wardround.bundles.events import BundleEvents, Integers
+from wardround.bundles.events import HOUR, BundleEvent, BundleEvents, Integers
+from wardround.bundles.levels import levels_by_limits
 from wardround.bundles.playing import PlayedRows, played_rows
 from wardround.bundles.reading import KindCells, gathered, read_revision
 from wardround.core import to_microseconds
@@ -26,6 +28,8 @@ from wardround.records.specs.arrow_types import ARROW_TYPES, valid
 from wardround.stream.lines import DECODER, StreamLine
 
 _DAY = 86_400_000_000
+TakenEvents = list[tuple[BundleEvent, bool]]
+"""Events with, of each, whether only the person's own values can tell its level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,27 @@ class ReadLines:
     events: BundleEvents
     line: Integers
     refused: Mapping[int, str]
+
+    def hours(self, lines: int, least: int) -> Integers:
+        """Return the hour of which each of so many lines is told: its own, but none is before that of a line before it
+        nor before ``least``. A line without events does not count."""
+        own = np.full(lines, least, np.int64)
+        np.maximum.at(own, self.line, self.events.hour)
+        return np.maximum.accumulate(own)
+
+    def by_line(self, hours: Integers) -> list[TakenEvents]:
+        """Return the events of every line, none known before the line's hour, with their levels by limits."""
+        events = self.placed(hours)
+        levels, alone = levels_by_limits(events)
+        found: list[TakenEvents] = [[] for _ in range(len(hours))]
+        pairs = zip(replace(events, level=levels), alone.tolist(), strict=True)
+        for place, pair in zip(self.line.tolist(), pairs, strict=True):
+            found[place].append(pair)
+        return found
+
+    def placed(self, hours: Integers) -> BundleEvents:
+        """Return the events, none of them known before the hour of its line."""
+        return replace(self.events, known=np.maximum(self.events.known, hours[self.line] * HOUR))
 
 
 class LineReader:
@@ -136,6 +161,7 @@ class LineReader:
         return self._clocks.evaluate(getattr(spec, rule), spec, batch)
 
 
+@lru_cache(maxsize=4_096)
 def _time(text: str | None) -> int:
     return NO_TIME if text is None else to_microseconds(parse_time(text))
 

@@ -1,0 +1,39 @@
+"""TRACE's roles in code over a live stream: what is foretold after every bundle, and what the Auditor says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround.agents.stays.coded import CodedRoles
+from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays.settings import TraceSettings
+from wardround.bundles import BundleEvent, EventKind, PatientState
+from wardround.protocols import RuleIndex, read_protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CodedResponder:
+    """Answers a bundle as the roles of a stay that is played do. A stay begins with an admission: what rules are
+    remembered by begins then, the state goes on."""
+
+    roles: CodedRoles
+
+    @property
+    def digest(self) -> str:
+        """What a stream with another protocol is told from this one by."""
+        return self.roles.index.protocol.digest
+
+    def __call__(self, events: tuple[BundleEvent, ...], state: PatientState, memory: RuleMemory) -> Mapping[str, Any]:
+        """Return what is foretold after a bundle, the rules that it stands on, and the audit."""
+        assert state.hour is not None  # a bundle was folded into it
+        if any(event.kind is EventKind.ADMISSION for event in events):
+            memory.held_since, memory.suspected, memory.began = {}, {}, None
+        return self.roles.play(state, state.hour, memory).to_json()
+
+
+def coded_responder(protocol: Path) -> CodedResponder:
+    """Return what answers by a protocol file. UserError: it cannot be read."""
+    return CodedResponder(CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings()))

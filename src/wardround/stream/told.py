@@ -1,0 +1,38 @@
+"""The file of what is told. It is cut to the length that was committed, and what a kill kept from being written is
+written again: it is the same, byte for byte, as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from wardround.stream.ledger import StreamLedger
+
+
+class ToldFile:
+    """Opened, it is as long as the ledger says, whatever a kill left of it."""
+
+    def __init__(self, path: Path, ledger: StreamLedger) -> None:
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        size = min(self._file.seek(0, os.SEEK_END), ledger.length)
+        for ends, text in ledger.told_after(size):
+            self._file.seek(ends - len(text))
+            self._file.write(text)
+        self._file.truncate(ledger.length)
+        self._file.seek(ledger.length)
+        self._file.flush()
+
+    def append(self, told: Iterable[bytes]) -> None:
+        """Write what was committed."""
+        self._file.write(b"".join(told))
+        self._file.flush()
+
+    def sync(self) -> None:
+        """See it onto the disk."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file, seen onto the disk."""
+        self.sync()
+        self._file.close()
