@@ -24,6 +24,8 @@ def origin(bank: Bank, subject: int, *, split: str = "train", sample: str = "", 
 def lesson(bank: Bank, title: str, subject: int, *, split: str = "train", sample: str = "", **more: Any) -> Experience:
     fields: dict[str, Any] = {"kind": "actor", "description": "When asked", "content": f"Do {title}"}
     fields |= {"task": "diagnoses", **more}
+    if fields["kind"] == "note":
+        fields["tool"] = fields.get("tool") or "a-mem"
     if fields["kind"] in POLARITIES:
         fields = {"condition": f"Condition of {title}", "task_type": "diagnosis", **fields}
     return Experience(title=title, provenance=origin(bank, subject, split=split, sample=sample), **fields)

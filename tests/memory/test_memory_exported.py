@@ -10,6 +10,7 @@ from wardround.core import load_prompt
 from wardround.memory import GRAPH_PROMPT
 from wardround.memory.construction import CONSTRUCTION_PROMPTS
 from wardround.memory.extract import REFLECTION_PROMPTS
+from wardround.memory.peers import PEER_PROMPTS
 from wardround.memory.serve import SERVED_PROMPTS
 
 
@@ -26,5 +27,5 @@ def test_all_names_exactly_what_is_public() -> None:
 def test_every_template_is_named_for_the_manifest() -> None:
     folder = resources.files("wardround.memory").joinpath("prompts")
     there = {file.name.removesuffix(".jinja") for file in folder.iterdir()}
-    assert there == {*REFLECTION_PROMPTS, *SERVED_PROMPTS, *CONSTRUCTION_PROMPTS, GRAPH_PROMPT}
+    assert there == {*REFLECTION_PROMPTS, *SERVED_PROMPTS, *CONSTRUCTION_PROMPTS, *PEER_PROMPTS, GRAPH_PROMPT}
     assert all(load_prompt("wardround.memory", name).version >= 1 for name in there)

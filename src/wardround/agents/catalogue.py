@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from wardround.agents.experiences.graph_recalling import Walker, with_graph
+from wardround.agents.experiences.peer_recalling import with_peer
 from wardround.agents.experiences.recalling import Memory, Recalling
 from wardround.agents.loop.agent import AgentSpec
 from wardround.agents.loop.context import CONTEXT_POLICIES
@@ -18,6 +19,7 @@ from wardround.agents.method import ADDITIONS, AGENTS, Addition, Method, Paper
 from wardround.agents.methods.curated import CURATED_METHODS
 from wardround.agents.methods.ehr_rag import EVIDENCE_ADDITIONS, EVIDENCE_METHODS
 from wardround.agents.methods.gsem import GRAPH_ADDITIONS, GRAPH_METHODS
+from wardround.agents.methods.peers import PEER_ADDITIONS, PEER_METHODS
 from wardround.agents.methods.probabilities import PROBABILITY_ADDITIONS
 from wardround.agents.methods.react import REACT_METHODS
 from wardround.agents.methods.reasoningbank import REASONINGBANK_METHODS
@@ -40,6 +42,7 @@ for _method in (
     *REASONINGBANK_METHODS,
     *RETROSUM_METHODS,
     *GRAPH_METHODS,
+    *PEER_METHODS,
     *EVIDENCE_METHODS,
     *CURATED_METHODS,
     *TRACE_METHODS,
@@ -49,6 +52,7 @@ for _method in (
 for _name, _addition in {
     **EVIDENCE_ADDITIONS,
     **GRAPH_ADDITIONS,
+    **PEER_ADDITIONS,
     **PROBABILITY_ADDITIONS,
     **PROTOCOL_ADDITIONS,
 }.items():
@@ -74,16 +78,23 @@ def get_agent(
     method.must_fit(own)
     agent = method.make(own)
     walkers = [walker for walker in (method.walker, *(one.walker for one in additions)) if walker is not None]
-    if method.memory or walkers:
-        agent = _remembering(agent, name, method, walkers, recall, memory)
+    peers = [peer for peer in (method.peer, *(one.peer for one in additions)) if peer]
+    if method.memory or walkers or peers:
+        agent = _remembering(agent, name, method, walkers, peers, recall, memory)
     for addition in additions:
         agent = addition.give(agent)
     if context_policy is not None:
         agent = replace(agent, context=CONTEXT_POLICIES.get(context_policy))
-    served = {"k": recall.k, "advice": recall.advice} if method.memory else {}
-    facts = {"settings": asdict(own) | served, "memory": list(kinds_read(name))}
+    facts = {"settings": asdict(own) | _served(method, recall), "memory": list(kinds_read(name))}
     title = ", ".join((method.title, *(addition.title for addition in additions)))
     return replace(agent, name=name, title=title, prompts=tuple(dict.fromkeys(agent.prompts)), facts=facts)
+
+
+def _served(method: Method, recall: MemorySettings) -> dict[str, int]:
+    """What a manifest says of how much a method is served."""
+    if method.peer:
+        return {"k": recall.peers.k}
+    return {"k": recall.k, "advice": recall.advice} if method.memory else {}
 
 
 def _remembering(
@@ -91,25 +102,29 @@ def _remembering(
     name: str,
     method: Method,
     walkers: Sequence[Walker],
+    peers: Sequence[str],
     recall: MemorySettings,
     memory: Memory | None,
 ) -> AgentSpec:
     """Put what an agent reads of a bank before its first turn."""
     if memory is None:
         raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
-    if method.memory and method.walker is None:
+    if method.memory and method.walker is None and not method.peer:
         recollection = partial(Recalling, memory, kinds=method.memory, k=recall.k, advice=recall.advice)
         agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *method.served))
     for walker in walkers:
         agent = with_graph(agent, memory, walker, recall.graph)
+    for peer in peers:
+        agent = with_peer(agent, memory, peer, recall.peers)
     return agent
 
 
 def kinds_read(name: str) -> tuple[Kind, ...]:
     """The kinds of experiences an agent reads, by its method or by what it is given; none where it needs no bank."""
     method, additions = _parts(name)
-    given = POLARITIES if any(one.walker for one in additions) else ()
-    return tuple(dict.fromkeys((*method.memory, *given)))
+    graph = POLARITIES if any(one.walker for one in additions) else ()
+    notes: tuple[Kind, ...] = ("note",) if any(one.peer for one in additions) else ()
+    return tuple(dict.fromkeys((*method.memory, *graph, *notes)))
 
 
 def get_method(name: str) -> Method:

@@ -24,6 +24,7 @@ class Method:
     cannot be made without a bank, whatever is in it. ``tables`` are those of its ``paper`` that have it; a method that
     is in none has no paper. ``evidence``: it answers from what it retrieves itself, so it cannot be given evidence.
     ``walker``: its experiences come through the bank's graph, walked by rule (``beam``) or by the model.
+    ``peer``: they are the notes of another published memory, by its name.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Method:
     paper: Paper | None = None
     evidence: bool = False
     walker: Walker | None = None
+    peer: str = ""
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -58,11 +60,13 @@ class Method:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
     """What an agent can be given beside its method, by what stands after a ``+`` in its name; ``walker``: experiences
-    of a bank's graph, walked so. ``for_every_method``: also for those that retrieve their own evidence."""
+    of a bank's graph, walked so; ``peer``: notes of that memory. ``for_every_method``: also for those that retrieve
+    their own evidence."""
 
     title: str
     give: Callable[[AgentSpec], AgentSpec] = lambda agent: agent
     walker: Walker | None = None
+    peer: str = ""
     for_every_method: bool = False
 
 

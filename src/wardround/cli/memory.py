@@ -16,6 +16,7 @@ from wardround.cli.table import print_rows
 from wardround.core import UserError
 from wardround.memory import KINDS, Bank, Experience, audit_bank, export_bank, import_bank, undo, withdraw
 from wardround.memory.construction import SYNERGIES
+from wardround.memory.peers import PEERS
 from wardround.runs.reliability import ROLLOUTS
 from wardround.scoring.gate import GateStandard
 
@@ -23,6 +24,8 @@ EXAMPLES = """
   wardround run --benchmark bench --store store --split train --epochs 5 --agent react --out training
   wardround memory build bank.sqlite training
       five attempts at each training sample become indications and contraindications with a graph
+  wardround memory build notes.sqlite training --peer naive-rag
+      what another published memory stores of the same attempts; then --agent naive-rag --bank notes.sqlite
   wardround memory validate bank.sqlite training --rollouts 5
       tries each of them on training cases of other patients, with it and without
   wardround run --benchmark bench --store store --split dev --agent react --out without
@@ -65,6 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("bank", type=Path, help="file of the bank")
     made["build"].add_argument("run", type=Path, help="folder of a run on training samples (--split train --epochs 5)")
     made["build"].add_argument("--rules", action="store_true", help="draw by rules and judge nothing: ask no model")
+    made["build"].add_argument(
+        "--peer", choices=PEERS.names, help="fill the bank as this published memory does, instead of GSEM's graph"
+    )
     made["build"].add_argument("--synergy", choices=SYNERGIES, default="joint_use", help="what is asked of a pair")
     made["build"].add_argument(
         "--success", type=float, help="the least score of a success, instead of that of each answer kind"

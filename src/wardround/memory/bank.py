@@ -20,7 +20,7 @@ from wardround.memory.database import open_for_reading, open_for_writing
 from wardround.memory.edges import Edge
 from wardround.memory.effect import MaskingTrial
 from wardround.memory.entities import normal_name
-from wardround.memory.experience import POLARITIES, Experience, Provenance, Subject
+from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject
 from wardround.memory.following import follow
 from wardround.memory.gates import write_gate
 from wardround.memory.graph import write_alias, write_edges, write_own_name, write_qualities
@@ -28,7 +28,7 @@ from wardround.memory.graph_cache import GraphCache
 from wardround.memory.key import Key
 from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
-from wardround.memory.recall import related_experiences
+from wardround.memory.recall import nearest_experiences, related_experiences
 from wardround.memory.state import BankState
 from wardround.memory.trials import TrialName, write_trials
 from wardround.memory.writing import (
@@ -236,6 +236,13 @@ class Bank(PastReader):
         with self._lock:
             state = self._state()
             return related_experiences(state, self._file.connection, experience, kinds=POLARITIES, limit=limit)
+
+    def nearest(
+        self, key: Key, *, kind: Kind, tool: str | None = None, limit: int
+    ) -> tuple[tuple[Experience, float], ...]:
+        """Live experiences of training samples to compare a text with, by the similarity of their vectors."""
+        with self._lock:
+            return nearest_experiences(self._state(), self._file.connection, key, kind=kind, tool=tool, limit=limit)
 
     def liveness(self) -> Callable[[str], bool]:
         """A quick way to ask many times which experiences are live now."""

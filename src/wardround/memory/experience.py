@@ -18,7 +18,8 @@ REFLECTED_KINDS: tuple[ReflectedKind, ...] = get_args(ReflectedKind)
 Polarity = Literal["indication", "contraindication"]
 POLARITIES: tuple[Polarity, ...] = get_args(Polarity)
 """The kinds that say under which condition something is to be done, or not to be done."""
-Kind = Literal[ReflectedKind, Polarity]
+Kind = Literal[ReflectedKind, Polarity, "note"]
+"""A note is what another published memory stored, in its own form (``memory.peers``)."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -83,8 +84,9 @@ class Provenance:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
     """One item of memory. ``score`` is that of the episode it was drawn from (None: not known); ``tool`` is set exactly
-    on kind ``tool``; ``condition`` and ``task_type`` on indications and contraindications, whose ``exclusions`` are
-    phrases that forbid their use. ``id`` follows from what it says and where it came from: added twice, it is one."""
+    on kind ``tool``, and on a ``note``, where it is the memory that stored it; ``condition`` and ``task_type`` on
+    indications and contraindications, whose ``exclusions`` are phrases that forbid their use. ``id`` follows from what
+    it says and where it came from: added twice, it is one."""
 
     kind: Kind
     title: str
@@ -106,7 +108,7 @@ class Experience:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"an experience is one of {', '.join(KINDS)}, not {self.kind!r}")
-        if (self.kind == "tool") != bool(self.tool):
+        if (self.kind in ("tool", "note")) != bool(self.tool):
             raise ValueError(f"a {self.kind} experience has tool {self.tool!r}")
         if not self.title.strip() or not self.content.strip():
             raise ValueError("an experience needs a title and a content")

@@ -9,6 +9,7 @@ from typing import Any
 
 from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
+from wardround.memory.experience import Provenance
 
 _REVISION_COLUMNS = (
     *("number", "experience", "live", "title", "description", "content", "score", "sample", "reason", "at"),
@@ -17,6 +18,9 @@ _REVISION_COLUMNS = (
 _HISTORY = f"SELECT {', '.join(_REVISION_COLUMNS)} FROM revision WHERE experience = ? ORDER BY number"
 _FEEDBACK = "SELECT number, kind, value, detail, at, episode FROM feedback WHERE experience = ? ORDER BY number"
 _ORIGINS = "SELECT DISTINCT experience, sample, subject, split FROM revision ORDER BY experience, number"
+_HANDS = """
+SELECT sample, subject, split FROM revision WHERE experience = ? GROUP BY sample, subject, split ORDER BY min(number)
+"""
 _WEIGHTS = "SELECT source, target, number, weight FROM edge ORDER BY source, target, number"
 _RETIRED = """
 SELECT experience FROM revision WHERE NOT live AND reason = ?
@@ -92,6 +96,12 @@ def feedback_of(file: BankFile, experience: str) -> tuple[Feedback, ...]:
 def origins_of(file: BankFile) -> tuple[tuple[str, str, str, str], ...]:
     """Every hand in every experience: (experience, sample, subject, split)."""
     return tuple(tuple(row) for row in file.rows(_ORIGINS))
+
+
+def hands_in(file: BankFile, experience: str) -> tuple[Provenance, ...]:
+    """Every hand in one experience, the first first."""
+    rows = file.rows(_HANDS, (experience,))
+    return tuple(Provenance(sample=sample, subject=subject, split=split) for sample, subject, split in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wardround.core import UserError
 from wardround.memory import past
 from wardround.memory.database import damage
+from wardround.memory.experience import Provenance
 from wardround.memory.following import state_at
 from wardround.memory.graph import quality_history
 from wardround.memory.past import Changes, Feedback, LearningStep, RevisionEntry
@@ -43,6 +44,11 @@ class PastReader(BankReader):
         """Every hand in every experience, from the file itself: (experience, sample, subject, split)."""
         with self._lock:
             return past.origins_of(self._file)
+
+    def hands(self, experience: str) -> tuple[Provenance, ...]:
+        """Every case that had a hand in one experience, by its sample, its subject and its split."""
+        with self._lock:
+            return past.hands_in(self._file, experience)
 
     def learning_steps(self, beginning: str) -> tuple[LearningStep, ...]:
         """The updates by episodes whose names begin so, oldest first."""

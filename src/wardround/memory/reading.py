@@ -103,6 +103,7 @@ class BankReader(ABC):
         for_subject: Subject,
         kinds: Sequence[Kind] = POLARITIES,
         task: str | None = None,
+        tool: str | None = None,
         settings: SeedSettings | None = None,
     ) -> SeedRecall:
         """Recall by words, vectors and entities at once: see :func:`recall_seeds`."""
@@ -116,16 +117,17 @@ class BankReader(ABC):
                     kinds=kinds,
                     task=task,
                     settings=SeedSettings() if settings is None else settings,
+                    tool=tool,
                 )
             except sqlite3.Error as error:
                 raise explained(error, self._file.path) from error
 
     def served_to(
-        self, subject: Subject, *, kinds: Sequence[Kind] = POLARITIES, task: str | None = None
+        self, subject: Subject, *, kinds: Sequence[Kind] = POLARITIES, task: str | None = None, tool: str | None = None
     ) -> Callable[[str], Experience | None]:
         """How to fetch an experience by its id under the same guards; None for one that may not be served."""
         with self._lock:
-            return eligible(self._state(), kinds, task, subject)
+            return eligible(self._state(), kinds, task, subject, tool)
 
     def graph(self, *, revision: int | None = None, task: str = "") -> GraphReader:
         """Qualities (for a task), edges and entities as of a revision; by default, of its own. It reads the open

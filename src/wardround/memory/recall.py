@@ -114,9 +114,10 @@ def recall_seeds(
     kinds: Sequence[Kind],
     task: str | None,
     settings: SeedSettings,
+    tool: str | None = None,
 ) -> SeedRecall:
     """Return the ``k`` best of everything that may be served to a subject. Equal scores go by age."""
-    asked = _Asked(state, connection, kinds, task, for_subject)
+    asked = _Asked(state, connection, kinds, task, for_subject, tool)
     terms = rarest_terms(connection, question.text)
     lexical = asked.by_words(terms, settings.pool)
     named, entity = asked.by_entities(question, settings.pool)
@@ -169,12 +170,20 @@ def related_experiences(
     return tuple(entry.experience for entry in islice(others, limit))
 
 
+def nearest_experiences(
+    state: BankState, connection: sqlite3.Connection, key: Key, *, kind: Kind, tool: str | None, limit: int
+) -> tuple[tuple[Experience, float], ...]:
+    """Experiences to compare a text with, by the similarity of their vectors to its key, nearest first."""
+    found = _Asked(state, connection, (kind,), None, None, tool).by_vector(key, limit)
+    return tuple((entry.experience, similarity) for entry, similarity in islice(found.items(), limit))
+
+
 def eligible(
-    state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject
+    state: BankState, kinds: Sequence[Kind], task: str | None, for_subject: Subject, tool: str | None = None
 ) -> Callable[[str], Experience | None]:
     """How to fetch an experience that may be served to a subject, by its id: what is walked to, as what is recalled,
     has to pass the guards."""
-    choices: Mapping[str, EligibleEntries] = {kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds}
+    choices: Mapping[str, EligibleEntries] = {kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds}
     subject = for_subject.hashed(state.subject_key)
     own = {entry.name for choice in choices.values() for entry in choice.of_subject(subject)}
 
@@ -199,11 +208,12 @@ class _Asked:
         kinds: Sequence[Kind],
         task: str | None,
         for_subject: Subject | None,
+        tool: str | None = None,
     ) -> None:
         self.state = state
         self.connection = connection
         self.choices: Mapping[str, EligibleEntries] = {
-            kind: state.choice(kind, task, None, SERVABLE_SPLITS) for kind in kinds
+            kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds
         }
         subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
         self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}

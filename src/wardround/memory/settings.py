@@ -10,6 +10,7 @@ from wardround.memory.gates import GateUse
 from wardround.memory.graph_recall import GraphRecallSettings
 from wardround.memory.learning import EvolutionSettings
 from wardround.memory.parse import MAXIMUM_ITEMS
+from wardround.memory.peers.settings import PeerSettings
 from wardround.models import ModelSettings
 from wardround.retrieval.recent import MAX_TOKENS
 
@@ -67,6 +68,7 @@ class MemorySettings:
         least=1,
     )
     graph: GraphRecallSettings = field(default_factory=GraphRecallSettings)
+    peers: PeerSettings = field(default_factory=PeerSettings)
     evolution: EvolutionSettings = field(default_factory=EvolutionSettings)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from wardround.runs.evolving import StreamEvolution, evolve_stream
 from wardround.runs.execute import execute, start
 from wardround.runs.folder import RunFolder
 from wardround.runs.gating import gate_bank
+from wardround.runs.peers import build_peer
 from wardround.runs.predictions import Curve, curves, predictor_rows
 from wardround.runs.preparing import episode_keys
 from wardround.runs.queue import Counts, WorkQueue
@@ -49,6 +50,7 @@ __all__ = [
     "StreamEvolution",
     "WorkQueue",
     "arm_texts",
+    "build_peer",
     "by_contender",
     "by_subgroup",
     "clocks_note",

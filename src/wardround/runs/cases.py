@@ -11,10 +11,13 @@ from wardround.log import EpisodeEntry, LogReader
 from wardround.memory import Bank, Material, Provenance, Subject, trajectory_messages
 from wardround.memory.construction import Attempt, Case, setting_of
 from wardround.records import Store
+from wardround.retrieval import describe_recent_events
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.scoring import score_answer
+
+_DESCRIBED_TOKENS = 600
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class CaseReader:
             ),
             attempts=tuple(self._attempt(entry.key, sample) for entry in group),
             setting=setting_of(chart),
+            description=describe_recent_events(chart, max_tokens=_DESCRIBED_TOKENS),
         )
 
     def _attempt(self, episode: str, sample: Sample) -> Attempt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -59,10 +59,15 @@ def construct(
 
     Raises UserError unless the run is on the training split: nothing else may teach.
     """
+    check_teaches(folder)
+    return asyncio.run(_construct(folder, bank, settings, concurrency, report))
+
+
+def check_teaches(folder: RunFolder) -> None:
+    """Raise UserError unless a run is on the training split."""
     split = folder.settings.run.split
     if split != TRAINING_SPLIT:
         raise UserError(f"experiences come from the {TRAINING_SPLIT} split; this run is on {split!r}")
-    return asyncio.run(_construct(folder, bank, settings, concurrency, report))
 
 
 async def _construct(
@@ -113,6 +118,29 @@ async def open_constructing(
                 await model.close()
 
 
+async def drawn_in_order(
+    groups: Sequence[Sequence[EpisodeEntry]],
+    draw: Callable[[Sequence[EpisodeEntry]], Awaitable[Sequence[Experience]]],
+    *,
+    concurrency: int,
+    report: Reporter,
+) -> list[Sequence[Experience]]:
+    """What many cases give, drawn at once, in the order of the cases."""
+    drawn: dict[int, Sequence[Experience]] = {}
+    waiting = list(enumerate(groups))[::-1]
+
+    async def drain() -> None:
+        while waiting:
+            place, group = waiting.pop()
+            drawn[place] = await draw(group)
+            report(Progress(label="drawing", done=len(drawn), total=len(groups), unit="samples"))
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(concurrency):
+            tasks.create_task(drain())
+    return [drawn[place] for place in range(len(groups))]
+
+
 @dataclass(slots=True, kw_only=True)
 class Constructing:
     """What one construction holds open."""
@@ -134,21 +162,8 @@ class Constructing:
     ) -> None:
         """Draw from many cases at once; add and link in the order of the cases, so that the bank does not depend on
         whose reply came first."""
-        drawn: dict[int, list[Experience]] = {}
-        waiting = list(enumerate(groups))[::-1]
-
-        async def drain() -> None:
-            while waiting:
-                place, group = waiting.pop()
-                drawn[place] = await self._draw(group)
-                done = len(drawn)
-                report(Progress(label="drawing", done=done, total=len(groups), unit="samples"))
-
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(concurrency):
-                tasks.create_task(drain())
-        for place in range(len(groups)):
-            for experience in drawn[place]:
+        for drawn in await drawn_in_order(groups, self._draw, concurrency=concurrency, report=report):
+            for experience in drawn:
                 self._add(experience)
         await self._link_all(report)
 
@@ -162,10 +177,10 @@ class Constructing:
         if len(group) < self.folder.settings.run.epochs:
             name = f"{name}|{key.epoch}"
         recorder = self.log.begin(name, {"sample": key.sample, "attempts": [entry.key for entry in group]})
-        if self._by_rules(key.model):
+        if self.by_rules(key.model):
             found = list(draw_by_rules(case))
         else:
-            found = await self._ask(self._asker(name, key.model, recorder), case)
+            found = await self._ask(self.asker(name, key.model, recorder), case)
         for one in found:
             self.result.drawn[one.kind] += 1
             self.result.naming_answers += bool(one.facts["names_answer"])
@@ -185,12 +200,12 @@ class Constructing:
         try:
             found += await drafting.indications(case)
         except (FormatError, ProviderError, UserError) as error:
-            self._failed(error)
+            self.failed(error)
         for failure in case.failures:
             try:
                 found.append(await drafting.contraindication(case, failure))
             except (FormatError, ProviderError, UserError) as error:
-                self._failed(error)
+                self.failed(error)
         return [await self._structured(asker, one) for one in found]
 
     async def _structured(self, asker: ModelAsker, experience: Experience) -> Experience:
@@ -198,18 +213,21 @@ class Constructing:
         try:
             made = await with_structure(asker, experience, budget=budget)
         except ProviderError as error:
-            self._failed(error)
+            self.failed(error)
             return experience
         return replace(made, facts={**made.facts, "structure_calls": budget.asked})
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
+        """Count what could not be had, and why."""
         self.result.failed += 1
         self.result.problems[str(error)] += 1
 
-    def _by_rules(self, model: str) -> bool:
+    def by_rules(self, model: str) -> bool:
+        """Whether nobody is asked: it was said, or nobody there could answer."""
         return self.settings.rules or model == _RULES_MODEL
 
-    def _asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
+    def asker(self, name: str, model: str, recorder: EpisodeRecorder) -> ModelAsker:
+        """Who asks under a name: what it asked before is served from the record."""
         replies = recorded_replies(self.earlier, name)
         kept = resumed(self.models[model], replies, note=recorder.note, keep=recorder.keep)
         settings = self.folder.settings.memory.reflection
@@ -262,7 +280,7 @@ class Constructing:
         try:
             aliases = await normalise_names(self.bank, names, experience, asker=asker, budget=budget)
         except ProviderError as error:
-            self._failed(error)
+            self.failed(error)
             recorder.finish({"error": str(error)})
             return None
         self.log.flush()
@@ -274,7 +292,7 @@ class Constructing:
     def _linking_asker(self, name: str, experience: Experience, recorder: EpisodeRecorder) -> ModelAsker | None:
         """Who judges pairs and names: the model that an experience was drawn with, where it can be asked."""
         model = experience.provenance.model
-        return self._asker(name, model, recorder) if model in self.models and not self._by_rules(model) else None
+        return self.asker(name, model, recorder) if model in self.models and not self.by_rules(model) else None
 
     async def _link(self, experience: Experience, comparing: Comparing, used: int) -> None:
         """Give an experience its edges, once, in one transaction with the mark that says so."""
@@ -287,7 +305,7 @@ class Constructing:
                 self.bank, experience, comparing=comparing, asker=asker, settings=self.settings.link, budget=budget
             )
         except ProviderError as error:
-            self._failed(error)
+            self.failed(error)
             recorder.finish({"error": str(error)})
             return
         self.log.flush()

@@ -28,7 +28,7 @@ class ConstructionSettings:
 @dataclass(slots=True, kw_only=True)
 class Construction:
     """What came of it. ``graph_calls`` are the model calls for entities, names and pairs; ``most_graph_calls`` those of
-    the experience that took most."""
+    the experience that took most. ``notes``: what a peer's memory did, by what it was (added, replaced, linked)."""
 
     cases: int = 0
     unfinished: int = 0
@@ -43,6 +43,7 @@ class Construction:
     edges: Counter[str] = field(default_factory=Counter)
     graph_calls: int = 0
     most_graph_calls: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     problems: Counter[str] = field(default_factory=Counter)
 

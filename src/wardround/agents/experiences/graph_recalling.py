@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from wardround.agents.experiences.asked_case import asked_case
 from wardround.agents.experiences.model_walk import WALK_PROMPTS, ModelWalk
 from wardround.agents.experiences.recalling import Memory
 from wardround.agents.loop.agent import AgentSpec, Hooks
@@ -23,22 +24,15 @@ from wardround.memory import (
     BankReader,
     GraphCase,
     GraphRecallSettings,
-    Key,
     Offered,
     RecallQuestion,
-    Subject,
-    findings_of_chart,
     recall_by_graph,
     render_offered,
-    text_key,
 )
-from wardround.retrieval import describe_recent_events
 
 Walker = Literal["beam", "model"]
 _PINNED_SHARE = 0.2
 """The most of the actor's room that experiences may take: nothing removes them from there."""
-_CASE_TOKENS = 600
-"""How much of a chart's recent events tells a walker what case it is."""
 
 
 def graph_prompts(walker: Walker) -> tuple[str, ...]:
@@ -120,28 +114,20 @@ class GraphRecalling(Hooks):
 
     def _asking(self, episode: Episode) -> _Asking:
         """Read the case from its chart. Blocks."""
-        chart = getattr(episode.environment, "chart", None)
-        if chart is None:
-            raise UserError(f"agent {episode.agent.name!r} withholds experiences by the chart, and there is none here")
-        description = describe_recent_events(chart, max_tokens=_CASE_TOKENS)
-        text = f"{episode.history.prompt[1].content or ''}\n{description}"
+        asked = asked_case(episode, self._bank, self._memory.encoder)
         task = episode.task if self._settings.same_task else ""
         return _Asking(
             case=GraphCase(
                 self._bank,
-                Subject.of_chart(chart),
-                findings_of_chart(chart),
+                asked.subject,
+                asked.findings,
                 self._settings,
                 task or None,
                 asked_task=episode.task,
             ),
-            question=RecallQuestion(text=text, key=self._key(text)),
-            description=description,
+            question=asked.question,
+            description=asked.description,
         )
-
-    def _key(self, text: str) -> Key | None:
-        """The vector of a text, where the bank has vectors to compare it with."""
-        return None if self._bank.encoder is None else text_key(self._memory.encoder, text)
 
 
 def _of_a_trial(detail: Mapping[str, Any], shown: Sequence[str], masked: Sequence[str]) -> dict[str, Any]:

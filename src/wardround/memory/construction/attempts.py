@@ -26,11 +26,12 @@ class Attempt:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One training sample with its attempts. ``setting``: phrases that say which patient this was, without identity;
-    ``provenance`` is that of the sample, without an episode."""
+    ``description``: what the record looked like then; ``provenance`` is that of the sample, without an episode."""
 
     provenance: Provenance
     attempts: tuple[Attempt, ...]
     setting: tuple[str, ...] = ()
+    description: str = ""
 
     @property
     def successes(self) -> tuple[Attempt, ...]:

@@ -1,0 +1,76 @@
+"""The hook that puts what a peer's memory remembers before an agent's first turn: k texts, pinned and noted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from wardround.agents.experiences.asked_case import asked_case
+from wardround.agents.experiences.recalling import Memory
+from wardround.agents.loop.agent import AgentSpec, Hooks
+from wardround.agents.loop.episode import Episode
+from wardround.core import UserError
+from wardround.memory import BankReader, render_experiences
+from wardround.memory.peers import PEERS, PeerCase, PeerSettings, Remembered
+
+_PINNED_SHARE = 0.2
+"""The most of the actor's room that notes may take, as of a graph's experiences: nothing removes them from there."""
+
+
+def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
+    """An agent with the notes of a peer's memory before its first turn."""
+    recollection = partial(PeerRecalling, memory, peer=peer, settings=settings)
+    return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, "memory/served_note"))
+
+
+class PeerRecalling(Hooks):
+    """Before the first turn: ask the peer's reader, pin the first k notes, note what came and why."""
+
+    def __init__(self, memory: Memory, *, peer: str, settings: PeerSettings) -> None:
+        if not isinstance(memory.bank, BankReader):
+            raise UserError(f"{peer} reads a bank of its own, and this memory is none; open the bank itself")
+        self._bank = memory.bank
+        self._memory = memory
+        self._peer = PEERS.get(peer)
+        self._settings = settings
+
+    async def before_episode(self, episode: Episode) -> None:
+        """Recall, note, pin."""
+        if not self._memory.serves(episode.task):
+            episode.recorder.note("gate_closed", {"task": episode.task})
+            return
+        found, facts = await asyncio.to_thread(self._recalled, episode)
+        notes = [one.note for one in found]
+        room = int(episode.room() * _PINNED_SHARE)
+        served = render_experiences(notes, max_tokens=room, count=episode.counter.count)
+        episode.recorder.note("experiences", facts)
+        episode.lessons["note"] = tuple(note for note in notes if note.id in served.shown)
+        if served.left_out:
+            episode.recorder.note("experiences_left_out", {"turn": episode.turn, "kind": "note", **served.facts()})
+        if served.text:
+            episode.pin(served.text)
+
+    def _recalled(self, episode: Episode) -> tuple[Sequence[Remembered], dict[str, Any]]:
+        """What the peer remembers, and what is noted of it. Blocks."""
+        asked = asked_case(episode, self._bank, self._memory.encoder)
+        case = PeerCase(
+            peer=self._peer.name,
+            bank=self._bank,
+            subject=asked.subject,
+            question=asked.question,
+            settings=self._settings,
+            task=episode.task if self._settings.same_task else None,
+        )
+        found = self._peer.recall(case)[: self._settings.k]
+        facts = {
+            "kind": "note",
+            "peer": self._peer.name,
+            "task": episode.task,
+            "served": [one.facts() for one in found],
+            "withheld": dict(case.withheld),
+            "bank_revision": self._bank.revision,
+        }
+        return found, facts

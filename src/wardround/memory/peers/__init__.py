@@ -1,0 +1,35 @@
+"""The memories that GSEM is compared with, each after its paper: what it stores and how it looks; the bank, its guards
+and everything else is shared. See docs/methods/peers.md for what differs from the papers.
+"""
+
+from wardround.memory.peers.asking import PeerAsking
+from wardround.memory.peers.changes import NewNote, NoteChanges, linked
+from wardround.memory.peers.documents import case_document, note_of
+from wardround.memory.peers.naive_rag import NAIVE_RAG
+from wardround.memory.peers.peer import PEERS, Peer
+from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
+from wardround.memory.peers.peer_memory import USED, PeerMemory
+from wardround.memory.peers.settings import PeerSettings
+
+for _peer in (NAIVE_RAG,):
+    PEERS.add(_peer.name, _peer)
+
+PEER_PROMPTS = tuple(dict.fromkeys(name for peer in PEERS.registered for name in peer.prompts))
+
+__all__ = [
+    "PEERS",
+    "PEER_PROMPTS",
+    "USED",
+    "NewNote",
+    "NoteChanges",
+    "Peer",
+    "PeerAsking",
+    "PeerCase",
+    "PeerMemory",
+    "PeerSettings",
+    "Remembered",
+    "case_document",
+    "fused",
+    "linked",
+    "note_of",
+]

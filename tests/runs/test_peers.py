@@ -1,0 +1,139 @@
+"""Peers' memories from a training run to a report: built, guarded, served, and nothing done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.benchmarks import Benchmark
+from wardround.cli import main
+from wardround.log import LogReader
+from wardround.memory import Bank, Experience, RecallQuestion, Subject, contamination_check, text_key
+from wardround.memory.peers import PEERS, PeerCase, PeerSettings
+from wardround.memory.peers.documents import searched_text
+from wardround.retrieval import LexicalEncoder
+from wardround.runs import ConstructionSettings, RunFolder, RunSettings, build_peer, construct, execute, start
+from wardround.runs.results import score_run
+
+NAMES = PEERS.names
+
+
+@pytest.fixture(scope="module")
+def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
+    return RunSettings.of(
+        benchmark=str(synthetic_benchmark_path),
+        store=str(synthetic_store_path),
+        tasks=("diagnoses", "labevents"),
+        split="train",
+        limit=4,
+        epochs=2,
+        agents=("vanilla",),
+    )
+
+
+@pytest.fixture(scope="module")
+def training(settings: RunSettings, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = start(tmp_path_factory.mktemp("peers") / "training", settings)
+    execute(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def banks(training: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every peer's memory of the same training run."""
+    place = tmp_path_factory.mktemp("banks")
+    made = {name: place / f"{name}.sqlite" for name in NAMES}
+    for name, path in made.items():
+        with Bank.open(path) as bank:
+            assert not build_peer(training, bank, name, ConstructionSettings()).failed
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_peer_plays_with_its_own_memory_of_the_same_run(
+    name: str, banks: dict[str, Path], settings: RunSettings, tmp_path: Path
+) -> None:
+    test = settings.changed(split="test", epochs=1, limit=1, agents=(name,), bank=str(banks[name]))
+    folder = start(tmp_path / "run", test)
+    execute(folder)
+    with LogReader(folder.logs) as reader:
+        played = list(reader.trajectories())
+        notes = [note.detail for one in played for note in one.notes if note.kind == "experiences"]
+    assert [note["peer"] for note in notes] == [name, name]
+    assert all(1 <= len(note["served"]) <= 5 for note in notes)
+    assert all("From a memory of earlier cases" in str(one.turns[0].prompt) for one in played)
+    assert len(score_run(folder)) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_memory_is_clean_and_built_once(
+    name: str, banks: dict[str, Path], training: RunFolder, synthetic_benchmark_path: Path
+) -> None:
+    with Bank.open(banks[name]) as bank:
+        revision = bank.revision
+        assert all(one.kind == "note" and one.evidence for one in bank.experiences())
+        again = build_peer(training, bank, name, ConstructionSettings())
+        assert (again.cases, bank.revision) == (0, revision), "nothing is done twice"
+        samples = Benchmark.open(synthetic_benchmark_path).all_samples
+        assert contamination_check(bank, samples, source="mimiciv").clean
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_patients_own_text_is_never_served_to_it_and_is_to_others(
+    name: str, banks: dict[str, Path], synthetic_benchmark_path: Path
+) -> None:
+    """Every note is asked for in its own words, for everybody who had a hand in it and for a stranger."""
+    encoder = LexicalEncoder()
+    people = {sample.person for sample in Benchmark.open(synthetic_benchmark_path).all_samples}
+    served_to_strangers = set()
+    with Bank.open(banks[name], writable=False) as bank:
+        subjects = {bank.subject_hash(one): one for one in (Subject(source="mimiciv", subject_id=p) for p in people)}
+        hands = {one.id: {hand.subject for hand in bank.hands(one.id)} for one in bank.experiences()}
+
+        def remembered(asked: Experience, subject: Subject) -> set[str]:
+            text = searched_text(asked)
+            question = RecallQuestion(text=text, key=text_key(encoder, text))
+            case = PeerCase(peer=name, bank=bank, subject=subject, question=question, settings=PeerSettings())
+            return {one.note.id for one in PEERS.get(name).recall(case)}
+
+        for note in bank.experiences():
+            assert hands[note.id] <= subjects.keys()
+            for hand in hands[note.id]:
+                found = remembered(note, subjects[hand])
+                assert not [one for one in found if hand in hands[one]]
+            served_to_strangers |= {note.id} & remembered(note, Subject(source="mimiciv", subject_id=-1))
+    assert served_to_strangers, "the question does find notes, where nothing forbids it"
+
+
+def test_the_command_fills_and_says_what_it_did(
+    training: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.sqlite"
+    assert main(["memory", "build", str(path), str(training.path), "--peer", "naive-rag"]) == 0
+    said = capsys.readouterr().out
+    assert "8 samples, 16 attempts" in said
+    assert "notes: 8 added" in said
+    assert "contamination check: clean" in said
+
+
+def test_one_bank_may_hold_several_memories_and_each_reads_its_own(
+    training: RunFolder, settings: RunSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "shared.sqlite"
+    with Bank.open(path) as bank:
+        construct(training, bank, ConstructionSettings())
+        for name in NAMES:
+            build_peer(training, bank, name, ConstructionSettings())
+    test = settings.changed(
+        split="test", epochs=1, limit=1, tasks=("diagnoses",), agents=("gsem-walk", *NAMES), bank=str(path)
+    )
+    folder = start(tmp_path / "run", test)
+    execute(folder)
+    with LogReader(folder.logs) as reader, Bank.open(path, writable=False) as bank:
+        stored = {one.id: one.tool for one in bank.experiences()}
+        notes = [note.detail for one in reader.trajectories() for note in one.notes if note.kind == "experiences"]
+    assert len(notes) == 1 + len(NAMES)
+    for note in notes:
+        assert {stored[one["id"]] for one in note["served"]} <= {note.get("peer", "")}
+    assert all(note["served"] for note in notes if "peer" in note)
