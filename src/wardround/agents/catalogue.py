@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from wardround.agents.experiences.graph_recalling import Walker, with_graph
+from wardround.agents.experiences.graph_recalling import with_graph
 from wardround.agents.experiences.peer_recalling import with_peer
 from wardround.agents.experiences.recalling import Memory, Recalling
 from wardround.agents.loop.agent import AgentSpec
@@ -77,10 +77,8 @@ def get_agent(
     own = method.settings() if settings is None else settings
     method.must_fit(own)
     agent = method.make(own)
-    walkers = [walker for walker in (method.walker, *(one.walker for one in additions)) if walker is not None]
-    peers = [peer for peer in (method.peer, *(one.peer for one in additions)) if peer]
-    if method.memory or walkers or peers:
-        agent = _remembering(agent, name, method, walkers, peers, recall, memory)
+    if method.memory or any(one.walker or one.peer for one in additions):
+        agent = _remembering(agent, name, (method, *additions), recall, memory)
     for addition in additions:
         agent = addition.give(agent)
     if context_policy is not None:
@@ -100,22 +98,21 @@ def _served(method: Method, recall: MemorySettings) -> dict[str, int]:
 def _remembering(
     agent: AgentSpec,
     name: str,
-    method: Method,
-    walkers: Sequence[Walker],
-    peers: Sequence[str],
+    parts: Sequence[Method | Addition],
     recall: MemorySettings,
     memory: Memory | None,
 ) -> AgentSpec:
     """Put what an agent reads of a bank before its first turn."""
     if memory is None:
         raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
-    if method.memory and method.walker is None and not method.peer:
-        recollection = partial(Recalling, memory, kinds=method.memory, k=recall.k, advice=recall.advice)
-        agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *method.served))
-    for walker in walkers:
-        agent = with_graph(agent, memory, walker, recall.graph)
-    for peer in peers:
-        agent = with_peer(agent, memory, peer, recall.peers)
+    for part in parts:
+        if isinstance(part, Method) and part.memory and not (part.walker or part.peer):
+            recollection = partial(Recalling, memory, kinds=part.memory, k=recall.k, advice=recall.advice)
+            agent = replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *part.served))
+        if part.walker is not None:
+            agent = with_graph(agent, memory, part.walker, recall.graph)
+        if part.peer:
+            agent = with_peer(agent, memory, part.peer, recall.peers)
     return agent
 
 
