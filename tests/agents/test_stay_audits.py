@@ -157,7 +157,9 @@ def test_an_audit_is_told_without_what_was_not_found() -> None:
 
 
 def proposed(*actions: PredictedAction, **more: Any) -> Proposal:
-    return Proposal(facts=patient(), held=(), shown=("R1",), state="s", rules="r", actions=actions, **more)
+    return Proposal(
+        facts=patient(), held=(), shown=("R1",), state="the state", rules="the rules", actions=actions, **more
+    )
 
 
 def test_what_is_noted_of_a_reply_parts_right_citations_from_wrong() -> None:
@@ -214,6 +216,8 @@ def test_a_models_verdict_stands_behind_the_codes() -> None:
     (asked,) = [request for request, _, _, purpose in recorder.turns if purpose == "auditor"]
     said = asked.messages[1].content or ""
     assert "- PROCEDURES:  EKG\n- MEDICATIONS: low-dose Fondaparinux\n- MEDICATIONS:  Heparin" in said
+    assert "the state" in said
+    assert "the rules" in said
 
 
 def test_a_verdict_that_names_nothing_is_against_the_first_and_one_that_passes_is_none() -> None:
@@ -320,7 +324,7 @@ def test_a_rule_is_due_again_once_it_holds_again() -> None:
     state = PatientState(subject_id=1, actions={**holding.state.actions, (ordered.kind, ordered.concept): ordered})
     assert router.held(StateFacts(state, before(-1), window_hours=6))[0].due == ()
     assert router.held(facts()) == ()
-    assert router.held_since == {}
+    assert router.memory.held_since == {}
     asked = router.read(router.index.rules[0], facts())
     assert (asked.since, [one.name for one in asked.due]) == (facts().now, ["Lactate"])
 

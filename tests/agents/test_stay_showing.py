@@ -192,6 +192,7 @@ def test_without_a_state_only_the_window_is_known() -> None:
     for one in BUNDLES:
         steward.take_in(one, Words())
     assert steward.state is None
+    assert Steward().state_at(BUNDLES[0]) == PatientState(subject_id=7), "before anything was taken in"
     assert steward.shown(BUNDLES[2]) == (None, BUNDLES[1:])
     state = steward.state_at(BUNDLES[2])
     assert [one.concept for one in state.trends.values()] == ["Sodium"]
