@@ -26,6 +26,8 @@ from wardround.core import UserError, to_microseconds
 from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.runs.pages import episode_page
 from wardround.serve.viewer import NotThere, ViewedRun, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer.episode_view import page_counts
+from wardround.serve.viewer.held_back import held_back
 from wardround.serve.viewer.sample_query import ORDERS, SampleQuery, listed, read_query
 from wardround.serve.viewer.standing import StandingEvent, StandingRecord, standing_record
 from wardround.serve.viewer.timeline import HEIGHT, MARGIN, WIDTH, Interest, draw_timeline
@@ -68,7 +70,8 @@ def test_every_link_of_every_page_leads_somewhere(client: TestClient, run: Viewe
             assert answer.status_code == 200, page
             seen[page] = answer.text
             waiting += [urljoin(page, link.partition("#")[0]) for link in links(answer.text) if link[0] != "#"]
-    assert len([page for page in seen if "/episodes/" in page]) == len(run.scores) == 4
+    assert len([page for page in seen if re.search(r"/episodes/\w+\.html", page)]) == len(run.scores) == 4
+    assert {name for page in seen for name in re.findall(r"\.([a-z-]+)-\d+\.html", page)} == {"turns", "not-yet-known"}
     for page, text in seen.items():
         for link in links(text):
             if link.startswith("#"):
@@ -149,7 +152,7 @@ def test_the_timeline_shows_nothing_later_than_the_prediction_time(pages: Viewer
     for page, score in run.pages.items():
         sample = run.samples[score.sample]
         moment = sample.prediction_time
-        text = pages.episode_page(1, page).partition('id="timeline"')[2].partition("<h2>Prompt")[0]
+        text = pages.episode_page(1, page).partition('id="timeline"')[2].partition('id="course"')[0]
         times = [datetime.fromisoformat(one) for one in re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", text)]
         assert times
         assert max(times) <= moment
@@ -231,10 +234,12 @@ def test_places_are_those_of_the_times_and_values() -> None:
     assert (drawn.drawn, drawn.read) == ({"labs:2": 3}, 2)
 
 
-def test_the_export_opens_from_disk(pages: ViewerPages, run: ViewedRun, tmp_path: Path) -> None:
+def test_the_export_opens_from_disk(run: ViewedRun, tmp_path: Path) -> None:
+    pages = ViewerPages([run], shows_later=False)
     first = write_site(pages, tmp_path / "site")
     files = sorted((tmp_path / "site").rglob("*.html"))
-    assert len(files) == 3 + len(run.scores)
+    turns = sum(page_counts(run, page)[0] for page in run.pages)
+    assert len(files) == 3 + turns + len(run.by_sample)
     for file in files:
         text = file.read_text(encoding="utf-8")
         assert "<form" not in text
@@ -247,6 +252,23 @@ def test_the_export_opens_from_disk(pages: ViewerPages, run: ViewedRun, tmp_path
     assert first.parent.stat().st_mode & 0o077 == 0
     with pytest.raises(UserError, match="the folder is not empty"):
         write_site(pages, tmp_path / "site")
+
+
+def test_what_was_not_yet_known_is_exported_only_where_it_is_asked_for(run: ViewedRun, tmp_path: Path) -> None:
+    held = {
+        row.event.row_id
+        for score in run.scores
+        for row in held_back(run.store, score.subject_id, run.samples[score.sample].prediction_time).rows
+    }
+    assert main(["view", str(run.folder.path), "--export", str(tmp_path / "plain")]) == 0
+    written = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "plain").rglob("*.html"))
+    assert not [row_id for row_id in held if f"<code>{row_id}</code>" in written]
+    assert "not-yet-known" not in written
+    with pytest.raises(NotThere, match="do not show what was not yet known"):
+        ViewerPages([run], shows_later=False).later_page(1, next(iter(run.pages)), 1)
+    assert main(["view", str(run.folder.path), "--export", str(tmp_path / "all"), "--with-not-yet-known"]) == 0
+    written = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "all").rglob("*.html"))
+    assert not [row_id for row_id in held if f"<code>{row_id}</code>" not in written]
 
 
 def test_only_loopback_names_are_answered_without_a_token(client: TestClient) -> None:

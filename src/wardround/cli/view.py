@@ -34,6 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, finished or not")
     parser.add_argument("--export", type=Path, metavar="DIR", help="write the pages into a new folder, serve nothing")
+    parser.add_argument(
+        "--with-not-yet-known",
+        action="store_true",
+        help="with --export: write the pages of what the clock held back, too; it is later than what agents saw",
+    )
     add_address_options(parser)
 
 
@@ -44,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         from wardround.serve.viewer import ViewedRun, ViewerPages, must_be_token, viewer_app, write_site
     runs = [ViewedRun(path) for path in arguments.runs]
-    pages = ViewerPages(runs)
+    pages = ViewerPages(runs, shows_later=arguments.export is None or arguments.with_not_yet_known)
     if arguments.export is not None:
         progress = TerminalProgress()
         try:

@@ -53,7 +53,7 @@ def episode_parts(
         "timeline": timeline(trajectory, sample),
         "policy": policy,
         "contender": contender(result),
-        "official": _official(labels),
+        "official": official_names(labels),
         "has_pictures": any(_pictures(trajectory)),
         "citations": (trajectory.outcome or {}).get("citations", ()),
     }
@@ -76,6 +76,6 @@ def _pictures(trajectory: Trajectory) -> Iterator[Picture]:
             yield from record.pictures
 
 
-def _official(labels: LabelSet | None) -> Callable[[str], str | None]:
-    """What turns a spelling into an official label: any text is one where none are declared."""
+def official_names(labels: LabelSet | None) -> Callable[[str], str | None]:
+    """Return what turns a spelling into an official label: any text is one where none are declared."""
     return str if labels is None else labels.resolve

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -42,8 +44,25 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         return _page(pages.samples_page(number, query, listed(one, query)))
 
     def episode(request: Request) -> Response:
-        name = f"episodes/{request.path_params['page']}.html"
-        return _page(pages.episode_page(request.path_params["number"], name))
+        return _page(pages.episode_page(request.path_params["number"], _episode(request)))
+
+    def part_of(make: Callable[[int, str, int], str]) -> Callable[[Request], Response]:
+        """What answers with one of the numbered pages of an episode."""
+
+        def answer(request: Request) -> Response:
+            return _page(make(request.path_params["number"], _episode(request), request.path_params["part"]))
+
+        return answer
+
+    def sides(request: Request) -> Response:
+        name, asked = f"{request.path_params['page']}.html", dict(request.query_params)
+        return _page(pages.sides_page(request.path_params["number"], name, asked))
+
+    def bank(request: Request) -> Response:
+        return _page(pages.bank_page(request.path_params["number"], request.path_params.get("part", 1)))
+
+    def experience(request: Request) -> Response:
+        return _page(pages.experience_page(request.path_params["number"], request.path_params["name"]))
 
     def wrong(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
@@ -56,7 +75,15 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/runs/{number:int}/", run),
         Route("/runs/{number:int}/index.html", run),
         Route("/runs/{number:int}/samples.html", samples),
+        Route("/runs/{number:int}/samples/{page}.html", sides),
+        Route("/runs/{number:int}/episodes/{page}.turns-{part:int}.html", part_of(pages.turns_page)),
+        Route("/runs/{number:int}/episodes/{page}.steps-{part:int}.html", part_of(pages.steps_page)),
+        Route("/runs/{number:int}/episodes/{page}.not-yet-known-{part:int}.html", part_of(pages.later_page)),
         Route("/runs/{number:int}/episodes/{page}.html", episode),
+        Route("/runs/{number:int}/bank/", bank),
+        Route("/runs/{number:int}/bank/index.html", bank),
+        Route("/runs/{number:int}/bank/index-{part:int}.html", bank),
+        Route("/runs/{number:int}/bank/{name}.html", experience),
     ]
     door = (
         Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
@@ -65,6 +92,10 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
     )
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
     return Starlette(routes=routes, middleware=[door], exception_handlers=handlers)
+
+
+def _episode(request: Request) -> str:
+    return f"episodes/{request.path_params['page']}.html"
 
 
 def _page(html: str, status: int = 200) -> Response:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from wardround.core import Progress, Reporter, must_be_new, private_folder, silent, write_atomically
+from wardround.serve.viewer.bank_view import bank_pages
+from wardround.serve.viewer.episode_view import bank_or_reason, page_counts
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.sample_query import ROWS, SampleQuery, listed
+from wardround.serve.viewer.viewed_bank import ViewedBank
 
 
 def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -> Path:
@@ -24,9 +27,40 @@ def _write_run(pages: ViewerPages, number: int, folder: Path, report: Reporter) 
     (folder / "episodes").mkdir(parents=True)
     write_atomically(folder / "index.html", pages.run_page(number), durable=False)
     _write_samples(pages, number, folder)
+    _write_bank(pages, number, folder)
+    (folder / "samples").mkdir()
+    for page in run.by_sample:
+        html = pages.sides_page(number, page, {}, is_static=True)
+        write_atomically(folder / "samples" / page, html, durable=False)
     for done, page in enumerate(run.pages, start=1):
-        write_atomically(folder / page, pages.episode_page(number, page), durable=False)
+        _write_episode(pages, number, page, folder)
         report(Progress(label="writing pages", done=done, total=len(run.pages), unit="episodes"))
+
+
+def _write_episode(pages: ViewerPages, number: int, page: str, folder: Path) -> None:
+    write_atomically(folder / page, pages.episode_page(number, page), durable=False)
+    turns, steps = page_counts(pages.run(number), page)
+    later = pages.later_pages(number, page)
+    for name, first, last, make in (
+        ("turns", 2, turns, pages.turns_page),
+        ("steps", 1, steps, pages.steps_page),
+        ("not-yet-known", 1, later, pages.later_page),
+    ):
+        for part in range(first, last + 1):
+            target = folder / f"{page.removesuffix('.html')}.{name}-{part}.html"
+            write_atomically(target, make(number, page, part), durable=False)
+
+
+def _write_bank(pages: ViewerPages, number: int, folder: Path) -> None:
+    bank = bank_or_reason(pages.run(number))
+    if not isinstance(bank, ViewedBank):
+        return
+    (folder / "bank").mkdir()
+    for part in range(1, bank_pages(bank) + 1):
+        name = "index.html" if part == 1 else f"index-{part}.html"
+        write_atomically(folder / "bank" / name, pages.bank_page(number, part), durable=False)
+    for one in bank.experiences:
+        write_atomically(folder / "bank" / f"{one}.html", pages.experience_page(number, one), durable=False)
 
 
 def _write_samples(pages: ViewerPages, number: int, folder: Path) -> None:

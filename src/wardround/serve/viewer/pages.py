@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
 from wardround.core import UserError
-from wardround.log import Trajectory
 from wardround.runs import clocks_note
-from wardround.runs.pages import episode_page, episode_parts, matrix, page_environment
+from wardround.runs.pages import episode_page, matrix, page_environment
 from wardround.runs.summary import contender
-from wardround.scoring import EpisodeScore
+from wardround.serve.viewer.bank_view import bank_view, experience_view
+from wardround.serve.viewer.episode_view import bank_or_reason, episode_stem, episode_view, transcript_view
+from wardround.serve.viewer.held_back import ROWS, held_back, page_count, page_of
 from wardround.serve.viewer.sample_query import ORDERS, ListedSamples, SampleQuery, choices
-from wardround.serve.viewer.standing import StandingRecord, standing_record
-from wardround.serve.viewer.timeline import HEIGHT, WIDTH, Interest, draw_timeline
-from wardround.serve.viewer.viewed_run import NotThere, ViewedRun
+from wardround.serve.viewer.sides import sides_view
+from wardround.serve.viewer.standing import row_text
+from wardround.serve.viewer.steps_view import steps_view
+from wardround.serve.viewer.viewed_run import NotThere, ViewedRun, sample_page
+
+_HELD = 4
+"""Records whose later part is kept: its pages are asked for after each other."""
 
 
 class ViewerPages:
-    """Pages of some runs, which are numbered from 1. All links are relative: they hold under any address or folder."""
+    """Pages of some runs, which are numbered from 1. All links are relative: they hold under any address or folder.
 
-    def __init__(self, runs: Sequence[ViewedRun]) -> None:
+    ``shows_later``: whether there is a tab with what the clock held back.
+    """
+
+    def __init__(self, runs: Sequence[ViewedRun], *, shows_later: bool = True) -> None:
         self.runs = tuple(runs)
+        self.shows_later = shows_later
+        self._held = lru_cache(maxsize=_HELD)(held_back)
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
 
     def run(self, number: int) -> ViewedRun:
@@ -46,6 +57,8 @@ class ViewerPages:
             matrix=matrix(run.summary),
             clocks_note=clocks_note(run.folder),
             missing=int(run.folder.manifest["episodes"]) - len(run.scores),
+            failed=sum(score.finish == "error" for score in run.scores),
+            bank=bank_or_reason(run),
         )
 
     def samples_page(
@@ -62,29 +75,67 @@ class ViewerPages:
             orders=ORDERS,
             page=episode_page,
             contender=contender,
+            sample_page=sample_page,
             is_static=following is not None,
             following=following if following is not None else _following(query, found),
         )
 
     def episode_page(self, number: int, page: str) -> str:
-        """One episode with its citations and the record as of its prediction time."""
+        """One episode with its citations, the record as of its prediction time and its first turns."""
+        return self._render("viewed_episode.html.jinja", **self._shared(number), **episode_view(self.run(number), page))
+
+    def turns_page(self, number: int, page: str, part: int) -> str:
+        """A further page of an episode's turns."""
+        return self._render("turns.html.jinja", **self._shared(number), **transcript_view(self.run(number), page, part))
+
+    def steps_page(self, number: int, page: str, part: int) -> str:
+        """A page of the steps of a stay that was played bundle by bundle."""
+        return self._render("steps.html.jinja", **self._shared(number), **steps_view(self.run(number), page, part))
+
+    def later_page(self, number: int, page: str, part: int) -> str:
+        """What the clock held back from an episode. NotThere: these pages are without it, or there is no such page."""
+        if not self.shows_later:
+            raise NotThere("these pages do not show what was not yet known")
         run = self.run(number)
         score = run.score(page)
-        sample, trajectory = run.samples[score.sample], run.trajectory(score)
-        interest = interest_of(trajectory)
-        record, missing = _record(run, score, interest)
-        drawing = None if record is None or not record.events else draw_timeline(record, interest)
-        policy = str(run.folder.manifest["policy"])
+        sample = run.samples[score.sample]
+        held = self._held(run.store, sample.subject_id, sample.prediction_time)
+        if not 1 <= part <= page_count(held):
+            raise NotThere(f"there are {page_count(held)} pages of what was not yet known, not {part}")
+        stem = episode_stem(page)
+        pager = [(str(n), f"{stem}.not-yet-known-{n}.html") for n in range(1, page_count(held) + 1)]
+        parts = {"held": held, "shown": page_of(held, part), "told": row_text, "pager": pager, "number": part}
         return self._render(
-            "viewed_episode.html.jinja",
-            **episode_parts(score, sample, trajectory, run.labels[score.task], policy),
-            drawing=drawing,
-            missing=missing,
-            rows_told={} if record is None else record.rows,
-            drawn={} if drawing is None else drawing.drawn,
-            read=len(interest.read),
-            size=(WIDTH, HEIGHT),
+            "later.html.jinja", **self._shared(number), **parts, stem=stem, result=score, sample=sample, most=ROWS
         )
+
+    def later_pages(self, number: int, page: str) -> int:
+        """How many pages show what was not yet known of an episode; none where these pages do not, or the records are
+        not there."""
+        if not self.shows_later:
+            return 0
+        run = self.run(number)
+        sample = run.samples[run.score(page).sample]
+        try:
+            return page_count(self._held(run.store, sample.subject_id, sample.prediction_time))
+        except UserError:
+            return 0
+
+    def sides_page(self, number: int, page: str, asked: Mapping[str, str], *, is_static: bool = False) -> str:
+        """Two episodes on one sample side by side."""
+        self.run(number)
+        return self._render("sides.html.jinja", is_static=is_static, **sides_view(self.runs, number, page, asked))
+
+    def bank_page(self, number: int, part: int) -> str:
+        """The graph and the experiences of a run's bank."""
+        return self._render("bank.html.jinja", **bank_view(self.run(number), part))
+
+    def experience_page(self, number: int, name: str) -> str:
+        """One experience: what it says, its neighbours, its past, and where it was served and why."""
+        return self._render("experience.html.jinja", **experience_view(self.run(number), name))
+
+    def _shared(self, number: int) -> dict[str, Any]:
+        return {"run": self.run(number), "shows_later": self.shows_later}
 
     def error_page(self, message: str) -> str:
         """What is wrong, in one line."""
@@ -92,27 +143,6 @@ class ViewerPages:
 
     def _render(self, template: str, **parts: Any) -> str:
         return self._templates.get_template(template).render(parts)
-
-
-def interest_of(trajectory: Trajectory) -> Interest:
-    """Return the rows that an episode was shown and those that its answer cites, numbered as in the citation table."""
-    citations: Sequence[Mapping[str, Any]] = (trajectory.outcome or {}).get("citations", ())
-    cited: dict[str, int] = {}
-    for number, one in enumerate(citations, start=1):
-        cited.setdefault(one["row_id"], number)
-    read = frozenset(row for turn in trajectory.turns for record in turn.results for row in record.row_ids)
-    return Interest(read=read, cited=cited)
-
-
-def _record(run: ViewedRun, score: EpisodeScore, interest: Interest) -> tuple[StandingRecord | None, str | None]:
-    """Return the record as of the prediction time by the clock of knowledge, or why there is none: a store that was
-    moved leaves the rest of the page as it is."""
-    sample = run.samples[score.sample]
-    try:
-        record = standing_record(run.store.chart(sample.subject_id, sample.prediction_time), frozenset(interest.cited))
-    except UserError as error:
-        return None, str(error)
-    return record, record.missing
 
 
 def _following(query: SampleQuery, found: ListedSamples) -> str:

@@ -33,6 +33,7 @@ _FIELDS: Mapping[str, Callable[[EpisodeScore], Iterable[str]]] = {
     "task": lambda score: [score.task],
     "method": lambda score: [contender(score)],
     "error": lambda score: score.errors,
+    "end": lambda score: [score.finish],
     "sample": lambda score: [score.sample],
     "score": lambda score: [name for name, holds in _RESULTS.items() if holds(score)],
 }

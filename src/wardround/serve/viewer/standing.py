@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 
 from wardround.bundles import BundleEvent, EventKind, bundles_of, event_text
 from wardround.core import UserError
-from wardround.records import Chart, Event
+from wardround.records import Chart, Event, SourceSpec
 
 _LONGEST = 240
 """Characters of a row in words."""
@@ -26,7 +26,7 @@ class StandingEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingRecord:
-    """The record of a subject as of a moment: events that play a role, and rows in words by their ids.
+    """The record of a subject as of a moment: events that play a role, rows in words by their ids, notes and images.
 
     ``missing``: why there are no events, None where there are.
     """
@@ -34,16 +34,32 @@ class StandingRecord:
     as_of: datetime
     events: Sequence[StandingEvent]
     rows: Mapping[str, str]
+    documents: Sequence[Event] = ()
     missing: str | None = None
 
 
 def standing_record(chart: Chart, wanted: frozenset[str]) -> StandingRecord:
     """Return what stands on a chart with the clock of knowledge; of its rows those in ``wanted`` are told in words."""
-    rows = {event.row_id: row_text(event) for event in chart.events() if event.row_id in wanted}
+    rows: dict[str, str] = {}
+    documents: list[Event] = []
+    tables = document_tables(chart.spec)
+    for event in chart.events():
+        if event.row_id in wanted:
+            rows[event.row_id] = row_text(event)
+        if any(event.table in some for some in tables):
+            documents.append(event)
+    found = StandingRecord(as_of=chart.as_of, events=(), rows=rows, documents=documents)
     try:
-        return StandingRecord(as_of=chart.as_of, events=_standing(chart), rows=rows)
+        return replace(found, events=_standing(chart))
     except UserError as error:
-        return StandingRecord(as_of=chart.as_of, events=(), rows=rows, missing=str(error))
+        return replace(found, missing=str(error))
+
+
+def document_tables(spec: SourceSpec) -> tuple[set[str], set[str]]:
+    """Return the tables of texts and those of images."""
+    notes = {role.table for role in (*spec.roles.note, *spec.roles.summary)}
+    reports = {role.report for role in spec.roles.image if role.report is not None}
+    return notes | reports, {role.table for role in spec.roles.image}
 
 
 def row_text(event: Event) -> str:

@@ -6,7 +6,7 @@ Only what stands on the record at the prediction time is drawn (``standing.py``)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from wardround.bundles import EventKind, ValueLevel
@@ -16,12 +16,15 @@ SHORTEST, LONGEST = timedelta(days=7), timedelta(days=90)
 """The window of tests and drugs: the latest stay until the prediction time, within these."""
 USUAL_PANELS, MOST_PANELS, MOST_BARS = 12, 40, 40
 """So many tests are drawn where the agent read fewer, so many at most; and bars at most."""
+MOST_MARKS, FEWEST_MARKS = 400, 8
+"""So many results are drawn as marks, shared among the tests, of one at least: those cited, those read, the latest."""
 WIDTH, HEIGHT, MARGIN = 280, 84, 8
 """Size of a test's drawing; bars are drawn on a width of ``WIDTH`` and stretched."""
 _BEGINS = {
     EventKind.MEDICATION_START: EventKind.MEDICATION_STOP,
     EventKind.INFUSION_START: EventKind.INFUSION_STOP,
 }
+_MOST_POINTS = 200
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH)
 
 
@@ -61,18 +64,16 @@ class DrawnBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTest:
-    """One laboratory test: its results and the reference limits of its last row, as top and height of a band."""
+    """One laboratory test: its results, the line through all of them, how many there are, and the reference limits of
+    its last row, as top and height of a band."""
 
     name: str
     unit: str
     last: str
     marks: tuple[DrawnMark, ...]
+    line: str
+    results: int
     band: tuple[float, float] | None
-
-    @property
-    def line(self) -> str:
-        """The points of the line through its marks."""
-        return " ".join(f"{mark.x},{mark.y}" for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +111,18 @@ def draw_timeline(record: StandingRecord, interest: Interest) -> AsOfTimeline:
     events, end = record.events, record.as_of
     first = min((one.event.time for one in events), default=end - SHORTEST)
     start = _window_start(events, end)
-    whole, window = _Scale(start=min(first, end - SHORTEST), end=end), _Scale(start=start, end=end)
+    whole, window = TimeScale(start=min(first, end - SHORTEST), end=end), TimeScale(start=start, end=end)
     stays = list(_bars(events, {EventKind.ADMISSION: EventKind.DISCHARGE}, whole, interest))
     bars = [bar for bar in _bars(events, _BEGINS, window, interest) if bar.x + bar.width > 0]
     panels = _panels(events, window, interest)
     met = sum(any(mark.is_read or mark.cite is not None for mark in panel.marks) for panel in panels)
+    drawn = panels[: min(max(USUAL_PANELS, met), MOST_PANELS)]
     return AsOfTimeline(
         first=whole.start,
         start=start,
         end=end,
         stays=tuple(stays),
-        panels=tuple(panels[: min(max(USUAL_PANELS, met), MOST_PANELS)]),
+        panels=tuple(replace(one, marks=_most_wanted(one.marks, MOST_MARKS // len(drawn))) for one in drawn),
         bars=tuple(sorted(bars, key=_bar_rank)[:MOST_BARS]),
         tests=len(panels),
         orders=len(bars),
@@ -128,7 +130,9 @@ def draw_timeline(record: StandingRecord, interest: Interest) -> AsOfTimeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scale:
+class TimeScale:
+    """From moments to places on a drawing."""
+
     start: datetime
     end: datetime
 
@@ -144,7 +148,7 @@ def _window_start(events: Iterable[StandingEvent], end: datetime) -> datetime:
 
 
 def _bars(
-    events: Sequence[StandingEvent], kinds: Mapping[EventKind, EventKind], scale: _Scale, interest: Interest
+    events: Sequence[StandingEvent], kinds: Mapping[EventKind, EventKind], scale: TimeScale, interest: Interest
 ) -> Iterable[DrawnBar]:
     ends = {one.event.row_id: one.event.time for one in events if one.event.kind in kinds.values()}
     for event in (one.event for one in events if one.event.kind in kinds):
@@ -167,7 +171,7 @@ def _bar_rank(bar: DrawnBar) -> tuple[bool, bool, float, str]:
     return bar.cite is None, not bar.is_read, bar.x, bar.name
 
 
-def _panels(events: Iterable[StandingEvent], scale: _Scale, interest: Interest) -> list[DrawnTest]:
+def _panels(events: Iterable[StandingEvent], scale: TimeScale, interest: Interest) -> list[DrawnTest]:
     """The tests of the window: cited ones first, then those read most, then those most often out of their limits."""
     tests: dict[tuple[str, str], list[StandingEvent]] = {}
     for one in events:
@@ -184,7 +188,7 @@ def _test_rank(results: Sequence[StandingEvent], interest: Interest) -> tuple[in
     return -cited, -read, -sum(one.event.level in _ABNORMAL for one in results), -len(rows)
 
 
-def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: _Scale, interest: Interest) -> DrawnTest:
+def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: TimeScale, interest: Interest) -> DrawnTest:
     values = [one.event.value or 0.0 for one in results]
     limits = [limit for limit in (results[-1].low, results[-1].high) if limit is not None]
     least, most = min([*values, *limits]), max([*values, *limits])
@@ -205,4 +209,26 @@ def _panel(name: str, unit: str, results: Sequence[StandingEvent], scale: _Scale
         for one, value in zip(results, values, strict=True)
     ]
     band = (y(max(limits)), round(y(min(limits)) - y(max(limits)), 1)) if len(limits) == 2 else None
-    return DrawnTest(name=name, unit=unit, last=f"{values[-1]:g}", marks=tuple(marks), band=band)
+    return DrawnTest(
+        name=name,
+        unit=unit,
+        last=f"{values[-1]:g}",
+        marks=tuple(marks),
+        line=_line(marks),
+        results=len(marks),
+        band=band,
+    )
+
+
+def _most_wanted(marks: Sequence[DrawnMark], share: int) -> tuple[DrawnMark, ...]:
+    most = max(share, FEWEST_MARKS)
+    wanted = sorted(marks, key=lambda mark: (mark.cite is None, not mark.is_read, -mark.x))[:most]
+    rows = {mark.row_id for mark in wanted}
+    return tuple(mark for mark in marks if mark.row_id in rows)
+
+
+def _line(marks: Sequence[DrawnMark]) -> str:
+    """The points of the line; of very many results every so-manieth and the last."""
+    step = 1 + len(marks) // _MOST_POINTS
+    points = [*marks[::step], *([marks[-1]] if (len(marks) - 1) % step else [])]
+    return " ".join(f"{mark.x},{mark.y}" for mark in points)

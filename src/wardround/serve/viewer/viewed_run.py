@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from wardround.benchmarks import Benchmark, Sample
 from wardround.codes import LabelSet
-from wardround.core import UserError
+from wardround.core import UserError, content_hash
 from wardround.log import LogReader, Trajectory
 from wardround.records import Store
 from wardround.runs import RunFolder, RunSummary, open_benchmark, open_store, score_run, summarise_run
 from wardround.runs.pages import episode_page
 from wardround.scoring import EpisodeScore
+from wardround.serve.viewer.experiences import ServedExperience, served_by
+from wardround.serve.viewer.viewed_bank import ViewedBank
+
+_HELD = 4
+"""Trajectories that are kept: the pages of one episode are asked for after each other."""
 
 
 class NotThere(UserError):
     """What an address names does not exist."""
 
 
+def sample_page(sample: str) -> str:
+    """File name of a sample's page, on which its episodes stand side by side."""
+    return f"{content_hash(sample)[:16]}.html"
+
+
 class ViewedRun:
-    """The finished episodes of one run, by the names of their pages."""
+    """The finished episodes of one run, by the names of their pages. ``trajectory`` reads what an episode did."""
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder.open(path)
         self.scores = tuple(score_run(self.folder))
         self.pages = {episode_page(score): score for score in self.scores}
+        self.trajectory = lru_cache(maxsize=_HELD)(self._read)
 
     @property
     def name(self) -> str:
@@ -43,6 +54,34 @@ class ViewedRun:
     def benchmark(self) -> Benchmark:
         """What it was played on. UserError: it is another one by now."""
         return open_benchmark(self.folder)
+
+    @cached_property
+    def bank(self) -> ViewedBank | None:
+        """The bank that it read, None where it had none. UserError: it is not there any more."""
+        return ViewedBank.of_run(self.folder)
+
+    @cached_property
+    def by_episode(self) -> Mapping[str, EpisodeScore]:
+        """Its episodes by their keys."""
+        return {score.episode: score for score in self.scores}
+
+    @cached_property
+    def served_in(self) -> Mapping[str, Sequence[tuple[str, ServedExperience]]]:
+        """By experience: the episodes that were served it, and why."""
+        found: dict[str, list[tuple[str, ServedExperience]]] = {}
+        with LogReader(self.folder.logs, may_be_empty=True) as reader:
+            for episode, detail in reader.notes("experiences"):
+                for one in served_by(detail):
+                    found.setdefault(one.id, []).append((episode, one))
+        return found
+
+    @cached_property
+    def by_sample(self) -> Mapping[str, tuple[EpisodeScore, ...]]:
+        """Its episodes by the page of their sample."""
+        found: dict[str, list[EpisodeScore]] = {}
+        for score in self.scores:
+            found.setdefault(sample_page(score.sample), []).append(score)
+        return {page: tuple(scores) for page, scores in found.items()}
 
     @cached_property
     def store(self) -> Store:
@@ -65,7 +104,6 @@ class ViewedRun:
             raise NotThere(f"no finished episode {page!r} in the run {self.name!r}")
         return self.pages[page]
 
-    def trajectory(self, score: EpisodeScore) -> Trajectory:
-        """Read what an episode did."""
+    def _read(self, episode: str) -> Trajectory:
         with LogReader(self.folder.logs) as reader:
-            return reader.trajectory(score.episode)
+            return reader.trajectory(episode)

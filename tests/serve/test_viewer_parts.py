@@ -1,0 +1,251 @@
+"""Parts of the viewer's pages by hand: paging, tables of results, branches, experiences, what was held back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette", reason="needs the extra [view]")
+pytest.importorskip("mcp", reason="needs the extra [view]")
+
+from wardround.bundles.bundling import END_OF_TIME
+from wardround.core import Message, ToolCall, Usage, from_microseconds
+from wardround.log import Note, ToolRecord, Turn
+from wardround.log.rows import EpisodeEntry, Trajectory
+from wardround.records import Store
+from wardround.records.shards.layout import AVAILABLE, EVENT
+from wardround.serve.viewer.course import HEIGHT, LABEL, WIDTH, branches_of, draw_course
+from wardround.serve.viewer.experiences import serving_of
+from wardround.serve.viewer.held_back import held_back
+from wardround.serve.viewer.paging import FIRST_PAGE, PAGE, PART, block_size, paged, parts_of, places
+from wardround.serve.viewer.result_tables import read_table
+from wardround.serve.viewer.transcript import CallSection, TextBlock, transcript
+
+
+def turn(ordinal: int, *, purpose: str = "act", prompt: tuple[Message, ...] = (), **given: object) -> Turn:
+    """A model call with what the tests look at."""
+    plain: dict[str, object] = {
+        "reply": Message(role="assistant", content=""),
+        "prompt_hash": "",
+        "reply_hash": "",
+        "request_digest": "",
+        "model": "m",
+        "identity": "m",
+        "finish_reason": "stop",
+        "usage": Usage(),
+        "unreported": (),
+        "cost": None,
+        "seconds": 0.0,
+        "attempts": 1,
+        "prompt_bytes": 0,
+        "prefix_bytes": 0,
+    }
+    return Turn(ordinal=ordinal, purpose=purpose, prompt=prompt, **{**plain, **given})  # type: ignore[arg-type]
+
+
+def trajectory(*turns: Turn, notes: tuple[Note, ...] = ()) -> Trajectory:
+    entry = EpisodeEntry(key="k", facts={}, state="finished", outcome={}, started="", ended="", turns=len(turns))
+    return Trajectory(entry=entry, turns=turns, notes=notes)
+
+
+def reply_of(text: str) -> CallSection:
+    return CallSection(turn=turn(0), blocks=(TextBlock(kind="reply", title="reply", text=text),))
+
+
+# Paging
+
+
+@given(st.lists(st.text(alphabet='ab"<\n', max_size=40).map(lambda text: text * 400), max_size=12))
+def test_pages_hold_everything_once_in_order_and_are_bounded(texts: list[str]) -> None:
+    sections = [replace(reply_of(text), turn=turn(number)) for number, text in enumerate(texts)]
+    pages = paged(sections)
+    said: dict[str, str] = {}
+    for number, page in enumerate(pages):
+        size = sum(block_size(block) for section in page.sections for block in section.blocks)
+        assert size <= (FIRST_PAGE if number == 0 else PAGE)
+        for section in page.sections:
+            said[section.anchor] = said.get(section.anchor, "") + "".join(block.text for block in section.blocks)
+    assert said == {f"turn-{number}": text for number, text in enumerate(texts)}
+    assert list(said) == [f"turn-{number}" for number in range(len(texts))]
+    assert set(places(pages)) == set(said)
+
+
+def test_a_hundred_turns_of_quotes_fit_page_by_page() -> None:
+    """A text of quotes takes five times its length on a page."""
+    pages = paged([replace(reply_of('"' * 8_000), turn=turn(number)) for number in range(100)])
+    assert len(pages) > 20
+    assert sum(len(block.text) for page in pages for section in page.sections for block in section.blocks) == 800_000
+    assert [page.goes_on for page in pages[:3]] == [False, False, False]
+
+
+def test_a_long_text_is_told_in_parts_and_goes_on_over_pages() -> None:
+    text = "x" * 1_000_000
+    pages = paged([reply_of(text)])
+    blocks = [block for page in pages for section in page.sections for block in section.blocks]
+    assert "".join(block.text for block in blocks) == text
+    assert [block.part for block in blocks] == [(number, len(blocks)) for number in range(1, len(blocks) + 1)]
+    assert [page.goes_on for page in pages] == [False, *([True] * (len(pages) - 1))]
+
+
+def test_a_long_table_is_parted_between_rows() -> None:
+    text = "labs: 3,000 rows\nrow_id | value\n" + "\n".join(f"labs:{n} | {n}" for n in range(3_000)) + "\nthe end"
+    block = TextBlock(kind="result", title="", text=text, table=read_table(text))
+    parts = list(parts_of(block))
+    tables = [part.table for part in parts if part.table is not None]
+    assert len(tables) == len(parts) > 1
+    assert [row for table in tables for row in table.rows] == [(f"labs:{n}", str(n)) for n in range(3_000)]
+    assert [table.rest for table in tables] == [*([""] * (len(tables) - 1)), "the end"]
+    assert all(block_size(part) <= PART + 1_000 for part in parts)
+
+
+def test_a_table_with_one_cell_too_long_is_parted_as_text() -> None:
+    text = f"a | b\n1 | {'x' * 100_000}"
+    parts = list(parts_of(TextBlock(kind="result", title="", text=text, table=read_table(text))))
+    assert all(part.table is None for part in parts)
+    assert "".join(part.text for part in parts) == text
+
+
+def test_an_episode_without_calls_has_one_empty_page() -> None:
+    (page,) = paged(transcript(trajectory()))
+    assert (page.sections, page.label) == ((), "none")
+
+
+# Transcript and tables
+
+TABLE = "a | b\n1 | x"
+
+
+def test_every_message_stands_once_where_it_came_in() -> None:
+    question, pinned = Message(role="user", content="why?"), Message(role="user", content="summary so far")
+    call = ToolCall(id="1", name="look", arguments="{}")
+    said = Message(role="assistant", content="I look", tool_calls=(call,))
+    record = ToolRecord(call=call, result_text=TABLE)
+    first = turn(0, prompt=(question,), reply=said, results=(record,))
+    second = turn(1, prompt=(question, said, record.message, pinned), reply=Message(role="assistant", content="done"))
+    note = Note(n=0, kind="limit", detail={"turn": 1})
+    sections = transcript(trajectory(first, second, notes=(note,)))
+    told = [[(block.kind, block.title, block.text) for block in section.blocks] for section in sections]
+    assert told == [
+        [
+            ("shown", "user", "why?"),
+            ("reply", "reply", "I look"),
+            ("call", "look", "{}"),
+            ("result", "look", "a | b\n1 | x"),
+        ],
+        [("shown", "user", "summary so far"), ("reply", "reply", "done")],
+        [("note", "limit", '{"turn": 1}')],
+    ]
+    assert sections[0].blocks[3].table is not None
+
+
+def test_columns_are_of_the_kind_of_all_their_cells() -> None:
+    rows = ("row_id | time | value | flag", "l:1 | 2150-01-01 10:00:00 | 1,200.5 | ", 'l:2 | " | <3 | high')
+    table = read_table("\n".join(("labs: 2 rows", "constant: unit=mg", *rows)))
+    assert table is not None
+    assert table.columns == (("row_id", "text"), ("time", "time"), ("value", "number"), ("flag", "text"))
+    assert table.caption == "labs: 2 rows\nconstant: unit=mg"
+    assert table.rows[1] == ("l:2", '"', "<3", "high")
+
+
+@pytest.mark.parametrize("text", ["no table here", "a | b", "a | b\n1 | 2 | 3", ""])
+def test_what_is_no_table_stays_a_text(text: str) -> None:
+    assert read_table(text) is None
+
+
+# EpisodeCourse
+
+
+def test_a_prompt_that_does_not_go_on_begins_a_branch() -> None:
+    turns = [
+        turn(0, prompt_bytes=10),
+        turn(1, prompt_bytes=30, prefix_bytes=10),
+        turn(2, purpose="summarise", prompt_bytes=50),
+        turn(3, prompt_bytes=25, prefix_bytes=5),
+        turn(4, purpose="summarise", prompt_bytes=60, prefix_bytes=50),
+    ]
+    assert branches_of(turns) == [1, 1, 2, 3, 2]
+
+
+def test_bars_and_lines_are_where_tokens_and_cost_say() -> None:
+    half = Usage(input_tokens=400, output_tokens=100)
+    drawn = draw_course([turn(0, usage=half, cost=0.25), turn(1, usage=half, cost=0.75)], window=1_000)
+    assert drawn is not None
+    assert (drawn.water, drawn.most, drawn.total, drawn.uncounted) == (0.0, 500, 1.0, 0)
+    assert [(call.input_height, call.output_height) for call in drawn.calls] == [(HEIGHT * 0.4, HEIGHT * 0.1)] * 2
+    step = (WIDTH - LABEL) / 2
+    assert drawn.costs == f"{LABEL + step / 2:.1f},{HEIGHT * 0.75:.1f} {LABEL + 1.5 * step:.1f},0.0"
+
+
+def test_what_is_not_counted_or_priced_is_not_drawn() -> None:
+    drawn = draw_course([turn(0, unreported=("input_tokens",)), turn(1, cost=1.0)], window=1_000)
+    assert drawn is not None
+    assert (drawn.uncounted, drawn.costs, drawn.total) == (1, "", None)
+    assert drawn.calls[0].told.endswith("tokens not counted by the endpoint, 0.00 s")
+    assert draw_course([], window=1_000) is None
+
+
+# Experiences
+
+
+def test_what_was_served_masked_and_kept_back_is_told_with_why() -> None:
+    detail = {
+        "kind": "graph",
+        "served": [{"id": "a", "kind": "indication", "why": "recalled", "conflicts": ["b"], "unchecked": []}],
+        "masked": ["m"],
+        "barred": {"x": "allergy on the chart"},
+        "withheld": {"same_subject": 2, "split": 0},
+        "bank_revision": 7,
+    }
+    left = Note(n=1, kind="experiences_left_out", detail={"left_out": ["a"]})
+    serving = serving_of([Note(n=0, kind="experiences", detail=detail), left], {"a": "Look at A"}.get)
+    assert serving is not None
+    assert [(one.title, one.why, one.became) for one in serving.served] == [
+        ("Look at A", "recalled; conflicts with b", "no room in the prompt"),
+        ("m", "", "masked by a coin"),
+        ("x", "allergy on the chart", "kept back"),
+    ]
+    assert (serving.withheld, serving.revision) == ({"same_subject": 2}, 7)
+    assert serving_of([left], str) is None
+
+
+# Held back
+
+
+def test_what_was_held_back_is_all_that_did_not_stand(synthetic_store: Store) -> None:
+    """Every stored row is either on the chart or held back, never both; what was known first comes first."""
+    subject = int(synthetic_store.subjects[4])
+    times = [
+        time
+        for table in synthetic_store.table_names
+        for time in synthetic_store.rows(subject, table).column(AVAILABLE).cast(pa.int64()).to_pylist()
+    ]
+    moment = from_microseconds(sorted(times)[len(times) // 2])
+    held = held_back(synthetic_store, subject, moment)
+    standing = {event.row_id for event in synthetic_store.chart(subject, moment).events()}
+    assert held.standing == len(standing) > 20
+    rows = {one.event.row_id for one in held.rows}
+    assert not rows & standing
+    for table in synthetic_store.table_names:
+        stored = synthetic_store.rows(subject, table)
+        clocks = zip(*(stored.column(name).to_pylist() for name in ("row_id", EVENT, AVAILABLE)), strict=True)
+        late = {row_id for row_id, event, known in clocks if moment < max(event, known) < END_OF_TIME}
+        assert late <= rows
+    known = [one.known for one in held.rows if one.known is not None]
+    assert known == sorted(known)
+    assert all(max(one.happened or moment, one.known or moment) >= moment for one in held.rows)
+
+
+def test_a_late_cell_is_told_as_it_was_and_as_it_became(synthetic_store: Store) -> None:
+    for subject in synthetic_store.subjects[:40].tolist():
+        stays = synthetic_store.rows(subject, "admissions").to_pylist()
+        if stays:
+            break
+    moment = stays[0]["admittime"]
+    cells = {
+        (one.row_id, one.column): (one.then, one.later) for one in held_back(synthetic_store, subject, moment).cells
+    }
+    assert cells[stays[0]["row_id"], "dischtime"] == ("", str(stays[0]["dischtime"]))
