@@ -14,7 +14,7 @@ from wardround.codes import LabelSet
 from wardround.core import UserError
 from wardround.runs.exhibits.exhibit import Exhibit, read_exhibits
 from wardround.runs.exhibits.merging import Played, best_rows, drawn, merged_rows, picture_file
-from wardround.runs.pages import _official, episode_page, matrix, page_environment
+from wardround.runs.pages import episode_page, matrix, official_names, page_environment
 from wardround.runs.report import _metrics_of_tasks, _totals, _written_before, class_parts
 from wardround.runs.summary import summarise_run
 
@@ -102,9 +102,9 @@ def test_pages_are_linked_that_are_younger_than_what_was_played(tmp_path: Path) 
 
 def test_a_spelling_is_official_where_labels_say_so_and_any_text_where_none_do() -> None:
     labels = LabelSet(name="units", labels=("Medicine",), aliases={"Med": "Medicine"})
-    assert _official(labels)("Med") == "Medicine"
-    assert _official(labels)("other") is None
-    assert _official(None)("other") == "other"
+    assert official_names(labels)("Med") == "Medicine"
+    assert official_names(labels)("other") is None
+    assert official_names(None)("other") == "other"
 
 
 def test_parts_on_classes_are_empty_where_no_task_has_any(tmp_path: Path) -> None:
