@@ -206,10 +206,10 @@ FILES: Mapping[str, str] = {
 }
 
 
-def small_spec(folder: Path) -> SourceSpec:
-    """Write the spec to a folder and load it."""
+def small_spec(folder: Path, text: str = SPEC) -> SourceSpec:
+    """Write the spec, or another small one, to a folder and load it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "small.toml").write_text(SPEC)
+    (folder / "small.toml").write_text(text)
     return load_source_spec(folder)
 
 

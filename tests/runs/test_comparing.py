@@ -4,34 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.core import Usage
+from runs.score_doubles import scored
 from wardround.runs.comparing import compare
-from wardround.scoring import EpisodeScore, EpisodeUse, GroundingCounts, SetScore
-
-
-def scored(task: str, subject: int, f1: float) -> EpisodeScore:
-    use = EpisodeUse(
-        turns=1, model_calls=1, usage=Usage(), cost=0.0, model_seconds=0.0, tool_seconds=0.0, tool_calls={}
-    )
-    return EpisodeScore(
-        episode=f"{task}-{subject}",
-        agent="react",
-        model="offline",
-        task=task,
-        sample=f"{task}-{subject}",
-        epoch=0,
-        subject_id=subject,
-        split="test",
-        stratum="common",
-        finish="finish",
-        answer=("x",),
-        score=SetScore(precision=f1, recall=f1, f1=f1, hits=1, answered=1, wanted=1),
-        winnable_recall=1.0,
-        grounding=GroundingCounts(citations=0, passed=0),
-        errors=frozenset(),
-        no_prediction=None,
-        use=use,
-    )
 
 
 def test_a_tasks_row_is_of_the_samples_of_that_task_that_both_have() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from wardround.records import SourceSpec, load_source_spec
+from records.small_source import small_spec
+from wardround.records import SourceSpec
 from wardround.records.ingest.clocks import (
     ClockSettings,
     ShardClocks,
@@ -88,9 +89,7 @@ ORDERS = pa.record_batch(
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
-    path = tmp_path_factory.mktemp("spec") / "small.toml"
-    path.write_text(SPEC)
-    return load_source_spec(path)
+    return small_spec(tmp_path_factory.mktemp("spec"), SPEC)
 
 
 def frame_of(spec: SourceSpec, *, stays: Any = STAYS, medians: Any = None) -> TableFrame:
