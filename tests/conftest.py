@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from effort import LONG
+from forking import end_commands
 from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
@@ -60,6 +61,13 @@ def one_core() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_ended() -> Iterator[None]:
+    """The process that commands are forked from ends with the tests, so that what it cost is on their bill."""
+    yield
+    end_commands()
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from forking import run_command
 from wardround.benchmarks import Benchmark, ask, leak_check
 from wardround.benchmarks.meds_labels import write_meds_labels
 from wardround.benchmarks.own import build_own, read_label_table, read_task_file
@@ -165,8 +164,7 @@ def test_the_audit_finds_a_label_that_the_chart_shows_already(
 
 
 def test_a_benchmark_tells_its_own_tasks_to_a_process_that_has_not_seen_their_files(both: Benchmark) -> None:
-    command = [sys.executable, "-m", "wardround", "bench", "show", str(both.folder)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = run_command("bench", "show", both.folder).stdout
     assert "by_sql" in shown
     assert "yes" in shown
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from forking import run_command
 from wardround.cli import main
 
 Done = subprocess.CompletedProcess[str]
@@ -192,7 +193,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_one_line_and_the_next_try_goes_on(synthetic_hospital: Path, small_disk: Path) -> None:
     words = ("ingest", "mimiciv", synthetic_hospital, "--store", small_disk / "store")
-    assert "disk is full" in one_line(in_its_own_process(*words))
+    assert "disk is full" in one_line(run_command(*words))
     subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
     done = wardround(*words)
     assert done.returncode == 0, done.stderr

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from extras import needs
+from forking import run_command
 from predictors.invented import invented_store, questions
 from wardround.cli import main
 
@@ -85,8 +84,7 @@ def test_a_benchmark_without_classes_says_which_has(
 def test_a_predictor_of_a_plug_in_is_fitted_in_two_processes(words: list[str], tmp_path: Path) -> None:
     plugin = Path(__file__).resolve().parents[2] / "examples" / "own_engines.py"
     asked = [*words, "--predictor", "prior", "--shots", "2", "all", "--task", "guo_los", "--processes", "2", "--json"]
-    command = [sys.executable, "-m", "wardround", *asked, "--plugin", str(plugin), "--out", str(tmp_path / "fits")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_command(*asked, "--plugin", plugin, "--out", tmp_path / "fits")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert {row["predictor"] for row in rows} == {"prior"}

@@ -18,7 +18,7 @@ import pytest
 
 from effort import often
 from extras import needs
-from forking import Forks, kill, wait_for
+from forking import commands, kill, wait_for
 from predictors.invented import NOON, SUBJECTS, invented_store, questions, split_of
 from wardround.cli import main
 from wardround.core import Progress, UserError
@@ -160,10 +160,10 @@ def test_a_killed_process_leaves_rows_that_are_kept(store: Store, tmp_path: Path
     words = ["predict", "--benchmark", str(folder), "--store", str(store.path), "--out", str(out)]
     words += ["--predictor", "count-lr", "--shots", "1", "2", "4", "8", "all", "--replicates", "2", "--resamples", "50"]
     rows = out / "predictions.jsonl"
-    with Forks() as forks:
-        group = forks.start(words)
-        wait_for(lambda: rows.is_file() and rows.stat().st_size >= 4_000, group)
-        kill(group)
+    forks = commands()
+    group = forks.start(words)
+    wait_for(lambda: rows.is_file() and rows.stat().st_size >= 4_000, group)
+    kill(group)
     kept = rows.read_bytes().rpartition(b"\n")[0]
     assert 0 < kept.count(b"\n") + 1 < 27
     assert main(words) == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_server import Answer, FakeServer, text, tools
-from forking import Forks, is_running, kill, wait_for
+from forking import commands, is_running, kill, wait_for
 from wardround.benchmarks import Benchmark
 from wardround.cli import main
 from wardround.log import LogReader
@@ -68,7 +68,8 @@ def test_kills_at_random_moments_of_reflection_change_nothing(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     speaker, moments = Speaker(), random.Random(9)
-    with FakeServer(speaker) as server, Forks() as forks:
+    forks = commands()
+    with FakeServer(speaker) as server:
         settings = RunSettings.of(
             benchmark=str(synthetic_benchmark_path),
             store=str(synthetic_store_path),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from forking import run_command
 from wardround.agents import AGENTS
 from wardround.benchmarks import build_ehrshot, list_tasks
 from wardround.cli import main
@@ -213,6 +212,4 @@ def test_a_plug_in_adds_an_exhibit(tmp_path: Path) -> None:
         "EXHIBITS.add(own.name, own)\n",
         encoding="utf-8",
     )
-    command = [sys.executable, "-m", "wardround", "reproduce", "--list", "--plugin", str(plugin)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "wardround reproduce own-table" in shown
+    assert "wardround reproduce own-table" in run_command("reproduce", "--list", "--plugin", plugin).stdout

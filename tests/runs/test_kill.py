@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ import pytest
 
 from effort import often
 from fake_server import Answer, FakeServer, text, tools
-from forking import Forks, kill, wait_for
+from forking import commands, kill, wait_for
 from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
 
 KILLS = 4
@@ -73,7 +72,8 @@ def test_kills_at_random_moments_change_nothing(
     synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
     speaker, moments = Speaker(), random.Random(20)
-    with FakeServer(speaker) as server, Forks() as forks:
+    forks = commands()
+    with FakeServer(speaker) as server:
         settings = RunSettings.of(
             benchmark=str(synthetic_benchmark_path),
             store=str(synthetic_store_path),
@@ -99,11 +99,10 @@ def test_kills_at_random_moments_change_nothing(
     assert without_times(disturbed) == without_times(undisturbed)
 
 
-def wait_until_working(folder: RunFolder, process: subprocess.Popen[str]) -> None:
-    """Return once this process's workers lease episodes (or it is through)."""
+def wait_until_working(folder: RunFolder, process: int) -> None:
+    """Return once this process's workers lease episodes."""
     queue = WorkQueue(folder.queue)
-    while process.poll() is None and not queue.counts().leased:
-        time.sleep(0.005)
+    wait_for(lambda: queue.counts().leased > 0, process)
     queue.close()
 
 
@@ -142,21 +141,19 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
     settings = RunSettings.of(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
     folder = start(tmp_path / "run", settings)
     for seconds in moments:
-        words = [sys.executable, "-m", "wardround", *resume(folder.path, workers)]
-        process = subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        process = commands().start(resume(folder.path, workers), err=str(tmp_path / "said"))
         if seconds is not WORKING:
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            while process.poll() is None and not children.read_text():
-                time.sleep(0.001)
+            children = Path(f"/proc/{process}/task/{process}/children")
+            wait_for(lambda children=children: bool(children.read_text()), process)  # type: ignore[misc]
             time.sleep(seconds)
         else:
             wait_until_working(folder, process)
-        (os.killpg if whom == "group" else os.kill)(process.pid, number)
-        _, said = process.communicate()
-        assert process.returncode == (143 if number == signal.SIGTERM else 130)
+        (os.killpg if whom == "group" else os.kill)(process, number)
+        assert commands().status(process) == (143 if number == signal.SIGTERM else 130)
+        said = (tmp_path / "said").read_text()
         assert "Traceback" not in said
         assert said.strip().endswith("wardround: interrupted; what was finished is kept")
-        assert gone_within(300.0, process.pid)
+        assert gone_within(300.0, process)
         queue = WorkQueue(folder.queue)
         leased = queue.counts().leased
         queue.close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from fake_server import FakeServer, error, tools
+from forking import run_command
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, Spending, WorkQueue, execute, score_run, start
@@ -22,8 +22,7 @@ ONE_CALL = 10 * 100 / 1e6 + 5 * 1000 / 1e6
 
 
 def command(*words: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "wardround", "run", *map(str, words), "--concurrency", "1", "--json"]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+    return run_command("run", *words, "--concurrency", 1, "--json")
 
 
 def new_run(server: FakeServer, benchmark: Path, store: Path, out: Path) -> Sequence[object]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from forking import run_command
 from wardround.log import LogReader
 from wardround.records import Store
 
@@ -14,8 +13,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_engines.py"
 
 
 def printed(*words: object) -> str:
-    command = [sys.executable, "-m", "wardround", *map(str, words), "--plugin", str(EXAMPLE)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_command(*words, "--plugin", EXAMPLE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fake_server import Answer, FakeServer, tools
+from forking import run_command
 from wardround.log import LogReader
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_parts.py"
-
-
-def wardround(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wardround", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +37,7 @@ def run(place: Path, synthetic_store_path: Path) -> tuple[Path, list[Any]]:
         return tools(("count_recent_rows", json.dumps({"hours": 36})))
 
     plugin = ("--plugin", place / "own_parts.py")
-    built = wardround(
+    built = run_command(
         "bench",
         "build",
         "tasks",
@@ -64,7 +58,7 @@ def run(place: Path, synthetic_store_path: Path) -> tuple[Path, list[Any]]:
     )
     with FakeServer(model) as server:
         words = ["run", experiment, "--store", synthetic_store_path, "--base-url", server.url, "--workers", 2, "--json"]
-        done = wardround(*words, "--set", "agent.lookback.hours=36", "--out", place / "run")
+        done = run_command(*words, "--set", "agent.lookback.hours=36", "--out", place / "run")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"run": str(place / "run"), "done": 4, "total": 4}
     return place / "run", asked
@@ -98,7 +92,7 @@ def test_the_manifest_keeps_the_hash_of_the_file_and_what_was_set(run: tuple[Pat
 
 
 def test_its_scorer_fills_the_report(run: tuple[Path, list[Any]], place: Path) -> None:
-    reported = wardround("report", "--plugin", place / "own_parts.py", run[0], "--no-episodes")
+    reported = run_command("report", "--plugin", place / "own_parts.py", run[0], "--no-episodes")
     assert reported.returncode == 0, reported.stderr
     rows = [json.loads(line) for line in (run[0] / "results.jsonl").read_text().splitlines()]
     samples = map(json.loads, (place / "bench" / "samples.jsonl").read_text(encoding="utf-8").splitlines())
@@ -109,14 +103,14 @@ def test_its_scorer_fills_the_report(run: tuple[Path, list[Any]], place: Path) -
 
 
 def test_a_run_goes_on_only_with_the_file_it_began_with(run: tuple[Path, list[Any]], place: Path) -> None:
-    unnamed = wardround("run", "--resume", run[0])
+    unnamed = run_command("run", "--resume", run[0])
     assert unnamed.returncode == 2
     assert f"was made with a plug-in; name it: --plugin {place / 'own_parts.py'}" in unnamed.stderr
     other = place / "other"
     other.mkdir()
     (other / "own_parts.py").write_text(EXAMPLE.read_text() + "\n# changed\n")
-    changed = wardround("run", "--plugin", other / "own_parts.py", "--resume", run[0])
+    changed = run_command("run", "--plugin", other / "own_parts.py", "--resume", run[0])
     assert changed.returncode == 2
     assert "began with another version" in changed.stderr
     (other / "own_parts.py").write_text(EXAMPLE.read_text())
-    assert wardround("run", "--plugin", other / "own_parts.py", "--resume", run[0]).returncode == 0
+    assert run_command("run", "--plugin", other / "own_parts.py", "--resume", run[0]).returncode == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -12,19 +10,15 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, text, tools
+from forking import run_command
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLUGIN = ("--plugin", str(EXAMPLES / "ranked_list.py"))
 LIMIT = 4
 
 
-def wardround(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wardround", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def printed(*words: object) -> str:
-    done = wardround(*words)
+    done = run_command(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -89,6 +83,6 @@ def test_a_ranked_list_goes_through_build_run_report_and_compare(
 
 
 def test_without_the_plug_in_it_is_named(bench: Path) -> None:
-    refused = wardround("bench", "show", bench)
+    refused = run_command("bench", "show", bench)
     assert refused.returncode == 2
     assert "was made with a plug-in; name it: --plugin" in refused.stderr

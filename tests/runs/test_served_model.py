@@ -9,8 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
+from forking import commands, kill, run_command, wait_for
 from wardround.log import LogReader
 from wardround.runs import RunFolder, WorkQueue, score_run
 
@@ -40,8 +39,7 @@ class Script:
 def run(server: FakeServer, benchmark: Path, store: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     words = ["run", "--benchmark", benchmark, "--store", store, "--out", out, "--task", "transfers", "--limit", "3"]
     words += ["--model", "openai/test-model", "--base-url", server.url, "--workers", "1", *more]
-    command = [sys.executable, "-m", "wardround", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_command(*words)
 
 
 Play = Callable[..., tuple[RunFolder, FakeServer]]
@@ -106,8 +104,7 @@ def test_failed_episodes_are_played_again_on_request(
     with FakeServer(script) as server:
         run(server, synthetic_benchmark_path, synthetic_store_path, out)
         assert [score.finish for score in score_run(RunFolder.open(out))] == ["error"] * 3
-        words = [sys.executable, "-m", "wardround", "run", "--resume", str(out), "--retry-errors", "--workers", "1"]
-        subprocess.run(words, check=True, capture_output=True)
+        assert run_command("run", "--resume", out, "--retry-errors", "--workers", 1).returncode == 0
     folder = RunFolder.open(out)
     assert [score.finish for score in score_run(folder)] == ["finish"] * 3
     assert set(script.calls.values()) == {3}, "the turn recorded before the failure is not asked for again"
@@ -122,18 +119,14 @@ def test_a_killed_run_asks_for_nothing_twice(
     words = ["run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", out]
     words += ["--task", "transfers", "--limit", "2", "--model", "openai/test-model", "--workers", "1"]
     with FakeServer(script) as server:
-        command = [sys.executable, "-m", "wardround", *map(str, words), "--base-url", server.url]
-        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-        while min(script.calls.values(), default=0) < 5:
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        group = commands().start([*map(str, words), "--base-url", server.url])
+        wait_for(lambda: min(script.calls.values(), default=0) >= 5, group)
+        kill(group)
         before = sum(script.calls.values())
         with LogReader(out / "logs") as reader:
             recorded = sum(entry.turns for entry in reader.episodes())
         assert recorded >= 4
-        again = [sys.executable, "-m", "wardround", "run", "--resume", str(out), "--workers", "1"]
-        subprocess.run(again, check=True, capture_output=True)
+        assert run_command("run", "--resume", out, "--workers", 1).returncode == 0
     scores = score_run(RunFolder.open(out))
     assert [score.finish for score in scores] == ["finish"] * 2
     asked_again = sum(script.calls.values()) - before
@@ -149,12 +142,10 @@ def test_ctrl_c_writes_down_what_was_paid_for_and_gives_the_leases_back(
     words = ["run", "--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--out", out]
     words += ["--task", "transfers", "diagnoses", "--limit", "2", "--model", "openai/test-model", "--workers", "2"]
     with FakeServer(script) as server:
-        command = [sys.executable, "-m", "wardround", *map(str, words), "--base-url", server.url]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while list(script.calls.values()) != [5] * 4:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 130
+        process = commands().start([*map(str, words), "--base-url", server.url])
+        wait_for(lambda: list(script.calls.values()) == [5] * 4, process)
+        os.kill(process, signal.SIGINT)
+        assert commands().status(process) == 130
     queue = WorkQueue(out / "queue.sqlite")
     assert queue.counts().leased == 0
     queue.close()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, tools
-from forking import Forks, is_running, kill, wait_for
+from forking import commands, is_running, kill, wait_for
 from wardround.benchmarks import Sample
 from wardround.cli import main
 from wardround.log import LogReader
@@ -162,7 +162,8 @@ def test_accuracy_rises_over_the_stream_and_the_report_draws_it(learnt: Path) ->
 
 def test_a_kill_at_any_moment_changes_nothing(settings: RunSettings, tmp_path: Path) -> None:
     place, judged, moments = tmp_path / "place", Judged(), random.Random(5)
-    with FakeServer(judged) as server, Forks() as forks:
+    forks = commands()
+    with FakeServer(judged) as server:
         twice = settings.changed(epochs=2, insert=True, snapshots=(5, 20))
         place.mkdir()
         planted(place / "bank.sqlite")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forking import Forks, kill, wait_for
+from forking import commands, kill, wait_for
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import PatientState, batch_states, states, store_bundles, subject_bundles
 from wardround.cli import main as wardround
@@ -152,16 +152,16 @@ def test_everything_is_told_once_however_often_it_is_killed(
     words = ["stream", "follow", "--source", "mimiciv", "--lines", str(source), "--out", str(told.parent)]
     words += ["--lines-per-commit", "50", "--entries-in-memory", str(FEW), "--protocol", str(protocol)]
     cuts = [len(text) * each // (KILLS + 1) for each in range(KILLS + 2)]
-    with Forks() as forks:
-        for start, end in pairwise(cuts[:-1]):
-            before = told.stat().st_size if told.exists() else 0
-            with (source / "a.jsonl").open("ab") as target:
-                target.write(text[start:end])
-            process = forks.start(words)
-            wait_for(lambda: told.exists() and told.stat().st_size > before, process)  # noqa: B023
-            kill(process)
-            if dice.random() < 0.5:
-                damaged(told, dice)
+    forks = commands()
+    for start, end in pairwise(cuts[:-1]):
+        before = told.stat().st_size if told.exists() else 0
+        with (source / "a.jsonl").open("ab") as target:
+            target.write(text[start:end])
+        process = forks.start(words)
+        wait_for(lambda: told.exists() and told.stat().st_size > before, process)  # noqa: B023
+        kill(process)
+        if dice.random() < 0.5:
+            damaged(told, dice)
     (source / "a.jsonl").write_bytes(text)
     assert wardround([*words, "--once", "--finish"]) == 0
     assert told.read_bytes() == (undisturbed / "told.jsonl").read_bytes()
