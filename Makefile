@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train sweep long mutants lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train doors sweep long mutants lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -42,6 +42,12 @@ test-train: $(VENV)/dev-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
 	$(BIN)/python -m pytest -q tests/training
+
+# The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
+# every one must pay what the world pays, on 100 samples. Harbor needs Python 3.12: `make doors HARBOR_PYTHON=python3.12`.
+HARBOR_PYTHON ?= $(PYTHON)
+doors: $(VENV)/dev-installed
+	$(BIN)/python scripts/doors.py doors --harbor-python $(HARBOR_PYTHON)
 
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
@@ -98,4 +104,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) demo demo-model gsem-cycle mutants build src/*.egg-info
+	rm -rf $(VENV) demo demo-model doors gsem-cycle mutants build src/*.egg-info

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -15,9 +16,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from wardround.cli import main
 from wardround.core import UserError
 from wardround.training.doors.harbor import write_harbor_tasks
 from wardround.training.doors.openenv import openenv_app
+from wardround.training.doors.scripted import ScriptedEpisode, played_directly, scripted_episodes
 from wardround.training.doors.trl import trl_environment, trl_rows
 from wardround.training.world import World, WorldSettings
 
@@ -30,28 +33,14 @@ def world(synthetic_store_path: Path, synthetic_benchmark_path: Path) -> World:
     return World.open(synthetic_store_path, synthetic_benchmark_path, WorldSettings(calls=3))
 
 
-def plan(world: World, sample: str) -> list[tuple[str, dict[str, Any]]]:
-    """Look, then answer: rightly, half rightly, wrongly, not at all, or with a call that is wrong, by turns."""
-    target = list(world.samples[sample].target)
-    number = world.ids.index(sample) % 5
-    answers: list[Any] = [target, [*target, "Nothing of it"], ["Nothing of it"], None, target[:1]]
-    look = ("get_table_names", {}) if number != 4 else ("get_tabel_names", {"x": 1})
-    if answers[number] is None:
-        return [look] * 4
-    return [look, ("finish", {"response": answers[number]}), ("finish", {"response": target})]
-
-
-def directly(world: World, sample: str) -> float:
-    episode = world.begin(sample)
-    for name, arguments in plan(world, sample):
-        episode.call(name, arguments)
-    episode.close()
-    return episode.reward
+@pytest.fixture(scope="module")
+def script(world: World) -> list[ScriptedEpisode]:
+    return scripted_episodes(world, MOST)
 
 
 @pytest.fixture(scope="module")
-def rewards(world: World) -> dict[str, float]:
-    return {sample: directly(world, sample) for sample in world.ids[:MOST]}
+def rewards(world: World, script: list[ScriptedEpisode]) -> dict[str, float]:
+    return played_directly(world, script)
 
 
 def test_the_world_gives_rewards_of_every_size(rewards: dict[str, float]) -> None:
@@ -83,12 +72,12 @@ def test_only_the_training_split_is_played(world: World) -> None:
         world.begin("nobody")
 
 
-def test_trl_earns_the_same(world: World, rewards: dict[str, float]) -> None:
+def test_trl_earns_the_same(world: World, script: list[ScriptedEpisode], rewards: dict[str, float]) -> None:
     environment = trl_environment(world)()
-    for row in trl_rows(world)[:MOST]:
+    for row, episode in zip(trl_rows(world), script, strict=False):
         prompt = environment.reset(**row)
         assert world.samples[row["sample"]].prediction_time.isoformat(" ") in prompt
-        for name, arguments in plan(world, row["sample"]):
+        for name, arguments in episode.calls:
             if hasattr(environment, name):
                 assert isinstance(getattr(environment, name)(**arguments), str)
         assert environment.get_reward() == rewards[row["sample"]], row["sample"]
@@ -127,17 +116,19 @@ def asked(socket: Any, kind: str, **data: Any) -> dict[str, Any]:
     return answer
 
 
-def test_openenv_earns_the_same_summed_over_steps(world: World, rewards: dict[str, float], client: TestClient) -> None:
+def test_openenv_earns_the_same_summed_over_steps(
+    script: list[ScriptedEpisode], rewards: dict[str, float], client: TestClient
+) -> None:
     with client.websocket_connect("/ws") as socket:
-        for sample in world.ids[:MOST]:
-            begun = asked(socket, "reset", sample=sample)["data"]
+        for one in script:
+            begun = asked(socket, "reset", sample=one.sample)["data"]
             assert (begun["reward"], begun["done"]) == (0.0, False)
             total = 0.0
-            for name, arguments in plan(world, sample):
+            for name, arguments in one.calls:
                 step = asked(socket, "step", type="call_tool", tool_name=name, arguments=arguments)["data"]
                 total += step["reward"]
-            assert total == rewards[sample], sample
-            assert asked(socket, "state")["data"] == {"episode_id": sample, "step_count": len(plan(world, sample))}
+            assert total == rewards[one.sample], one.sample
+            assert asked(socket, "state")["data"] == {"episode_id": one.sample, "step_count": len(one.calls)}
         socket.send_json({"type": "close"})
 
 
@@ -157,16 +148,22 @@ def test_openenv_answers_mistakes_with_its_codes(world: World, client: TestClien
 
 
 def test_harbor_verifies_the_same(
-    world: World, rewards: dict[str, float], synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+    world: World,
+    script: list[ScriptedEpisode],
+    rewards: dict[str, float],
+    synthetic_store_path: Path,
+    synthetic_benchmark_path: Path,
+    tmp_path: Path,
 ) -> None:
     assert write_harbor_tasks(world, tmp_path / "tasks") == len(world.ids)
     scripts = Path(sys.executable).parent
-    for sample in [one for one in world.ids if len(plan(world, one)) == 3][:3]:
-        folder = tmp_path / "tasks" / sample
+    for one in script[:4]:
+        folder = tmp_path / "tasks" / one.sample
         assert tomllib.loads((folder / "task.toml").read_text())["verifier"]["timeout_sec"] == 120
-        assert not any(name in (folder / "instruction.md").read_text() for name in world.samples[sample].target)
-        answer = tmp_path / f"{sample}.json"
-        answer.write_text(json.dumps(plan(world, sample)[1][1]["response"]))
+        assert not any(name in (folder / "instruction.md").read_text() for name in world.samples[one.sample].target)
+        answer = tmp_path / f"{one.sample}.json"
+        if one.answer is not None:
+            answer.write_text(json.dumps(one.answer))
         done = subprocess.run(
             [str(folder / "tests" / "test.sh")],
             env={
@@ -182,4 +179,36 @@ def test_harbor_verifies_the_same(
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert float((tmp_path / "logs" / "reward.txt").read_text()) == rewards[sample]
+        assert float((tmp_path / "logs" / "reward.txt").read_text()) == rewards[one.sample]
+
+
+def env_command(kind: str, store: Path, benchmark: Path, out: Path) -> None:
+    words = ["train", "env", "--kind", kind, "--store", str(store), "--benchmark", str(benchmark), "--out", str(out)]
+    assert main([*words, "--calls", "3"]) == 0
+
+
+def test_the_file_for_trl_opens_the_same_world(
+    world: World, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    env_command("trl", synthetic_store_path, synthetic_benchmark_path, tmp_path / "world.py")
+    written = runpy.run_path(str(tmp_path / "world.py"))
+    assert written["WORLD"].settings == world.settings
+    assert written["ROWS"] == trl_rows(world)
+    assert written["Environment"]().reset(sample=world.ids[0])
+
+
+def test_the_configuration_for_verifiers_names_the_server_and_every_sample(
+    world: World, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    env_command("verifiers", synthetic_store_path, synthetic_benchmark_path, tmp_path / "verifiers.toml")
+    taskset = tomllib.loads((tmp_path / "verifiers.toml").read_text())["env"]["taskset"]
+    assert (taskset["id"], taskset["base_url"]) == ("openenv", "http://127.0.0.1:8765")
+    assert [reset["sample"] for reset in taskset["resets"]] == list(world.ids)
+
+
+def test_a_door_that_writes_wants_to_know_where(
+    synthetic_store_path: Path, synthetic_benchmark_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--store", str(synthetic_store_path), "--benchmark", str(synthetic_benchmark_path)]
+    assert main(["train", "env", "--kind", "verifiers", *words]) == 2
+    assert "--kind verifiers needs --out" in capsys.readouterr().err

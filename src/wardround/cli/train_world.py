@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from wardround.cli.extras import needs_extra
 from wardround.core import UserError
 from wardround.training.doors.harbor import write_harbor_tasks
+from wardround.training.doors.trl import write_trl_module
+from wardround.training.doors.verifiers import write_verifiers_config
 from wardround.training.world import MOST_CALLS, World, WorldSettings
 
-KINDS = ("openenv", "harbor")
+KINDS = ("trl", "verifiers", "openenv", "harbor")
 WORLD_EXAMPLES = """
+  wardround train env --kind trl --store store --benchmark bench --out world.py
+      a Python file with the environment class and the rows for GRPOTrainer
   wardround train env --kind openenv --store store --benchmark bench --port 8765
-      for OpenEnv's clients and verifiers' taskset openenv (base_url = "http://127.0.0.1:8765")
+      the server that OpenEnv's clients and verifiers' taskset openenv read
+  wardround train env --kind verifiers --store store --benchmark bench --port 8765 --out verifiers.toml
+      what vf-eval reads, beside that server: vf-eval @ verifiers.toml --model NAME
   wardround train env --kind harbor --store store --benchmark bench --out tasks
   wardround train reward --store store --benchmark bench --sample diagnoses-12345678 --answer answer.json
 """
@@ -22,14 +29,14 @@ _LOOPBACK = "127.0.0.1"
 
 
 def configure_env(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``train env``. (TRL takes a class: wardround.training.doors.trl.trl_environment.)"""
+    """Declare the arguments of ``train env``."""
     add_world(parser)
     parser.add_argument("--kind", choices=KINDS, required=True, help="whose door")
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
-    parser.add_argument("--port", type=int, default=8765, help="port on 127.0.0.1 (openenv)")
-    parser.add_argument("--out", type=Path, help="folder of tasks to write (harbor)")
+    parser.add_argument("--port", type=int, default=8765, help="port on 127.0.0.1 (openenv, verifiers)")
+    parser.add_argument("--out", type=Path, help="what to write: a file (trl, verifiers) or a folder (harbor)")
 
 
 def configure_reward(parser: argparse.ArgumentParser) -> None:
@@ -49,18 +56,28 @@ def open_env(arguments: argparse.Namespace) -> int:
     """Serve or write a world."""
     settings = WorldSettings(split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls)
     world = World.open(arguments.store, arguments.benchmark, settings)
-    if arguments.kind == "harbor":
-        if arguments.out is None:
-            raise UserError("--kind harbor needs --out FOLDER")
-        print(f"{write_harbor_tasks(world, arguments.out):,} tasks: {arguments.out}")
-        return 0
+    url = f"http://{_LOOPBACK}:{arguments.port}"
+    if arguments.kind == "openenv":
+        return _serve(world, url, arguments.port)
+    if arguments.out is None:
+        raise UserError(f"--kind {arguments.kind} needs --out")
+    writers: dict[str, Callable[[], int]] = {
+        "trl": lambda: write_trl_module(world, arguments.out, store=arguments.store, benchmark=arguments.benchmark),
+        "verifiers": lambda: write_verifiers_config(world, arguments.out, url),
+        "harbor": lambda: write_harbor_tasks(world, arguments.out),
+    }
+    print(f"{writers[arguments.kind]():,} samples: {arguments.out}")
+    return 0
+
+
+def _serve(world: World, url: str, port: int) -> int:
     with needs_extra("openenv"):
         import uvicorn
         import websockets  # noqa: F401  # uvicorn speaks the protocol through it
 
         from wardround.training.doors.openenv import openenv_app
-    print(f"http://{_LOOPBACK}:{arguments.port} ({len(world.ids):,} samples); Ctrl-C stops it", flush=True)
-    uvicorn.run(openenv_app(world), host=_LOOPBACK, port=arguments.port, log_level="warning")
+    print(f"{url} ({len(world.ids):,} samples); Ctrl-C stops it", flush=True)
+    uvicorn.run(openenv_app(world), host=_LOOPBACK, port=port, log_level="warning")
     return 0
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from wardround.core import ToolSchema, UserError
+import jinja2
+
+from wardround.core import ToolSchema, UserError, write_atomically
 from wardround.training.world import World, WorldEpisode
 
 _TYPES: dict[str, Any] = {
@@ -35,6 +39,22 @@ def trl_environment(world: World) -> type:
 def trl_rows(world: World) -> list[dict[str, Any]]:
     """Return the rows of the data set: an empty prompt, which ``reset`` fills, and the sample's id."""
     return [{"prompt": [{"role": "user", "content": ""}], "sample": sample} for sample in world.ids]
+
+
+def write_trl_module(world: World, out: Path, *, store: Path, benchmark: Path) -> int:
+    """Write a Python file with the class and the rows; importing it opens these folders. Return how many rows."""
+    settings = world.settings
+    values = {
+        "store": str(store.resolve()),
+        "benchmark": str(benchmark.resolve()),
+        "split": settings.split,
+        "tasks": settings.tasks,
+        "calls": settings.calls,
+    }
+    source = resources.files("wardround.training").joinpath("prompts", "trl_world.jinja").read_text(encoding="utf-8")
+    template = jinja2.Template(source, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    write_atomically(out, template.render({name: repr(value) for name, value in values.items()}))
+    return len(world.ids)
 
 
 class _Environment:
