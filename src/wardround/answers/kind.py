@@ -90,6 +90,11 @@ class AnswerKind(ABC):
         return False
 
     @property
+    def judged(self) -> bool:
+        """Whether nobody can say without a judge what an answer is worth: it is in words of one's own."""
+        return False
+
+    @property
     def views(self) -> tuple[View, ...]:
         """What predictors can be asked; none where the answer is no class."""
         return ()
@@ -126,6 +131,11 @@ class AnswerKind(ABC):
     def problem_of(self, target: Collection[str]) -> str | None:
         """Say why a target cannot be one of this kind; None if it can."""
         return None if target else "it is empty"
+
+    def asked(self, facts: Mapping[str, Any]) -> AnswerKind:
+        """Return the kind as one question has it, by the ``facts`` of its sample: the same, unless a question lists
+        options of its own."""
+        return self
 
     @property
     @abstractmethod

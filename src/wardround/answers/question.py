@@ -22,7 +22,8 @@ class Question:
 
     ``factual_query`` seeks evidence for the outcome, ``counterfactual_query`` for its absence. ``answer`` says what may
     be answered. ``curated``: what the evidence package of the question shows, where its benchmark has one;
-    ``images``: the handles of the pictures that are linked to it.
+    ``images``: the handles of the pictures that are linked to it. Without a ``prediction_time`` the prompt tells the
+    case in words, and there is no chart.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Question:
     description: str
     factual_query: str
     counterfactual_query: str
-    prediction_time: datetime
+    prediction_time: datetime | None
     answer: AnswerKind
     instructions: str = ""
     curated: CuratedWindow | None = None
@@ -41,6 +42,11 @@ class Question:
     def about(self) -> str:
         """Its own words: a reply that repeats them says nothing more."""
         return f"{self.title} {self.description}"
+
+    @property
+    def told(self) -> bool:
+        """Whether the prompt tells the case in words, and there is no chart."""
+        return self.prediction_time is None
 
     @property
     def label_values(self) -> tuple[str, ...]:

@@ -8,14 +8,16 @@ from typing import Any
 from wardround.answers.candidates import Candidates, ListedCandidates
 from wardround.answers.classes import OneClass, SeveralClasses
 from wardround.answers.free_labels import FreeLabels
+from wardround.answers.judged_text import JudgedText
 from wardround.answers.kind import AnswerKind
+from wardround.answers.options import OneOption
 from wardround.answers.steps import StepActions
 from wardround.core import Registry, UserError
 
 ANSWER_KINDS: Registry[type[AnswerKind]] = Registry("answers", one="answer kind", of=type)
 """Classes of answers; each has a scorer of the same name in ``wardround.scoring``."""
 
-for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses, FreeLabels, StepActions):
+for _kind in (Candidates, ListedCandidates, OneClass, SeveralClasses, FreeLabels, OneOption, JudgedText, StepActions):
     ANSWER_KINDS.add(_kind.name, _kind)
 
 

@@ -16,6 +16,8 @@ from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import SPLITS, STRATA, Sample, Split, Stratum
 from wardround.benchmarks.split import split_of
 from wardround.benchmarks.task import AGENTEHR_TASKS, EHRSHOT_TASKS, TRACE_TASK, Task, get_task, list_tasks
+from wardround.benchmarks.told import TOLD_FAMILIES, TOLD_TASKS, build_told
+from wardround.benchmarks.told.build import CaseFiles
 from wardround.benchmarks.trace.build import build_trace
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "EHRSHOT_TASKS",
     "SPLITS",
     "STRATA",
+    "TOLD_FAMILIES",
+    "TOLD_TASKS",
     "TRACE_TASK",
     "Benchmark",
+    "CaseFiles",
     "Leak",
     "Sample",
     "Split",
@@ -37,6 +42,7 @@ __all__ = [
     "build_clinseek",
     "build_clinseek_mm",
     "build_ehrshot",
+    "build_told",
     "build_trace",
     "get_task",
     "leak_check",

@@ -212,7 +212,7 @@ class _OpenAgentEhr:
         finder = EventFinder(source=questions.finder.source, policy=self.recipe.policy)
         found = {}
         for sample in samples:
-            asked = to_microseconds(sample.prediction_time)
+            asked = to_microseconds(sample.moment)
             before = [event for event in self._events(finder, sample) if event.known_us <= asked]
             if before:
                 found[sample.id] = before[-1].target

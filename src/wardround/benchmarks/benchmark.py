@@ -85,6 +85,11 @@ class Benchmark:
         return tuple(get_task(name) for name in sorted({sample.task for sample in self.all_samples}))
 
     @property
+    def told(self) -> bool:
+        """Whether its questions tell their cases in words: then there is no chart, and no store."""
+        return any(sample.told for sample in self.all_samples)
+
+    @property
     def context_tokens(self) -> int:
         """The context that the paper of its tasks gave every method: what a run has where nobody says otherwise."""
         return max(

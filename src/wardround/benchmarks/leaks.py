@@ -35,7 +35,7 @@ def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
 
 
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
-    chart = store.chart(sample.subject_id, sample.prediction_time, policy=policy)
+    chart = store.chart(sample.subject_id, sample.moment, policy=policy)
     role = store.spec.roles.first(name) if (name := get_task(sample.task).role) else None
     yield from _shown(sample, chart, has_only_days=role is not None and role.precision == "day")
     if role is not None:
@@ -50,14 +50,14 @@ def _leaks_of_rows(sample: Sample, store: Store, chart: Chart, role: RowRole, po
         yield Leak(sample=sample.id, what=f"row {shown} tells its label")
     event_time = parse_time(sample.facts["event_time"])
     late = _rows_from(chart, role.table, event_time) if policy == "known_at" else 0
-    if late and event_time > sample.prediction_time:
+    if late and event_time > sample.moment:
         yield Leak(sample=sample.id, what=f"{late} rows of {role.table} at or after the event are on the chart")
 
 
 def _shown(sample: Sample, chart: Chart, *, has_only_days: bool) -> Iterator[Leak]:
     """The rows that give the answer are not on the chart, the cells that do are empty; a no has neither."""
     event_time = sample.facts["event_time"]
-    if event_time is not None and parse_time(event_time) <= sample.prediction_time and not has_only_days:
+    if event_time is not None and parse_time(event_time) <= sample.moment and not has_only_days:
         yield Leak(sample=sample.id, what="the question comes after the event")
     for hidden in sample.facts["row_ids"]:
         if hidden in _row_ids(chart, hidden.partition(":")[0]):

@@ -67,7 +67,7 @@ def write_meds_labels(benchmark: Benchmark, folder: Path) -> dict[str, int]:
             samples = benchmark.samples(task.name, split)
             for name, rows, labels in _files(task, samples) if samples else ():
                 path = folder / name / f"{MEDS_SPLITS[split]}.parquet"
-                subjects, times = [row.subject_id for row in rows], [row.prediction_time for row in rows]
+                subjects, times = [row.subject_id for row in rows], [row.moment for row in rows]
                 write_labels(path, subjects, times, labels)
                 counts[name] = counts.get(name, 0) + len(rows)
     return counts

@@ -92,7 +92,7 @@ def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
         except UserError as error:  # a source, or a few subjects, of whom nothing can be asked
             return AskedQuestions(left_out={"EHRSHOT": str(error)})
     charts = {subject: store.chart(subject, as_of) for subject, as_of in moments.items() if subject in store.subjects}
-    asked = [one for one in built.all_samples if one.prediction_time <= moments.get(one.subject_id, datetime.min)]
+    asked = [one for one in built.all_samples if one.moment <= moments.get(one.subject_id, datetime.min)]
     return AskedQuestions(
         settled={
             (one.task, one.subject_id, one.id.removeprefix(f"{one.task}-{one.subject_id}-")): _is_settled(

@@ -15,7 +15,7 @@ from wardround.core import UserError, content_hash, parse_time
 
 def question_of(task: Task, sample: Sample) -> Question:
     """Return what a method may know of a sample's task. Of the sample, only its prediction time is in it, from when on
-    a curated input shows events, and which pictures are linked to it."""
+    a curated input shows events, which pictures are linked to it, and which options it lists."""
     words = task.words or _words(task.name)
     return Question(
         name=task.name,
@@ -25,7 +25,7 @@ def question_of(task: Task, sample: Sample) -> Question:
         factual_query=words.factual_query or words.description,
         counterfactual_query=words.counterfactual_query or words.description,
         prediction_time=sample.prediction_time,
-        answer=task.answer,
+        answer=task.answer.asked(sample.facts),
         instructions=words.instructions,
         curated=_curated(sample),
         images=tuple(sample.facts.get("images", ())),

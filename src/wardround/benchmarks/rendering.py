@@ -18,14 +18,14 @@ def render_prompt(task: Task, sample: Sample, space: CandidateSpace | None) -> s
     question = question_of(task, sample)
     asked = task.prompt_named(sample.facts.get("prompt")).render(
         subject_id=sample.subject_id,
-        current_time=format_time(sample.prediction_time),
+        current_time="" if sample.told else format_time(sample.moment),
         question=question,
         asked=sample.facts.get("asked", ""),
         images=question.images,
     )
     table = "" if space is None else space.name
     listed = () if space is None else space.most_used(task.answer.listed)
-    explained = task.answer.explain(
+    explained = question.answer.explain(
         part="task", candidate_table=table, instructions=question.instructions, listed=listed
     )
     return f"{asked}\n\n{explained}"

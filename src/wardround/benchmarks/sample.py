@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from wardround.core import RecordError, format_time, parse_time
+from wardround.core import RecordError, UserError, format_time, parse_time
 
 Split = Literal["train", "dev", "test"]
 Stratum = Literal["common", "rare", "other-source", "any"]
@@ -24,12 +24,15 @@ class Sample:
     space, so that no answer can reach it. ``facts`` say where the sample came from: encounter, event time, the row ids
     of the label, how many of its codes had no label, the weight of eq. 11, the prompt if it is not the task's own.
     ``person_id`` is whose record it is where a source keeps several records of one person apart.
+
+    A sample without a ``prediction_time`` is about a case that its question tells in words: there is no chart, and its
+    subject is the report or the question that the words are from.
     """
 
     id: str
     task: str
     subject_id: int
-    prediction_time: datetime
+    prediction_time: datetime | None
     target: tuple[str, ...]
     split: Split
     stratum: Stratum
@@ -48,6 +51,18 @@ class Sample:
         """Who it is about: samples of one person are in one split and never drawn apart."""
         return self.subject_id if self.person_id is None else self.person_id
 
+    @property
+    def told(self) -> bool:
+        """Whether its question tells the case in words, and no chart does."""
+        return self.prediction_time is None
+
+    @property
+    def moment(self) -> datetime:
+        """The prediction time; UserError of a sample that has no chart."""
+        if self.prediction_time is None:
+            raise UserError(f"sample {self.id!r} is about a case told in words: it has no chart and no time")
+        return self.prediction_time
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         return {
@@ -55,7 +70,7 @@ class Sample:
             "task": self.task,
             "subject_id": self.subject_id,
             **({} if self.person_id is None else {"person_id": self.person_id}),
-            "prediction_time": format_time(self.prediction_time),
+            **({} if self.told else {"prediction_time": format_time(self.moment)}),
             "target": list(self.target),
             "split": self.split,
             "stratum": self.stratum,
@@ -72,7 +87,7 @@ class Sample:
                 task=str(body["task"]),
                 subject_id=int(body["subject_id"]),
                 person_id=None if body.get("person_id") is None else int(body["person_id"]),
-                prediction_time=parse_time(body["prediction_time"]),
+                prediction_time=parse_time(body["prediction_time"]) if "prediction_time" in body else None,
                 target=tuple(body["target"]),
                 split=body["split"],
                 stratum=body["stratum"],

@@ -24,10 +24,12 @@ PAPER_CONTEXT_TOKENS: Mapping[str, int] = {
     "clinseek": 128_000,
     "clinseek-mm": 128_000,
     "trace": 8_000,
+    "medr-bench": 64_000,
+    "medagentsbench": 64_000,
 }
 """By family: the RetroSum paper's (appendix D.2), and that of EHR-RAG (appendix A), whose tasks are EHRSHOT's.
 ClinSeekAgent's prints none, and results of 100,000 characters. TRACE fixes a
-budget (section 5) and prints none: that one is ours."""
+budget (section 5) and prints none: that one is ours. So are those of cases told in words, which need little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

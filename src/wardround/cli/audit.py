@@ -193,7 +193,7 @@ def _answers_shown(arguments: argparse.Namespace, store: Store, samples: Sequenc
     if arguments.benchmark is None:
         return 0
     benchmark, audited = Benchmark.open(arguments.benchmark), set(samples)
-    some = tuple(one for one in benchmark.all_samples if (one.subject_id, one.prediction_time) in audited)
+    some = tuple(one for one in benchmark.all_samples if (one.subject_id, one.moment) in audited)
     leaks = leak_check(replace(benchmark, all_samples=some), store)
     lines = [f"answers: {len(some):,} samples looked at, {len(leaks):,} leaks"]
     lines += [f"    {leak.sample}: {leak.what}" for leak in leaks[:_SHOWN]]
@@ -226,7 +226,7 @@ def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
         tasks = {get_task(name).name for name in arguments.task}
         for sample in benchmark.all_samples:
             if not tasks or sample.task in tasks:
-                yield sample.subject_id, sample.prediction_time
+                yield sample.subject_id, sample.moment
     for text in arguments.sample:
         subject, _, moment = text.partition(",")
         try:

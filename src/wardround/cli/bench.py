@@ -13,6 +13,7 @@ from wardround.benchmarks import (
     EHRSHOT_TASKS,
     SPLITS,
     STRATA,
+    TOLD_FAMILIES,
     Benchmark,
     Task,
     build_clinseek,
@@ -25,6 +26,7 @@ from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
+from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
 from wardround.cli.card import print_card
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
@@ -45,6 +47,8 @@ EXAMPLES = """
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build trace --store store --out bench-stays --unit icu
+  wardround bench build medr-bench --cases train.json --test-cases test.json --out bench-medr
+  wardround bench build medagentsbench --test-cases questions.jsonl --out bench-questions
   wardround bench reclock bench-clinseek --policy published --out bench-leaking
   wardround bench show bench
 """
@@ -55,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a benchmark from a store", examples=EXAMPLES)
     build.add_argument("name", choices=list(_BUILDERS), help="which benchmark")
-    build.add_argument("--store", type=Path, required=True, help="folder of the store")
+    build.add_argument("--store", type=Path, help="folder of the store (not for cases told in words)")
     build.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     build.add_argument("--seed", type=int, default=0, help="seed of splits and sampling")
     build.add_argument(
@@ -95,6 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     films.add_argument("--reports", action="store_true", help="ask when the latest film's report is there")
     films.add_argument("--hide-vocabulary", action="store_true", help="list the names of answers to neither arm")
     add_own_options(build)
+    add_told_options(build)
     again = actions.add_parser("reclock", help="the same questions on other clocks", examples=EXAMPLES)
     again.add_argument("folder", type=Path, help="folder of a built benchmark")
     again.add_argument("--policy", choices=["known_at", "published"], default="published", help="the other clocks")
@@ -135,8 +140,10 @@ def _print(benchmark: Benchmark, arguments: argparse.Namespace) -> None:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise UserError for an option of another kind of benchmark."""
-    for name, kinds in (_OPTIONS_OF | OWN_OPTIONS).items():
+    """Raise UserError for an option of another kind of benchmark, and where a store is missing."""
+    if arguments.store is None and arguments.name not in TOLD_FAMILIES:
+        raise UserError(f"{arguments.name} is built from a store: --store FOLDER")
+    for name, kinds in (_OPTIONS_OF | OWN_OPTIONS | TOLD_OPTIONS).items():
         if getattr(arguments, name) and arguments.name not in kinds:
             option = {"classes": "class"}.get(name, name).replace("_", "-")
             raise UserError(f"--{option} is for {' and '.join(kinds)}, not for {arguments.name}")
@@ -227,6 +234,7 @@ _BUILDERS: dict[str, Callable[[argparse.Namespace, TerminalProgress], Benchmark]
     "trace": _build_trace,
     "labels": build_from_labels,
     "tasks": build_from_files,
+    **dict.fromkeys(TOLD_FAMILIES, build_from_cases),
 }
 _PER_TASK = {"clinseek": 40, "clinseek-mm": 0}
 """Of the papers; 600 where nothing is said."""

@@ -16,6 +16,7 @@ from wardround.benchmarks import Benchmark
 from wardround.cli.arms import print_arms
 from wardround.cli.card import print_card
 from wardround.cli.compare import must_match
+from wardround.cli.judged import print_judge
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.subgroups import print_subgroups
 from wardround.cli.table import print_rows
@@ -245,6 +246,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     for line in (clocks_note(folder), *assumptions, *folder.settings.model_notes().values(), *variants):
         if line:
             print(line)
+    print_judge(folder)
     print()
     print(render_table(summary.rows))
     print_arms(summary.arms)

@@ -43,7 +43,7 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
         refuse_other_settings(asked, folder.settings)
         return folder
     settings = RunSettings.read(merged(_own_corpora(), merged(asked, changes)))
-    given = {"benchmark": settings.run.benchmark, "store": settings.run.store, "out": arguments.out}
+    given = {"benchmark": settings.run.benchmark, "out": arguments.out}
     missing = [name for name, value in given.items() if not value]
     if missing:
         raise UserError(f"a new run needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
@@ -61,7 +61,10 @@ def _own_corpora() -> dict[str, Any]:
 
 def _warnings(folder: RunFolder) -> list[str]:
     """What these settings allow and nobody is likely to want."""
-    settings, lines = folder.settings, []
+    settings = folder.settings
+    lines: list[str] = []
+    if settings.told:
+        return lines
     from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
     offered = open_toolset(settings.run.toolset).schemas if len(from_evidence) < len(settings.run.agents) else ()
     tools = sum(estimate_tokens(schema.wire.decode()) for schema in offered)

@@ -33,6 +33,7 @@ from wardround.memory.forgetting import Forgotten, forget
 from wardround.memory.graph import GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
 from wardround.memory.key import Key, KeyEncoder, chart_key, text_key
+from wardround.memory.known_case import KnownCase, known_case
 from wardround.memory.material import Material, ReducedText, reduced_trajectory, trajectory_messages
 from wardround.memory.parse import ParsedItem, parse_experiences
 from wardround.memory.past import Feedback, RevisionEntry
@@ -82,6 +83,7 @@ __all__ = [
     "Key",
     "KeyEncoder",
     "Kind",
+    "KnownCase",
     "Match",
     "Material",
     "Measured",
@@ -127,6 +129,7 @@ __all__ = [
     "forget",
     "import_bank",
     "judge_success",
+    "known_case",
     "may_be_served",
     "parse_experiences",
     "recall_by_graph",

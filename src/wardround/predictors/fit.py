@@ -371,4 +371,4 @@ def _samples(problem: Problem) -> Sequence[Sample]:
 
 
 def _key(sample: Sample) -> Key:
-    return sample.subject_id, sample.prediction_time
+    return sample.subject_id, sample.moment

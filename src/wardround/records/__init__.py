@@ -16,9 +16,11 @@ from wardround.records.specs.roles import ImageRole, MomentRole, PersonRole, Rol
 from wardround.records.specs.spec import SourceSpec, TableSpec
 from wardround.records.specs.spec_file import SOURCES, list_sources, load_source_spec
 from wardround.records.store import Store
+from wardround.records.told import TOLD_SOURCE, NoRecords, ToldCase
 
 __all__ = [
     "SOURCES",
+    "TOLD_SOURCE",
     "Chart",
     "ChartTable",
     "Event",
@@ -27,6 +29,7 @@ __all__ = [
     "IngestReport",
     "IngestSettings",
     "MomentRole",
+    "NoRecords",
     "PersonRole",
     "Policy",
     "Roles",
@@ -35,6 +38,7 @@ __all__ = [
     "SpanRole",
     "Store",
     "TableSpec",
+    "ToldCase",
     "admission_sections",
     "ingest",
     "list_sources",

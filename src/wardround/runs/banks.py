@@ -22,6 +22,7 @@ from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.retrieval.recent import MAX_TOKENS
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import RunSettings
+from wardround.runs.sources import open_records
 
 TRAINING_SPLIT = "train"
 
@@ -73,7 +74,7 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
 def withhold_evaluated(bank: Bank | PinnedBank, settings: RunSettings) -> int:
     """Keep back what patients of this benchmark's other splits had a hand in; return how many experiences that are."""
     benchmark = Benchmark.open(Path(settings.run.benchmark))
-    source = Store.open(Path(settings.run.store)).spec.name
+    source = open_records(settings).spec.name
     evaluated = {sample.person for sample in benchmark.all_samples if sample.split != TRAINING_SPLIT}
     return bank.evaluate_on(Subject(source=source, subject_id=subject) for subject in evaluated)
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wardround.benchmarks import Benchmark, Sample, get_task
-from wardround.core import LeakError
+from wardround.core import LeakError, UserError
 from wardround.log import EpisodeEntry, LogReader
 from wardround.memory import Bank, Material, Provenance, Subject, trajectory_messages
-from wardround.memory.construction import Attempt, Case, setting_of
+from wardround.memory.construction import Attempt, Case
 from wardround.records import Store
-from wardround.retrieval import describe_recent_events
 from wardround.runs.banks import TRAINING_SPLIT
+from wardround.runs.episode import case_of
 from wardround.runs.folder import RunFolder
+from wardround.runs.judging import AnswerScores
 from wardround.runs.settings import EpisodeKey
-from wardround.scoring import score_answer
 
 _DESCRIBED_TOKENS = 600
 
@@ -32,8 +32,10 @@ class CaseReader:
     episodes: LogReader
     success: float | None
     _samples: dict[str, Sample] = field(init=False)
+    _scores: AnswerScores = field(init=False)
 
     def __post_init__(self) -> None:
+        self._scores = AnswerScores(self.folder, self.benchmark)
         self._samples = {sample.id: sample for sample in self.benchmark.all_samples}
 
     def groups(self) -> tuple[list[list[EpisodeEntry]], int]:
@@ -56,7 +58,7 @@ class CaseReader:
         if sample.split != TRAINING_SPLIT:
             raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
         subject = Subject(source=self.store.spec.name, subject_id=sample.person)
-        chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
+        known = case_of(self.store, self.benchmark, sample)
         return Case(
             provenance=Provenance(
                 sample=sample.id,
@@ -66,15 +68,17 @@ class CaseReader:
                 model=key.model,
             ),
             attempts=tuple(self._attempt(entry.key, sample) for entry in group),
-            setting=setting_of(chart),
-            description=describe_recent_events(chart, max_tokens=_DESCRIBED_TOKENS),
+            setting=known.setting(),
+            description=known.description(_DESCRIBED_TOKENS),
         )
 
     def _attempt(self, episode: str, sample: Sample) -> Attempt:
         trajectory = self.episodes.trajectory(episode)
         answer = (trajectory.outcome or {}).get("answer")
         given = None if answer is None else tuple(answer)
-        score = score_answer(given, sample, self.benchmark.labels(get_task(sample.task)))
+        score = self._scores.score(episode, given, sample)
+        if score is None:
+            raise UserError(f"no judge has said what the answer of {episode!r} is worth: go on with run --resume")
         acts = [turn for turn in trajectory.turns if turn.purpose == "act"]
         material = Material(
             task=sample.task,

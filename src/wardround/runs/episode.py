@@ -9,13 +9,15 @@ from typing import Any
 from wardround.benchmarks import Benchmark, Sample, get_task
 from wardround.imaging import Imaging
 from wardround.knowledge import Knowledge
-from wardround.records import Store
+from wardround.memory import KnownCase, known_case
+from wardround.records import Store, ToldCase
 from wardround.retrieval import Encoder, RetrievalSettings
 from wardround.runs.settings import EpisodeKey
-from wardround.tools import Aids, Environment, open_toolset
+from wardround.tools import Aids, Environment, ToldEnvironment, open_toolset
 from wardround.tools.toolsets import USUAL
 
 DEFAULT_AIDS = Aids()
+Surrounding = Environment | ToldEnvironment
 NO_IMAGES = Imaging()
 
 
@@ -41,7 +43,7 @@ def open_environment(
     ``images`` where the chart's images are opened.
     """
     space = benchmark.space(get_task(sample.task))
-    chart = store.chart(sample.subject_id, sample.prediction_time, policy=benchmark.policy)
+    chart = store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
     return Environment(
         chart,
         open_toolset(toolset, more=more_tools),
@@ -56,12 +58,32 @@ def open_environment(
     )
 
 
+def open_surroundings(store: Store, benchmark: Benchmark, sample: Sample, **options: Any) -> Surrounding:
+    """Return what surrounds an episode on a sample: an environment as :func:`open_environment` binds it with these
+    ``options``, or of a case told in words one without a chart."""
+    told = told_case(sample)
+    return open_environment(store, benchmark, sample, **options) if told is None else ToldEnvironment(told)
+
+
+def told_case(sample: Sample) -> ToldCase | None:
+    """The case of a sample whose question tells it in words; None of one that has a chart."""
+    return ToldCase(subject_id=sample.person, text=str(sample.facts["asked"])) if sample.told else None
+
+
+def case_of(store: Store, benchmark: Benchmark, sample: Sample) -> KnownCase:
+    """Return the case of a sample as memory knows it: by its chart, or by the words that tell it."""
+    chart = None if sample.told else store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
+    found = known_case(chart, told_case(sample))
+    assert found is not None  # a sample has the one or the other
+    return found
+
+
 def episode_facts(key: EpisodeKey, sample: Sample, benchmark: Benchmark, *, resumed_turns: int = 0) -> dict[str, Any]:
     """Return what the log keeps of an episode from its beginning; never its target."""
     return {
         **asdict(key),
         "subject_id": sample.subject_id,
-        "prediction_time": sample.prediction_time.isoformat(sep=" "),
+        **({} if sample.told else {"prediction_time": sample.moment.isoformat(sep=" ")}),
         "policy": benchmark.policy,
         "resumed_turns": resumed_turns,
     }

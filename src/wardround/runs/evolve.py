@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from wardround.agents.loop.side_reader import read_text
-from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.benchmarks import Benchmark, Sample
 from wardround.core import LeakError, Progress, ProviderError, Reporter, UserError, silent
 from wardround.log import LOG_SUFFIX, EpisodeEntry, EpisodeLog, LogReader, Trajectory
 from wardround.memory import (
@@ -29,7 +29,6 @@ from wardround.memory import (
     ReflectedKind,
     RuleReflector,
     Subject,
-    chart_key,
     extract_experiences,
     extract_reasoning,
     extract_tool_advice,
@@ -40,11 +39,12 @@ from wardround.models import Model, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder
 from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder
+from wardround.runs.episode import case_of
 from wardround.runs.folder import RunFolder
+from wardround.runs.judging import AnswerScores
 from wardround.runs.models import open_models
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_benchmark, open_store
-from wardround.scoring import score_answer
 
 _RULES_MODEL = "offline"
 """The model that cannot reflect: it has no language. Rules do it in its place."""
@@ -124,6 +124,7 @@ async def _evolve(
             store=store,
             benchmark=open_benchmark(folder),
             bank=bank,
+            scores=AnswerScores(folder, open_benchmark(folder)),
             encoder=open_key_encoder(settings, store, bank.encoder),
             models=models,
             episodes=episodes,
@@ -147,6 +148,7 @@ class _Reflecting:
     store: Store
     benchmark: Benchmark
     bank: Bank
+    scores: AnswerScores
     encoder: Encoder
     models: Mapping[str, Model]
     episodes: LogReader
@@ -223,7 +225,7 @@ class _Reflecting:
             prediction=answer,
             target=sample.target,
             summary=_last_summary(trajectory),
-            score=score_answer(answer, sample, self.benchmark.labels(get_task(sample.task))),
+            score=self.scores.score(trajectory.episode, answer, sample),
         )
 
     async def _reflect(self, work: _Work, material: Material, provenance: Provenance, sample: Sample) -> None:
@@ -273,10 +275,10 @@ class _Reflecting:
         return [await extract_experiences(asker, material, kind=kind, provenance=provenance, maximum=most, room=room)]
 
     async def _key(self, sample: Sample) -> Key:
-        """The key of a sample's chart, made once."""
+        """The key of a sample's case, made once."""
         if sample.id not in self.keys:
-            chart = self.store.chart(sample.subject_id, sample.prediction_time, policy=self.benchmark.policy)
-            self.keys[sample.id] = await asyncio.to_thread(chart_key, self.encoder, chart)
+            case = case_of(self.store, self.benchmark, sample)
+            self.keys[sample.id] = await asyncio.to_thread(case.key, self.encoder)
         return self.keys[sample.id]
 
 

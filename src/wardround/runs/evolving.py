@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from wardround.agents import Memory
-from wardround.benchmarks import get_task
 from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
 from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
@@ -31,7 +30,6 @@ from wardround.runs.queue import WorkQueue
 from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.runs.sources import open_store
 from wardround.runs.worker import Worker, open_worker
-from wardround.scoring import score_answer
 
 _INSERTED = "inserted|"
 
@@ -212,7 +210,10 @@ class _Stream:
             raise LeakError(f"sample {sample.id!r} is of split {sample.split!r}: nothing may be learnt from it")
         answer = outcome.get("answer")
         given = None if answer is None else tuple(answer)
-        score = score_answer(given, sample, self.worker.benchmark.labels(get_task(sample.task)))
+        score = self.worker.scores.score(str(key), given, sample)
+        if score is None:
+            self.result.problems["an answer without a verdict of the judge"] += 1
+            return None
         shown, masked = _met(trajectory)
         baseline = self.baselines.get(key.task, ScoreBaseline())
         self.baselines[key.task] = baseline.with_score(score)

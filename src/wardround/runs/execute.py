@@ -25,8 +25,9 @@ from wardround.core import Progress, Reporter, UserError, load_plugins, loaded_p
 from wardround.records import Store
 from wardround.runs.banks import close_encoder, open_candidate_encoder
 from wardround.runs.folder import RunFolder
+from wardround.runs.judging import unjudged
 from wardround.runs.knowledge import corpora_facts
-from wardround.runs.models import open_models
+from wardround.runs.models import open_models, open_named_model
 from wardround.runs.preparing import all_agents, episode_keys, prepare
 from wardround.runs.presets import PRESETS
 from wardround.runs.queue import Counts, WorkQueue
@@ -44,6 +45,7 @@ from wardround.runs.sources import (
 )
 from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import drain
+from wardround.scoring.judging import WORDS
 
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
@@ -124,7 +126,7 @@ def open_work(folder: RunFolder, *, limit: float | None = None, retry_errors: bo
     queue = WorkQueue(folder.queue)
     if not queue.counts().total:
         queue.add(str(key) for key in episode_keys(folder.settings, open_benchmark(folder)))
-    queue.reopen(set(queue.listed("done")) - finished_keys(folder))
+    queue.reopen(set(queue.listed("done")) - (finished_keys(folder) - unjudged(folder, open_benchmark(folder))))
     if retry_errors:
         queue.reopen(_failed_keys(folder))
     queue.reclaim()
@@ -141,6 +143,9 @@ def _check_sources(folder: RunFolder) -> None:
 async def _check(settings: RunSettings, store: Store) -> None:
     close_encoder(open_candidate_encoder(settings, store))
     models = open_models(settings, store)
+    judge = settings.scoring.judge
+    if judge is not None and judge != WORDS:
+        models |= {f"judge {judge}": open_named_model(settings, store, judge)}
     try:
         for model in models.values():
             check = getattr(model, "check", None)

@@ -21,7 +21,7 @@ from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
 from wardround.runs.banks import open_run_encoder
-from wardround.runs.episode import open_environment
+from wardround.runs.episode import open_surroundings
 from wardround.runs.guard import data_use_guard
 from wardround.runs.preparing import Prepared
 from wardround.runs.settings import EpisodeKey
@@ -106,7 +106,7 @@ class _Unrecorded:
 
 async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder: Encoder | None) -> Request:
     settings, model = plan.settings, _FirstCall()
-    environment = open_environment(
+    environment = open_surroundings(
         plan.store,
         plan.benchmark,
         sample,

@@ -157,7 +157,7 @@ def _write(folder: Path, guesses: _Guesses) -> None:
     write_labels(
         folder / f"{guesses.name}.parquet",
         [one.subject_id for one in guesses.samples],
-        [one.prediction_time for one in guesses.samples],
+        [one.moment for one in guesses.samples],
         {"boolean_value": [guesses.question.holds(one.target) for one in guesses.samples]},
         predicted,
     )

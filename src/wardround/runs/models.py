@@ -23,6 +23,11 @@ def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> di
     return {name: _opened(one, guard, endpoints, concurrency, store.spec.roles) for name, one in named.items()}
 
 
+def open_named_model(settings: RunSettings, store: Store, name: str) -> Model:
+    """Open one model beside those that play, by its name: with its own endpoint and price, behind the same guard."""
+    return _opened(settings.model_named(name), data_use_guard(settings, store), {}, 1, store.spec.roles)
+
+
 def _opened(
     one: NamedModel,
     guard: DataUseGuard,

@@ -13,8 +13,10 @@ from wardround.core import Plugin, UserError, derive_seed, load_plugins
 from wardround.core.suggestions import unknown
 from wardround.records import Store
 from wardround.runs.banks import bank_facts, open_memory
+from wardround.runs.judging import must_have_judge
 from wardround.runs.protocols import must_not_be_taught_by
 from wardround.runs.settings import EpisodeKey, RunSettings
+from wardround.runs.sources import open_records
 from wardround.runs.spending import must_have_prices
 from wardround.runs.worker import open_agents
 
@@ -40,8 +42,9 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
     settings = settings.resolved()
     must_have_prices(settings, settings.run.max_cost)
     plugins = load_plugins(settings.run.plugins)
-    store = Store.open(Path(settings.run.store))
+    store = open_records(settings)
     benchmark = Benchmark.open(Path(settings.run.benchmark))
+    _check_store(settings, benchmark)
     context = settings.budget.context_tokens or benchmark.context_tokens
     settings = replace(settings, budget=replace(settings.budget, context_tokens=context))
     if benchmark.manifest["source"]["store_digest"] != store.digest:
@@ -51,6 +54,7 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
     _check_samples(settings, keys)
     if not keys:
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
+    must_have_judge(settings, (EpisodeKey.parse(key).task for key in keys))
     bank = bank_facts(settings)
     agents = () if outside else all_agents(settings, bank, store)
     _check_questions(agents, keys, benchmark)
@@ -64,6 +68,14 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
         agents=agents,
         plugins=tuple(plugins),
     )
+
+
+def _check_store(settings: RunSettings, benchmark: Benchmark) -> None:
+    """Raise UserError where a store is missing, or given for cases that are told in words."""
+    if benchmark.told and not settings.told:
+        raise UserError(f"the cases of {settings.run.benchmark!r} are told in words: leave --store out")
+    if settings.told and not benchmark.told:
+        raise UserError(f"the questions of {settings.run.benchmark!r} are about charts: give their --store")
 
 
 def episode_keys(settings: RunSettings, benchmark: Benchmark) -> Iterator[EpisodeKey]:

@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 
 from wardround.agents import AgentSpec
 from wardround.agents.experiences.injecting import with_experience
-from wardround.benchmarks import Sample, get_task
+from wardround.benchmarks import Sample
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.log import LogReader
-from wardround.memory import Bank, Experience, Subject, findings_of_chart, scope_of
+from wardround.memory import Bank, Experience, Subject, scope_of
 from wardround.memory.credit import first_quality
 from wardround.memory.effect import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 from wardround.runs.banks import TRAINING_SPLIT
 from wardround.runs.cases import is_success
+from wardround.runs.episode import case_of
 from wardround.runs.execute import open_work
 from wardround.runs.folder import RunFolder
 from wardround.runs.preparing import episode_keys
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.worker import Worker, open_worker, plain_agent
-from wardround.scoring import score_answer
 
 FOLDER = "reliability"
 ROLLOUTS = 5
@@ -149,8 +149,8 @@ class _Validating:
         return self.bank.subject_hash(Subject(source=self.worker.store.spec.name, subject_id=sample.person))
 
     def _applies(self, experience: Experience, sample: Sample) -> bool:
-        chart = self.worker.store.chart(sample.subject_id, sample.prediction_time, policy=self.worker.benchmark.policy)
-        return scope_of(experience, findings_of_chart(chart)).applies
+        case = case_of(self.worker.store, self.worker.benchmark, sample)
+        return scope_of(experience, case.findings()).applies
 
     def _settle(self, experience: Experience, pairs: Mapping[EpisodeKey, tuple[str, str]], logs: LogReader) -> None:
         """Write what the pairs say, and that it was tried; where an endpoint broke one off, it is tried again."""
@@ -206,5 +206,4 @@ class _Validating:
             return None
         sample = self.worker.samples[key.sample]
         answer = outcome.get("answer")
-        labels = self.worker.benchmark.labels(get_task(sample.task))
-        return score_answer(None if answer is None else tuple(answer), sample, labels)
+        return self.worker.scores.score(name, answer, sample)

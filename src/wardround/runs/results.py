@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, Self
 
+from wardround.benchmarks import get_task
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
+from wardround.runs.judging import Verdicts
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
 from wardround.scoring import EpisodeScore, EvidenceCut, events_left_out, evidence_cut, score_episode
@@ -88,6 +90,7 @@ class _Scorer:
         self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
         self._spaces = benchmark.spaces
         self._candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
+        self._verdicts = Verdicts(folder)
         self._reader = LogReader(folder.logs, may_be_empty=True)
 
     def __enter__(self) -> Self:
@@ -99,13 +102,22 @@ class _Scorer:
     def score(self, share: _Share) -> list[_Scored]:
         """Return the rows from one key to another, with their lines in the file."""
         with _uncollected():
-            return [self._score(outline) for outline in self._reader.outlines(*share)]
+            found = (self._score(outline) for outline in self._reader.outlines(*share))
+            return [one for one in found if one is not None]
 
-    def _score(self, outline: Outline) -> _Scored:
+    def _score(self, outline: Outline) -> _Scored | None:
+        """One row; None of an answer that has yet to be judged: it has no score."""
         key = EpisodeKey.parse(outline.episode)
-        score = score_episode(
-            outline, self._samples[key.sample], self._labels[key.task], self._candidate_tools, self._spaces
-        )
+        sample, labels, verdict = self._samples[key.sample], self._labels[key.task], None
+        answer = (outline.outcome or {}).get("answer")
+        if answer and get_task(sample.task).answer.judged:
+            verdict = self._verdicts.of(outline.episode)
+            if verdict is None:
+                return None
+            labels = verdict.labels(answer, sample.target[0])
+        reasoning = None if verdict is None else verdict.reasoning
+        tools = self._candidate_tools
+        score = score_episode(outline, sample, labels, tools, self._spaces, reasoning=reasoning)
         return score, json.dumps(score.to_json(), ensure_ascii=False) + "\n"
 
 

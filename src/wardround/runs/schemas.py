@@ -60,6 +60,9 @@ _LATER = frozenset(
         "memory.evolution.retire_after",
         "memory.evolution.together",
         "memory.evolution.snapshots",
+        "scoring.judge",
+        "scoring.judge_may_play",
+        "scoring.judge_reasoning",
     }
 )
 """Settings that came while schema 2 was written, and whose defaults are what was done before there were any."""

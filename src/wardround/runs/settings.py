@@ -38,7 +38,9 @@ class PlayedSection:
         None, "begin with a paper's published settings (wardround list presets)", flag="--preset"
     )
     benchmark: str = setting("", "folder of a built benchmark", unit="folder", flag="--benchmark")
-    store: str = setting("", "folder of the store it was built from", unit="folder", flag="--store")
+    store: str = setting(
+        "", "folder of the store it was built from; none where cases are told in words", unit="folder", flag="--store"
+    )
     tasks: tuple[str, ...] = setting((), "only these tasks", flag="--task")
     split: Split = setting("test", "which samples", flag="--split")
     strata: tuple[str, ...] = setting((), "only these strata", was=("--stratum",))
@@ -162,7 +164,8 @@ class RunSettings:
     def resolved(self) -> RunSettings:
         """Return the same settings with absolute paths, so that a run can be resumed from any folder."""
         run, bank = self.run, self.memory.bank
-        where = {"benchmark": _absolute(run.benchmark), "store": _absolute(run.store)}
+        store = run.store and _absolute(run.store)
+        where = {"benchmark": _absolute(run.benchmark), "store": store}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
         memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
         agent = {name: _with_absolute_files(section) for name, section in self.agent.items()}
@@ -175,6 +178,11 @@ class RunSettings:
             return None
         published, held = flat(PRESETS.get(self.run.preset).body), flat(self.to_json())
         return {name: held[name] for name, value in published.items() if name in held and held[name] != value}
+
+    @property
+    def told(self) -> bool:
+        """Whether its cases are told in words: then there is no store behind them."""
+        return not self.run.store
 
     @property
     def budget_tokens(self) -> int:

@@ -14,11 +14,12 @@ from wardround.agents import AgentSpec
 from wardround.benchmarks import Benchmark, must_have_rules, rules_prompt
 from wardround.core import UserError, changed_plugins
 from wardround.models import find_model
-from wardround.records import Store
+from wardround.records import NoRecords, Store
 from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
 from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import RunSettings
+from wardround.scoring.judging import judge_prompts
 
 
 def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
@@ -34,9 +35,14 @@ def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
+def open_records(settings: RunSettings) -> Store:
+    """Open the store of some settings; the one without records where their cases are told in words."""
+    return NoRecords() if settings.told else Store.open(Path(settings.run.store))
+
+
 def open_store(folder: RunFolder) -> Store:
     """Open a run's store; UserError where it is another one by now."""
-    store = Store.open(Path(folder.settings.run.store))
+    store = open_records(folder.settings)
     _same(folder, "store", folder.settings.run.store, {"store_digest": store.digest, "spec_sha256": store.spec.sha256})
     return store
 
@@ -56,6 +62,8 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
     """
     files = [file for agent in agents for file in agent.prompt_files()]
     files += benchmark.prompts
+    if settings.scoring.judge is not None and any(task.answer.judged for task in benchmark.tasks):
+        files += judge_prompts()
     if settings.aids.answer_rules:
         must_have_rules(benchmark)
         files.append(rules_prompt())

@@ -36,7 +36,7 @@ def by_subgroup(
     """
     played = {score.sample for score in scores}
     group_of = {
-        sample.id: GROUPINGS[by](store.chart(sample.subject_id, sample.prediction_time))
+        sample.id: GROUPINGS[by](store.chart(sample.subject_id, sample.moment))
         for sample in samples
         if sample.id in played
     }

@@ -33,9 +33,10 @@ from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
-from wardround.runs.episode import NO_IMAGES, episode_facts, open_environment
+from wardround.runs.episode import NO_IMAGES, episode_facts, open_surroundings
 from wardround.runs.folder import RunFolder
 from wardround.runs.guard import data_use_guard
+from wardround.runs.judging import AnswerScores, Judging, open_judging
 from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
 from wardround.runs.queue import WorkQueue
@@ -65,6 +66,8 @@ class Worker:
     vectors: VectorCache | None
     samples: Mapping[str, Sample]
     knowledge: Knowledge
+    scores: AnswerScores
+    judging: Judging | None = None
     images: Imaging = NO_IMAGES
     max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,14 +96,21 @@ class Worker:
 
     async def play_as(self, text: str, key: EpisodeKey, agent: AgentSpec) -> None:
         """Play the sample of a key with an agent, as an episode of another name, unless an earlier worker finished
-        it."""
+        it; then have its answer judged, where nobody else can say what it is worth."""
+        sample = self.samples[key.sample]
         replies = self._earlier_replies(text)
-        if replies is None:
-            return
+        if replies is not None:
+            await self._play_on(text, key, agent, replies)
+        if self.judging is not None:
+            self.log.flush()
+            await self.judging.settle(text, sample, prompt_of(self.settings, self.benchmark, sample).user)
+
+    async def _play_on(self, text: str, key: EpisodeKey, agent: AgentSpec, replies: list[Recorded]) -> None:
+        """Play an episode, beginning with what is recorded of it."""
         sample = self.samples[key.sample]
         recorder = self.log.begin(text, episode_facts(key, sample, self.benchmark, resumed_turns=len(replies)))
         model = resumed(self.models[key.model], replies, note=recorder.note, keep=recorder.keep)
-        environment = open_environment(
+        environment = open_surroundings(
             self.store,
             self.benchmark,
             sample,
@@ -148,6 +158,8 @@ class Worker:
         if self.vectors is not None:
             self.vectors.close()
         self.knowledge.close()
+        if self.judging is not None:
+            await self.judging.close()
         for model in self.models.values():
             await model.close()
 
@@ -221,6 +233,8 @@ def open_worker(
         vectors=vectors,
         samples={sample.id: sample for sample in benchmark.all_samples},
         knowledge=open_knowledge(folder, store),
+        scores=AnswerScores(folder, benchmark),
+        judging=open_judging(folder, store, benchmark, played=folder.path / logs),
         images=open_images(settings.images, data_use_guard(settings, store)),
     )
 
@@ -237,13 +251,19 @@ def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, Agent
         )
         for name in settings.run.agents
     }
-    return {name: replace(one, loop=_loop(one, settings), **_named(name, one)) for name, one in agents.items()}
+    return {name: _of_run(name, one, settings) for name, one in agents.items()}
 
 
 def plain_agent(settings: RunSettings, name: str) -> AgentSpec:
     """The method of a run's agent without what it reads of a bank."""
     agent = get_method(settings.spelling(name)).make(settings.of_agent(name))
-    return replace(agent, loop=_loop(agent, settings), **_named(name, agent))
+    return _of_run(name, agent, settings)
+
+
+def _of_run(name: str, agent: AgentSpec, settings: RunSettings) -> AgentSpec:
+    """An agent under the name and with the loop that a run has for it, told cases as it plays these."""
+    agent = replace(agent, loop=_loop(agent, settings), **_named(name, agent))
+    return agent.for_told_cases() if settings.told else agent
 
 
 def _named(name: str, agent: AgentSpec) -> dict[str, Any]:

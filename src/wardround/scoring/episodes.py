@@ -161,11 +161,14 @@ def score_episode(
     label_set: LabelSet | None,
     candidate_tools: Iterable[str],
     candidate_tables: Iterable[str] = (),
+    *,
+    reasoning: Mapping[str, float] | None = None,
 ) -> EpisodeScore:
     """Score one finished episode against its sample.
 
     ``label_set`` are the labels and spellings that answers to the task may have, None where any text may be one. The
-    facts given when the episode began name its agent, model and epoch. An episode without an answer, for whatever
+    facts given when the episode began name its agent, model and epoch. ``reasoning`` are the figures that a judge gave
+    of it. An episode without an answer, for whatever
     reason, scores 0.
     """
     outcome = trajectory.outcome or {}
@@ -174,6 +177,10 @@ def score_episode(
     kind = get_task(sample.task).answer
     scorer, labels = scorer_of(kind), kind.labels(sample.task, label_set)
     winnable = len(sample.target) - len(sample.unwinnable)
+    score = scorer.score(answer, sample.target, labels)
+    figures = dict(scorer.figures(answer, sample.target, labels))
+    if reasoning:
+        figures = {scorer.metric: main_figure(score, figures)} | figures | dict(reasoning)
     return EpisodeScore(
         episode=trajectory.episode,
         agent=str(trajectory.facts.get("agent", "")),
@@ -186,8 +193,8 @@ def score_episode(
         stratum=sample.stratum,
         finish=str(outcome.get("finish", "open")),
         answer=answer,
-        score=scorer.score(answer, sample.target, labels),
-        figures=scorer.figures(answer, sample.target, labels),
+        score=score,
+        figures=figures,
         winnable_recall=winnable / len(sample.target),
         grounding=grounding_counts(outcome.get("citations", ()), answer),
         errors=classify_errors(trajectory, candidate_tools, candidate_tables) - _not_expected(kind),

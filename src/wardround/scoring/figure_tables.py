@@ -30,7 +30,7 @@ def figure_rows(scores: Iterable[EpisodeScore], *, seed: int = 0) -> tuple[Figur
     return tuple(
         FigureRow(agent=agent, model=model, task=task, figure=figure, mean=_mean(members, figure, seed))
         for (task, agent, model), members in sorted(groups.items(), key=lambda group: group[0][0])
-        for figure in members[0].figures
+        for figure in dict.fromkeys(name for member in members for name in member.figures)
     )
 
 
@@ -42,8 +42,9 @@ def render_figures(rows: Sequence[FigureRow]) -> str:
 
 
 def _mean(scores: Sequence[EpisodeScore], figure: str, seed: int) -> Interval:
-    values = per_sample(scores, lambda score: score.figures[figure])
-    subject_of = {score.sample: score.subject_id for score in scores}
+    held = [score for score in scores if figure in score.figures]  # a reasoning without a reference has none
+    values = per_sample(held, lambda score: score.figures[figure])
+    subject_of = {score.sample: score.subject_id for score in held}
     return patient_bootstrap(list(values.values()), [subject_of[sample] for sample in values], seed=seed)
 
 

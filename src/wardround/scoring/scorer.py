@@ -7,7 +7,16 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.answers import AnswerKind, Candidates, FreeLabels, ListedCandidates, OneClass, SeveralClasses
+from wardround.answers import (
+    AnswerKind,
+    Candidates,
+    FreeLabels,
+    JudgedText,
+    ListedCandidates,
+    OneClass,
+    OneOption,
+    SeveralClasses,
+)
 from wardround.codes import LabelSet
 from wardround.core import Registry
 from wardround.scoring.families import Hypothesis
@@ -17,6 +26,7 @@ from wardround.scoring.sets import SetScore, class_score, set_scores
 
 MACRO_F1 = "macro-F1"
 SET_F1 = "F1"
+ACCURACY = "accuracy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +55,8 @@ class Scorer:
     that only figures of one name are averaged under that name. ``keeps_target``: a result holds the target too, for
     figures that are no mean over samples. ``by_class``: the tables by class show all that its own figure shows.
     An answer is right from ``full_score`` of the main figure on. ``rows_name_answers``: a cited row can be seen to
-    support an answer, because it names it; no row says "yes".
+    support an answer, because it names it; no row says "yes". ``over_samples``: rows over several tasks say the mean
+    over all samples too.
     """
 
     metric: ClassVar[str] = SET_F1
@@ -54,6 +65,7 @@ class Scorer:
     by_class: ClassVar[bool] = False
     full_score: ClassVar[float] = 1.0
     rows_name_answers: ClassVar[bool] = True
+    over_samples: ClassVar[bool] = False
 
     def is_right(self, value: float) -> bool:
         """Whether a value of the main figure is that of an answer without any fault, but for rounding."""
@@ -94,13 +106,29 @@ class SeveralClassesScorer(Scorer):
 class OneClassScorer(SeveralClassesScorer):
     """Right if the one class is named and no other; over all answers also the macro-F1 of the classes."""
 
-    metric = "accuracy"
+    metric = ACCURACY
     by_class = True
 
     def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
         (wanted,) = target
         assert labels is not None  # classes are declared
         return class_score(answer, wanted, labels)
+
+
+class RightScorer(Scorer):
+    """Right or not: the one option that holds, or a text that a judge says is the right one. Its mean over tasks is
+    shown beside the mean over all samples, which papers call the average."""
+
+    metric = ACCURACY
+    pooled = ACCURACY
+    over_samples = True
+    rows_name_answers = False
+
+    def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
+        """``labels`` are the letters of options; of a judged text, the answer as another spelling of the right one,
+        where the judge says that it is."""
+        (wanted,) = target
+        return class_score(answer, wanted, labels or LabelSet(name=wanted, labels=(wanted,)))
 
 
 SCORERS: Registry[Scorer] = Registry("scorers", one="scorer", of=Scorer)
@@ -111,6 +139,8 @@ SCORERS.add(ListedCandidates.name, Scorer())
 SCORERS.add(FreeLabels.name, Scorer())
 SCORERS.add(OneClass.name, OneClassScorer())
 SCORERS.add(SeveralClasses.name, SeveralClassesScorer())
+SCORERS.add(OneOption.name, RightScorer())
+SCORERS.add(JudgedText.name, RightScorer())
 
 
 def scorer_of(kind: AnswerKind) -> Scorer:

@@ -9,11 +9,19 @@ from wardround.core import check_settings, setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringSettings:
-    """How a run's figures are compared."""
+    """How a run's answers are judged where words cannot be compared, and how its figures are compared."""
 
     baseline: str | None = setting(
         None, "contender (an agent, or 'agent · model') that the others are compared with", flag="--baseline"
     )
+
+    judge: str | None = setting(
+        None,
+        "model that judges answers in words of one's own (a name of [models.NAME] too), or 'words': no model, a floor",
+        flag="--judge",
+    )
+    judge_may_play: bool = setting(False, "the judge may be a model that plays too, as in the GSEM paper")
+    judge_reasoning: bool = setting(True, "the judge marks the reasoning too: efficiency, factuality, completeness")
 
     def __post_init__(self) -> None:
         check_settings(self)

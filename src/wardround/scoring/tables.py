@@ -12,7 +12,7 @@ from statistics import fmean
 
 from wardround.benchmarks import get_task
 from wardround.core import Usage
-from wardround.scoring.bootstrap import Interval
+from wardround.scoring.bootstrap import Interval, patient_bootstrap
 from wardround.scoring.episodes import EpisodeScore
 from wardround.scoring.errors import ErrorClass
 from wardround.scoring.evidence_cuts import EvidenceCut, evidence_cut
@@ -35,7 +35,8 @@ class SummaryRow:
     has ``trials``. ``errors`` counts episodes; ``failed`` ones ended in an endpoint's error and score 0. ``summarised``
     counts the episodes with a summary, None where the method writes none; ``summaries`` were tried,
     ``failed_summaries`` of them left the one before in place; ``evidence_cut``: where the budget had no room for all
-    evidence; ``experiences`` is the mean of those served, None where no bank was asked; ``successes`` are the right
+    evidence; ``over_samples`` is the mean over all samples alike, of a row over several tasks whose papers average so;
+    ``experiences`` is the mean of those served, None where no bank was asked; ``successes`` are the right
     answers and how many of them are corrupt.
     """
 
@@ -66,6 +67,7 @@ class SummaryRow:
     trials: float = 1.0
     evidence_cut: EvidenceCut | None = None
     metric: str = SET_F1
+    over_samples: Interval | None = None
     successes: Successes = field(default_factory=Successes)
 
 
@@ -150,8 +152,19 @@ def _row(key: tuple[str, str, str, str], scores: list[EpisodeScore], seed: int, 
         failed_summaries=sum(score.use.failed_summaries for score in scores),
         experiences=_mean_known([score.use.experiences for score in scores]),
         metric=pooled_metric({score.task for score in scores}),
+        over_samples=_over_samples(f1, tasks, subjects, seed, resamples),
         successes=successes(scores),
     )
+
+
+def _over_samples(
+    values: Mapping[str, float], tasks: Sequence[str], subjects: Sequence[int], seed: int, resamples: int
+) -> Interval | None:
+    """The mean over all samples of several tasks, where every task's scorer asks for it."""
+    names = set(tasks)
+    if len(names) < 2 or not all(scorer_of(get_task(name).answer).over_samples for name in names):
+        return None
+    return patient_bootstrap(list(values.values()), subjects, seed=seed, resamples=resamples)
 
 
 def _is_repetition(key: tuple[str, str, str, str], groups: Mapping[tuple[str, str, str, str], object]) -> bool:
@@ -252,6 +265,11 @@ _COLUMNS = (
     _Column(title="score", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: not _all_f1(rows)),
     _Column(title="F1", cell=lambda row: f"{row.f1.estimate:.3f}", shown=lambda rows: _all_f1(rows)),
     _Column(title="95 % interval", cell=lambda row: row.f1.as_text()),
+    _Column(
+        title="over samples",
+        cell=lambda row: "" if row.over_samples is None else f"{row.over_samples.estimate:.3f}",
+        shown=lambda rows: any(row.over_samples is not None for row in rows),
+    ),
     _Column(title="P", cell=lambda row: f"{row.precision:.3f}"),
     _Column(title="R", cell=lambda row: f"{row.recall:.3f}"),
     _Column(title="R max", cell=lambda row: f"{row.reachable_recall:.3f}"),

@@ -40,9 +40,13 @@ class TrivialScores:
 
 
 def trivial_scores(benchmark: Benchmark, samples: Collection[str]) -> tuple[TrivialScores, ...]:
-    """Score the trivial contenders on the named samples of a benchmark, task by task."""
+    """Score the trivial contenders on the named samples of a benchmark, task by task; none where only a judge could."""
     wanted = set(samples)
-    asked = {task: [one for one in benchmark.samples(task.name) if one.id in wanted] for task in benchmark.tasks}
+    asked = {
+        task: [one for one in benchmark.samples(task.name) if one.id in wanted]
+        for task in benchmark.tasks
+        if not task.answer.judged
+    }
     return tuple(_of_task(benchmark, task, some) for task, some in asked.items() if some)
 
 

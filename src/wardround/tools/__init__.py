@@ -13,6 +13,7 @@ from wardround.tools.result import ToolResult
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool
 from wardround.tools.sql_gate import SqlAnswer, SqlGate, SqlLimits
+from wardround.tools.told import ToldEnvironment
 from wardround.tools.toolset import TOOLS, Toolset, default_toolset
 from wardround.tools.toolsets import CLINSEEK_TOOLS, TOOLSETS, NamedToolset, open_toolset
 
@@ -31,6 +32,7 @@ __all__ = [
     "SqlAnswer",
     "SqlGate",
     "SqlLimits",
+    "ToldEnvironment",
     "Tool",
     "ToolResult",
     "Toolset",

@@ -62,6 +62,10 @@ class Environment(Session):
         self._grounding = Grounding(self)
 
     @property
+    def told(self) -> None:
+        """Nothing: the chart is the case."""
+
+    @property
     def schemas(self) -> tuple[ToolSchema, ...]:
         """What a model is told of the tools."""
         return self.toolset.schemas

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from wardround.agents.loop.episode import Episode
 from wardround.core import UserError
-from wardround.memory import Findings, Key, RecallQuestion, Subject, findings_of_chart, text_key
+from wardround.memory import Findings, Key, KnownCase, RecallQuestion, Subject, known_case, text_key
 from wardround.memory.reading import BankReader
-from wardround.retrieval import Encoder, describe_recent_events
+from wardround.retrieval import Encoder
 
 _CASE_TOKENS = 600
 """How much of a chart's recent events tells what case it is."""
@@ -25,18 +25,24 @@ class AskedCase:
 
 
 def asked_case(episode: Episode, bank: BankReader, encoder: Encoder) -> AskedCase:
-    """Read the case from its chart. Blocks. Raises UserError without one."""
-    chart = getattr(episode.environment, "chart", None)
-    if chart is None:
-        raise UserError(f"agent {episode.agent.name!r} withholds experiences by the chart, and there is none here")
-    description = describe_recent_events(chart, max_tokens=_CASE_TOKENS)
+    """Read the case from its chart, or from the words that tell it. Blocks. Raises UserError without either."""
+    case = case_before(episode)
+    description = case.description(_CASE_TOKENS)
     text = f"{episode.history.prompt[1].content or ''}\n{description}"
     return AskedCase(
-        subject=Subject.of_chart(chart),
-        findings=findings_of_chart(chart),
+        subject=case.subject,
+        findings=case.findings(),
         question=RecallQuestion(text=text, key=_key(bank, encoder, text)),
         description=description,
     )
+
+
+def case_before(episode: Episode) -> KnownCase:
+    """Return the case that an episode is about. UserError: there is no chart, and no words tell it."""
+    case = known_case(episode.environment.chart, episode.environment.told)
+    if case is None:
+        raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
+    return case
 
 
 def _key(bank: BankReader, encoder: Encoder, text: str) -> Key | None:

@@ -113,7 +113,7 @@ class GraphRecalling(Hooks):
         return offered, facts
 
     def _asking(self, episode: Episode) -> _Asking:
-        """Read the case from its chart. Blocks."""
+        """Read the case. Blocks."""
         asked = asked_case(episode, self._bank, self._memory.encoder)
         task = episode.task if self._settings.same_task else ""
         return _Asking(

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wardround.agents.experiences.asked_case import case_before
 from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.episode import Episode
-from wardround.core import UserError
-from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject, chart_key
-from wardround.records import Chart
+from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject
 from wardround.retrieval import Encoder
 
 _FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
@@ -56,7 +55,7 @@ class Memory:
 
 
 class Recalling(Hooks):
-    """Before the first turn: fetch experiences of some kinds by the chart, pin those that are meant for the actor.
+    """Before the first turn: fetch experiences of some kinds by the case, pin those that are meant for the actor.
 
     ``k``: episodes (top-1 by default); ``advice``: pieces per tool. Only experiences of the same task are asked for.
     """
@@ -72,11 +71,11 @@ class Recalling(Hooks):
         if not self._memory.serves(episode.task):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
-        chart = _chart(episode)
-        subject = Subject.of_chart(chart)
+        case = await asyncio.to_thread(case_before, episode)
+        subject = case.subject
         keyed = [kind for kind in self._kinds if kind != "tool"]
         if keyed:
-            key = await asyncio.to_thread(chart_key, self._memory.encoder, chart)
+            key = await asyncio.to_thread(case.key, self._memory.encoder)
             for kind in keyed:
                 self._search(episode, key, kind, subject)
         if "tool" in self._kinds:
@@ -104,10 +103,3 @@ class Recalling(Hooks):
                 detail = {"kind": "tool", "tool": schema.name, "task": episode.task, **found.facts()}
                 episode.recorder.note("experiences", detail)
         episode.lessons["tool"] = tuple(advice)
-
-
-def _chart(episode: Episode) -> Chart:
-    chart = episode.environment.chart
-    if chart is None:
-        raise UserError(f"agent {episode.agent.name!r} finds experiences by the chart, and this environment has none")
-    return chart

@@ -7,7 +7,7 @@ next action, and prompts. ``docs/design/2026-11-20-agent-loop.md`` shows how eac
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from wardround.agents.loop.context import ContextFactory, FullContext
@@ -17,6 +17,7 @@ from wardround.answers import Question
 from wardround.core import PromptFile, UserError, load_prompt
 
 EVIDENCE_TOOL = "retrieve_evidence"
+TOLD_SYSTEM = "told_system"
 Needs = Literal["nothing", "question", "labels"]
 Choose = Callable[[Episode], Awaitable[Asked]]
 """Decides the next action. It may ask the model as often as it likes; only the reply it returns is acted on."""
@@ -70,6 +71,7 @@ class AgentSpec:
     ``more_tools``: those it wants beside the usual ones. ``needs``: what of a task it cannot do without.
     ``steps``: makes the player of a stay, bundle by bundle; such an agent plays no loop of turns.
     ``files``: what else it shows models that a run must be hashed with (a frozen protocol).
+    ``charted``: it cannot do without a chart, so it plays no case told in words.
     """
 
     name: str
@@ -82,6 +84,7 @@ class AgentSpec:
     tools: Literal["all", "none"] = "all"
     more_tools: tuple[str, ...] = ()
     needs: Needs = "nothing"
+    charted: bool = False
     steps: Callable[[], StepPlayer] | None = None
     prompts: tuple[str, ...] = ()
     files: tuple[PromptFile, ...] = ()
@@ -92,6 +95,19 @@ class AgentSpec:
     def searches(self) -> bool:
         """Whether it searches charts for evidence, by a hook or by the tool."""
         return EVIDENCE_TOOL in self.more_tools or self.needs != "nothing"
+
+    def for_told_cases(self) -> AgentSpec:
+        """Return the agent as it plays cases told in words: no tools, and one reply that ends in its answer.
+
+        UserError: it cannot do without a chart.
+        """
+        if self.charted:
+            raise UserError(
+                f"agent {self.name!r} reads a chart, and the cases of this benchmark are told in words; take direct, "
+                "gsem or gsem-walk"
+            )
+        loop = replace(self.loop, reminders=0)
+        return replace(self, system=TOLD_SYSTEM, tools="none", more_tools=(), needs="nothing", loop=loop)
 
     def player(self) -> StepPlayer:
         """Return a player for one stay. UserError: it plays none."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from wardround.agents.loop.history import Observation
 from wardround.core import Message, ToolCall
 from wardround.models.wire import MOST_CALLS
-from wardround.records import Chart
+from wardround.records import Chart, ToldCase
 from wardround.retrieval import EvidenceIndex
 from wardround.tools.grounding import Citation
 from wardround.tools.result import ToolResult
@@ -30,7 +30,8 @@ _TOO_MANY = (
 class Surroundings(Protocol):
     """The part of :class:`wardround.tools.Environment` the loop and its hooks use: a toolset bound to one chart.
 
-    ``chart`` and ``evidence`` (what the chart is searched with) are None where there is no record behind the tools.
+    ``chart`` and ``evidence`` (what the chart is searched with) are None where there is no record behind the tools;
+    ``told`` is the case, where the question tells it in words.
     """
 
     toolset: Toolset
@@ -38,6 +39,11 @@ class Surroundings(Protocol):
     @property
     def chart(self) -> Chart | None:
         """The record of the subject, as of the moment of the question."""
+        ...
+
+    @property
+    def told(self) -> ToldCase | None:
+        """The case of a question that tells it in words, and has no chart."""
         ...
 
     @property

@@ -98,6 +98,7 @@ def make_curated(settings: NoSettings) -> AgentSpec:
         tools="none",
         loop=LoopSettings(reminders=0),
         more_tools=(_VISUALIZER,),
+        charted=True,
         prompts=("curated", "curated_unseen"),
     )
 

@@ -36,7 +36,9 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Needs = "question") -> AgentSpec:
+def answering(
+    hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Needs = "question", charted: bool = True
+) -> AgentSpec:
     """Return an agent that answers in one turn, without tools, from what a hook pinned."""
     return AgentSpec(
         name="",
@@ -46,15 +48,18 @@ def answering(hook: Callable[[], Hooks], prompts: tuple[str, ...], *, needs: Nee
         tools="none",
         loop=LoopSettings(reminders=0),
         needs=needs,
+        charted=charted,
         prompts=prompts,
     )
 
 
 def retrieving(name: str) -> Callable[[NoSettings], AgentSpec]:
-    """Return the maker of one of the recipes."""
+    """Return the maker of one of the recipes. The last events are no search: of a case told in words there are none,
+    and the question stands for itself."""
     recipe = RECIPES[name]
     needs: Needs = "labels" if recipe.two_sides else "question"
-    return lambda settings: answering(lambda: Gathering(recipe), prompts_of(recipe), needs=needs)
+    charted = recipe.way is not RECENT
+    return lambda settings: answering(lambda: Gathering(recipe), prompts_of(recipe), needs=needs, charted=charted)
 
 
 def reasoning(settings: NoSettings) -> AgentSpec:
@@ -83,6 +88,7 @@ def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
             hooks=(*agent.hooks, lambda: Gathering(recipe, share=BESIDE_TOOLS)),
             prompts=(*agent.prompts, *prompts_of(recipe)),
             needs="question" if agent.needs == "nothing" else agent.needs,
+            charted=True,
         )
 
     return give
@@ -90,7 +96,7 @@ def in_front(recipe: Recipe) -> Callable[[AgentSpec], AgentSpec]:
 
 def with_evidence_tool(agent: AgentSpec) -> AgentSpec:
     """Return the agent with ``retrieve_evidence`` among its tools."""
-    return replace(agent, more_tools=(*agent.more_tools, EVIDENCE_TOOL))
+    return replace(agent, more_tools=(*agent.more_tools, EVIDENCE_TOOL), charted=True)
 
 
 EVIDENCE_ADDITIONS: Mapping[str, Addition] = {

@@ -39,7 +39,9 @@ class Gathering(Hooks):
         self._share = share
 
     async def before_episode(self, episode: Episode) -> None:
-        """Retrieve, argue if there are two sides, pin."""
+        """Retrieve, argue if there are two sides, pin. Of a case told in words there is nothing to retrieve."""
+        if episode.environment.told is not None:
+            return
         search = await ChartSearch.open(episode, share=self._share)
         numbers = await numeric_evidence(search) if self._recipe.numeric else Evidence()
         if self._recipe.two_sides:

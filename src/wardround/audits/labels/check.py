@@ -29,7 +29,7 @@ class Labelled(Protocol):
     @property
     def subject_id(self) -> int: ...
     @property
-    def prediction_time(self) -> datetime: ...
+    def moment(self) -> datetime: ...
     @property
     def target(self) -> Sequence[str]: ...
 
@@ -97,7 +97,7 @@ def _differing(
 
 
 def _other_names(sample: Labelled, again: RawAnswers) -> str | None:
-    second = again.answer(sample.task, sample.subject_id, sample.prediction_time)
+    second = again.answer(sample.task, sample.subject_id, sample.moment)
     first = {" ".join(name.split()).casefold() for name in sample.target}
     if first == second - {""}:
         return None
@@ -111,7 +111,7 @@ def _other_classes(task: str, asked: Sequence[Labelled], again: RawQuestions) ->
         second[subject, moment].append(label)
     lines = []
     for sample in asked:
-        there = second[sample.subject_id, sample.prediction_time]
+        there = second[sample.subject_id, sample.moment]
         if sample.target[0] in there:
             there.remove(sample.target[0])
         else:

@@ -27,7 +27,7 @@ def last_answers(
         earlier.setdefault(moment.subject_id, []).append(moment)
     found = {}
     for sample in samples:
-        asked = sample.prediction_time
+        asked = sample.moment
         before = [one for one in earlier.get(sample.subject_id, ()) if one.prediction_time < asked][-LOOKS_BACK:]
         future = store.chart(sample.subject_id, END_OF_TIME, policy=policy)
         chart = store.chart(sample.subject_id, asked, policy=policy)

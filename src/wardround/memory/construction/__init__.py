@@ -11,7 +11,6 @@ from wardround.memory.construction.duplicates import says_the_same
 from wardround.memory.construction.linking import Comparing, LinkSettings, edges_of, relation_by_rule
 from wardround.memory.construction.names import NAME_PROMPTS, NameIndex, normalise_names
 from wardround.memory.construction.rules import CONSTRUCTION_RULES, draw_by_rules
-from wardround.memory.construction.setting import setting_of
 from wardround.memory.construction.structure import (
     ROLE_CAPS,
     STRUCTURE_PROMPTS,
@@ -20,6 +19,7 @@ from wardround.memory.construction.structure import (
     with_structure,
 )
 from wardround.memory.construction.synergy import SYNERGIES, SYNERGY_PROMPTS, Judgement, Synergy, judge_pair
+from wardround.memory.setting import setting_of
 
 CONSTRUCTION_PROMPTS = (*DRAFT_PROMPTS, *STRUCTURE_PROMPTS, *NAME_PROMPTS, *SYNERGY_PROMPTS)
 

@@ -66,7 +66,7 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict
 def _record(run: ViewedRun, score: EpisodeScore, interest: Interest) -> tuple[StandingRecord | None, str | None]:
     sample = run.samples[score.sample]
     try:
-        record = standing_record(run.store.chart(sample.subject_id, sample.prediction_time), frozenset(interest.cited))
+        record = standing_record(run.store.chart(sample.subject_id, sample.moment), frozenset(interest.cited))
     except UserError as error:
         return None, str(error)
     return record, record.missing

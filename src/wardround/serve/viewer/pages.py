@@ -99,7 +99,7 @@ class ViewerPages:
         run = self.run(number)
         score = run.score(page)
         sample = run.samples[score.sample]
-        held = self._held(run.store, sample.subject_id, sample.prediction_time)
+        held = self._held(run.store, sample.subject_id, sample.moment)
         if not 1 <= part <= page_count(held):
             raise NotThere(f"there are {page_count(held)} pages of what was not yet known, not {part}")
         stem = episode_stem(page)
@@ -117,7 +117,7 @@ class ViewerPages:
         run = self.run(number)
         sample = run.samples[run.score(page).sample]
         try:
-            return page_count(self._held(run.store, sample.subject_id, sample.prediction_time))
+            return page_count(self._held(run.store, sample.subject_id, sample.moment))
         except UserError:
             return 0
 

@@ -1,0 +1,102 @@
+"""The case that a question is about, as memory has to know it: whose experiences are kept back, which conditions hold,
+what the case is like. A chart says it, or the words that tell the case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from wardround.memory.experience import Subject
+from wardround.memory.findings import Findings, findings_of_chart, findings_of_text
+from wardround.memory.key import Key, chart_key, text_key
+from wardround.memory.setting import setting_of
+from wardround.records import TOLD_SOURCE, Chart, ToldCase
+from wardround.retrieval import Encoder, describe_recent_events
+
+
+class KnownCase(Protocol):
+    """The case that a question is about. Reading may block."""
+
+    @property
+    def subject(self) -> Subject:
+        """Whose own experiences are never served."""
+        ...
+
+    def findings(self) -> Findings:
+        """What conditions and exclusions are checked against."""
+        ...
+
+    def key(self, encoder: Encoder) -> Key:
+        """The key that experiences are found by."""
+        ...
+
+    def description(self, max_tokens: int) -> str:
+        """What the case looks like where the question does not tell it; empty where it does."""
+        ...
+
+    def setting(self) -> tuple[str, ...]:
+        """Phrases that say which patient this was, without identity."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChartedCase:
+    """A case by its chart."""
+
+    chart: Chart
+
+    @property
+    def subject(self) -> Subject:
+        """The chart's subject."""
+        return Subject.of_chart(self.chart)
+
+    def findings(self) -> Findings:
+        """What the chart shows."""
+        return findings_of_chart(self.chart)
+
+    def key(self, encoder: Encoder) -> Key:
+        """The chart's most recent events."""
+        return chart_key(encoder, self.chart)
+
+    def description(self, max_tokens: int) -> str:
+        """The chart's most recent events."""
+        return describe_recent_events(self.chart, max_tokens=max_tokens)
+
+    def setting(self) -> tuple[str, ...]:
+        """The latest problems and drugs."""
+        return setting_of(self.chart)
+
+
+@dataclass(frozen=True, slots=True)
+class WordedCase:
+    """A case by the words of its question."""
+
+    told: ToldCase
+
+    @property
+    def subject(self) -> Subject:
+        """The report, or the question, that the words are from."""
+        return Subject(source=TOLD_SOURCE, subject_id=self.told.subject_id)
+
+    def findings(self) -> Findings:
+        """What the words say."""
+        return findings_of_text(self.told.text)
+
+    def key(self, encoder: Encoder) -> Key:
+        """The words."""
+        return text_key(encoder, self.told.text)
+
+    def description(self, max_tokens: int) -> str:
+        """Nothing: the question tells the case."""
+        return ""
+
+    def setting(self) -> tuple[str, ...]:
+        """None: a question's words are not cut into phrases here."""
+        return ()
+
+
+def known_case(chart: Chart | None, told: ToldCase | None) -> KnownCase | None:
+    """Return the case of a chart, else the one told in words; None where there is neither."""
+    if chart is not None:
+        return ChartedCase(chart)
+    return None if told is None else WordedCase(told)

@@ -1,0 +1,180 @@
+"""The judge of a run: asked of every answer in words of one's own once its episode has ended, in a log of its own.
+
+Verdicts and the calls they took lie in ``judgements/`` of the run folder, apart from what agents and memory read. An
+answer without a verdict (the endpoint failed, the reply could not be read) has no score; a resumed run asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wardround.answers import JudgedText
+from wardround.benchmarks import Benchmark, Sample, get_task
+from wardround.core import FormatError, ProviderError, UserError, private_folder, without_thinking
+from wardround.log import EpisodeLog, LogReader, Trajectory
+from wardround.models import Reply, Request
+from wardround.records import Store
+from wardround.runs.folder import RunFolder
+from wardround.runs.models import open_named_model
+from wardround.runs.settings import RunSettings
+from wardround.scoring import score_answer
+from wardround.scoring.judging import WORDS, Judge, JudgedCase, ModelJudge, Verdict, WordsJudge
+
+JUDGEMENTS = "judgements"
+
+
+def must_have_judge(settings: RunSettings, tasks: Iterable[str]) -> None:
+    """Raise UserError where a task's answers need a judge and none is set, or the judge is one of the players."""
+    judged = sorted(task for task in set(tasks) if get_task(task).answer.judged)
+    if not judged:
+        return
+    judge = settings.scoring.judge
+    if judge is None:
+        raise UserError(
+            f"answers to {', '.join(judged)} are in words of one's own and need a judge: --judge MODEL, or --judge "
+            f"{WORDS} (no model: right is an answer that holds every word of the right one)"
+        )
+    players = {settings.model_named(name).name for name in settings.run.models}
+    if judge != WORDS and settings.model_named(judge).name in players and not settings.scoring.judge_may_play:
+        raise UserError(
+            f"the judge {judge!r} is a model that plays: take another one, or say --set scoring.judge_may_play=true"
+        )
+
+
+class Verdicts:
+    """The verdicts in a run folder, by episode; read again when one is asked for that was not there."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._place = folder.path / JUDGEMENTS
+        self._known: dict[str, Verdict] = {}
+
+    def of(self, episode: str) -> Verdict | None:
+        """The verdict on an episode's answer; None where there is none."""
+        if episode not in self._known and self._place.is_dir():
+            self._known = _read(self._place)
+        return self._known.get(episode)
+
+
+def _read(place: Path) -> dict[str, Verdict]:
+    with LogReader(place, may_be_empty=True) as reader:
+        outcomes = ((entry.key, entry.outcome or {}) for entry in reader.episodes() if entry.state == "finished")
+        return {key: Verdict.from_json(said["verdict"]) for key, said in outcomes if "verdict" in said}
+
+
+class AnswerScores:
+    """What the answers of a run are worth: by the scorers of their kinds, after the judge where one is needed."""
+
+    def __init__(self, folder: RunFolder, benchmark: Benchmark) -> None:
+        self._labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+        self._verdicts = Verdicts(folder)
+
+    def score(self, episode: str, answer: Sequence[str] | None, sample: Sample) -> float | None:
+        """The main figure of an episode's answer; None where a judge has yet to say."""
+        given = None if answer is None else tuple(answer)
+        if given is None or not get_task(sample.task).answer.judged:
+            return score_answer(given, sample, self._labels[sample.task])
+        verdict = self._verdicts.of(episode)
+        return None if verdict is None else score_answer(given, sample, verdict.labels(given, sample.target[0]))
+
+    def verdict(self, episode: str) -> Verdict | None:
+        """The judge's verdict on an episode's answer, if any."""
+        return self._verdicts.of(episode)
+
+
+def unjudged(folder: RunFolder, benchmark: Benchmark) -> set[str]:
+    """The finished episodes of a run whose answer needs a verdict and has none."""
+    samples = {sample.id: sample for sample in benchmark.all_samples if get_task(sample.task).answer.judged}
+    if not samples:
+        return set()
+    verdicts = Verdicts(folder)
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        answered = [one for one in reader.episodes() if one.state == "finished" and (one.outcome or {}).get("answer")]
+    return {one.key for one in answered if one.facts["sample"] in samples and verdicts.of(one.key) is None}
+
+
+@dataclass(slots=True, kw_only=True)
+class Judging:
+    """What judging holds open while episodes are played: the judge, its own log, the verdicts so far."""
+
+    judge: Judge
+    log: EpisodeLog
+    played: Path
+    verdicts: Verdicts
+    failed: dict[str, str] = field(default_factory=dict)
+
+    async def settle(self, episode: str, sample: Sample, question: str) -> None:
+        """Judge the answer of an episode that has ended, unless that was done. A judge that fails costs no episode: its
+        answer stays without a verdict."""
+        kind = get_task(sample.task).answer
+        if not isinstance(kind, JudgedText) or self.verdicts.of(episode) is not None:
+            return
+        answer, reasoning = self._said(episode)
+        if answer is None:
+            return
+        case = JudgedCase(
+            question=question,
+            wanted=kind.wanted,
+            answer=answer,
+            right=sample.target[0],
+            reasoning=reasoning,
+            reference=str(sample.facts.get("reference") or ""),
+        )
+        recorder = self.log.begin(episode, {"sample": sample.id, "judge": self.judge.name})
+
+        def record(request: Request, reply: Reply, purpose: str) -> None:
+            recorder.turn(request, reply, (), purpose=purpose)
+
+        recorder.finish(await self._outcome(case, episode, record))
+        self.log.flush()
+
+    async def _outcome(self, case: JudgedCase, episode: str, record: Any) -> Mapping[str, Any]:
+        try:
+            verdict = await self.judge.judge(case, episode=episode, record=record)
+        except (ProviderError, FormatError) as error:
+            self.failed[episode] = str(error)
+            return {"error": str(error)}
+        return {"verdict": verdict.to_json()}
+
+    def _said(self, episode: str) -> tuple[str | None, str]:
+        """The answer of an episode and the text that led to it."""
+        with LogReader(self.played) as reader:
+            trajectory = reader.trajectory(episode)
+        answer = (trajectory.outcome or {}).get("answer")
+        return (answer[0] if answer else None), _reasoning(trajectory)
+
+    async def close(self) -> None:
+        """Write what waits, and close."""
+        self.log.close()
+        if isinstance(self.judge, ModelJudge):
+            await self.judge.model.close()
+
+
+def _reasoning(trajectory: Trajectory) -> str:
+    spoken = [turn.reply.content or "" for turn in trajectory.turns if turn.purpose == "act"]
+    return without_thinking(spoken[-1]) if spoken else ""
+
+
+def open_judging(folder: RunFolder, store: Store, benchmark: Benchmark, *, played: Path) -> Judging | None:
+    """Open the judge of a run whose episodes are recorded in the folder ``played``; None where it has none."""
+    settings = folder.settings
+    if settings.scoring.judge is None or not any(task.answer.judged for task in benchmark.tasks):
+        return None
+    private_folder(folder.path / JUDGEMENTS)
+    return Judging(
+        judge=_judge(settings, store),
+        log=EpisodeLog(folder.new_log(JUDGEMENTS)),
+        played=played,
+        verdicts=Verdicts(folder),
+    )
+
+
+def _judge(settings: RunSettings, store: Store) -> Judge:
+    name = settings.scoring.judge or WORDS
+    if name == WORDS:
+        return WordsJudge()
+    return ModelJudge(
+        name=name, model=open_named_model(settings, store, name), reasons=settings.scoring.judge_reasoning
+    )

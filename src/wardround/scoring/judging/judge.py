@@ -1,0 +1,135 @@
+"""Judges: a model under templates of its own, or words. None of them plays, retrieves or teaches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wardround.codes import normalise_label
+from wardround.core import Message, PromptFile, load_prompt
+from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
+from wardround.scoring.judging.points import points_of
+from wardround.scoring.judging.verdict import Verdict, reasoning_figures
+
+WORDS = "words"
+_PROMPTS = ("judge_system", "judge_answer", "judge_reasoning")
+_REPLY_TOKENS = 1024
+_SETTINGS = ModelSettings(temperature=0.0, max_output_tokens=_REPLY_TOKENS, seed=0)
+_REASONING_ORDINAL = 2
+"""Two calls before it at most: the answer's and its repair."""
+_WORD = re.compile(r"\w+")
+_SMALL = frozenset(("a", "an", "and", "the", "of", "in", "with", "to", "for", "due", "by", "on", "or"))
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+_ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {"why": {"type": "string"}, "same": {"type": "boolean"}},
+    "required": ["same"],
+}
+_REASONING_SCHEMA = {
+    "type": "object",
+    "properties": {"useful": _NUMBERS, "true": _NUMBERS, "covered": _NUMBERS},
+    "required": ["useful", "true", "covered"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCase:
+    """One answer to judge: the ``question`` as it was asked, the ``answer`` and the ``right`` one, the ``reasoning``
+    before it and the ``reference``, which may be empty."""
+
+    question: str
+    wanted: str
+    answer: str
+    right: str
+    reasoning: str = ""
+    reference: str = ""
+
+
+Record = Callable[[Request, Reply, str], None]
+"""Told of every call and its purpose."""
+
+
+class Judge(Protocol):
+    """Says what answers are worth."""
+
+    @property
+    def name(self) -> str:
+        """What verdicts call it."""
+        ...
+
+    async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
+        """Judge one answer. ProviderError, FormatError: it could not."""
+        ...
+
+
+class WordsJudge:
+    """No judgement: an answer is right that holds every word of the right one, in any order. A floor, for tests and for
+    machines without a model; reasoning is not judged."""
+
+    name = WORDS
+
+    async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
+        """Compare words."""
+        missing = sorted(_words(case.right) - _words(case.answer))
+        return Verdict(right=not missing, judge=self.name, why=f"not named: {', '.join(missing)}" if missing else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelJudge:
+    """A model as judge. It is asked of the answer without seeing the reasoning, and of the reasoning without being told
+    whether the answer was right. ``reasons``: whether it is asked of reasoning at all."""
+
+    name: str
+    model: Model
+    reasons: bool = True
+
+    async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
+        """Ask of the answer, then of the reasoning, where there is a reference for it."""
+        said = await self._ask(
+            "judge_answer", {"case": case}, _ANSWER_SCHEMA, episode=episode, ordinal=0, record=record
+        )
+        reference = points_of(case.reference) if self.reasons else ()
+        figures = await self._reasoning(case, reference, episode, record) if reference else {}
+        why = str(said.get("why", ""))
+        return Verdict(right=bool(said["same"]), judge=self.name, why=why, reasoning=figures)
+
+    async def _reasoning(
+        self, case: JudgedCase, reference: tuple[str, ...], episode: str, record: Record
+    ) -> dict[str, float]:
+        points = points_of(case.reasoning)
+        shown = {"case": case, "points": points, "reference": reference}
+        marks = await self._ask(
+            "judge_reasoning", shown, _REASONING_SCHEMA, episode=episode, ordinal=_REASONING_ORDINAL, record=record
+        )
+        return reasoning_figures(len(points), marks["useful"], marks["true"], len(reference), marks["covered"])
+
+    async def _ask(
+        self,
+        prompt: str,
+        shown: Mapping[str, Any],
+        schema: Mapping[str, Any],
+        *,
+        episode: str,
+        ordinal: int,
+        record: Record,
+    ) -> Mapping[str, Any]:
+        system = load_prompt("wardround.scoring", "judge_system").render()
+        user = load_prompt("wardround.scoring", prompt).render(**shown)
+        messages = (Message(role="system", content=system), Message(role="user", content=user))
+        request = Request(messages=messages, tools=(), settings=_SETTINGS, episode=episode, ordinal=ordinal)
+        found = await complete_structured(
+            self.model, request, schema, record=lambda asked, reply: record(asked, reply, prompt)
+        )
+        value: Mapping[str, Any] = found.value
+        return value
+
+
+def judge_prompts() -> tuple[PromptFile, ...]:
+    """The templates a judge is asked with."""
+    return tuple(load_prompt("wardround.scoring", name) for name in _PROMPTS)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(normalise_label(text))) - _SMALL

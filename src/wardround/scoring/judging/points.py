@@ -1,0 +1,32 @@
+"""A text of reasoning as numbered points, so that a judge marks points and code does the counting."""
+
+from __future__ import annotations
+
+import re
+
+MOST_POINTS = 60
+_LONGEST_POINT = 400
+_MARKER = re.compile(r"^\s*(?:[-*•>#]+|\(?\d{1,2}[.)]|step\s+\d{1,2}[.:)]?)\s*", re.IGNORECASE)
+_HEADING = re.compile(r"^[\s*_#]*(?:final\s+)?(?:reasoning|answer|summary|conclusion)[\s*_]*:[\s*_]*$", re.IGNORECASE)
+_LABEL = re.compile(r"^[\s*_]*reasoning[\s*_]*:[\s*_]*", re.IGNORECASE)
+_ANSWER = re.compile(r"^[\s*_#>]*(?:final\s+)?answer[\s*_]*:", re.IGNORECASE | re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Z(])")
+_WORD = re.compile(r"\w")
+
+
+def points_of(text: str) -> tuple[str, ...]:
+    """Return the points of a text: a line each, a long line sentence by sentence, at most the first 60.
+
+    What stands behind the last ``Answer:`` is the answer and no reasoning.
+    """
+    marks = list(_ANSWER.finditer(text))
+    reasoning = text[: marks[-1].start()] if marks else text
+    lines = (
+        _LABEL.sub("", _MARKER.sub("", line)).strip() for line in reasoning.splitlines() if not _HEADING.match(line)
+    )
+    found = [point for line in lines for point in _parts(line) if _WORD.search(point)]
+    return tuple(found[:MOST_POINTS])
+
+
+def _parts(line: str) -> list[str]:
+    return [line] if len(line) <= _LONGEST_POINT else _SENTENCE.split(line)

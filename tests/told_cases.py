@@ -1,0 +1,55 @@
+"""Invented cases in the shape of the published files of MedR-Bench and MedAgentsBench."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+REFERENCE = "1. The rash came after the drug.\n2. Stopping it is what helps."
+
+
+def report(number: int, what: str, source: str, **more: Any) -> dict[str, Any]:
+    """A case of an invented report."""
+    right = {"diagnosis": "Fabled fever.", "treatment": "Stop inventol."}[what]
+    return {
+        "id": f"case_{number:04d}",
+        "task_type": what,
+        "task": f"- **Patient Information:** {30 + number}-year-old woman.\n- **Chief Complaint:** rash {number}.",
+        "answer": right,
+        "reference_analysis": REFERENCE,
+        "metadata": {"source_id": source},
+    } | more
+
+
+def question(number: int, source: str, **more: Any) -> dict[str, Any]:
+    """An invented examination question; B is right."""
+    return {
+        "case_id": f"case_{number:04d}",
+        "question": f"A man of {40 + number} has taken inventol. What made his rash number {number}?",
+        "options": {"A": "Fablerol", "B": "Inventol", "C": "Mythicin", "D": "Legendin"},
+        "answer": "B.Inventol",
+        "task_type": "diagnosis",
+        "reference_analysis": "",
+        "source_dataset": source,
+        "source_realidx": number,
+    } | more
+
+
+def both(numbers: Iterable[int], prefix: str) -> list[dict[str, Any]]:
+    """A diagnosis and a treatment by turns, each of a report of its own."""
+    return [report(n, "treatment" if n % 2 else "diagnosis", f"{prefix}{n}") for n in numbers]
+
+
+def write_list(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """A gzipped JSON list, as MedR-Bench has it."""
+    path.write_bytes(gzip.compress(json.dumps(list(rows)).encode()))
+    return path
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """JSON lines, as MedAgentsBench has them."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
