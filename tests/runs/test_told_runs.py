@@ -251,7 +251,7 @@ def test_memory_is_built_half_from_diagnoses_half_from_treatments_and_crosses_to
         with Bank.open(bank) as held:
             drawn = Counter(one.task for one in held.experiences())
         assert drawn == {"medr-bench.diagnosis": 3, "medr-bench.treatment": 3}
-        asked = {"bank": str(bank), "agents": ("direct", "gsem-walk"), "same_task": False}
+        asked = {"bank": str(bank), "agents": ("direct", "gsem-walk")}
         folder = start(tmp_path / "run", settings(reports, server.url, judge="words", **asked))
         execute(folder)
         crossing = start(tmp_path / "crossing", settings(questions, server.url, **asked))
