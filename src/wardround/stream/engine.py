@@ -2,13 +2,14 @@
 
 What comes out depends on the order of the lines alone, not on how they were cut into commits, what is in memory, or any
 clock: an hour is over when a line of a later hour comes. Then the patient's own bundle is closed at once, and those of
-others one with every line; where a whole hospital waits, one with every fourth, so that no line waits for them.
+others one with every line; where a whole hospital waits, one with every fourth line, whoever's it is: no line waits for
+all of them.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -29,18 +30,19 @@ _TOGETHER = 64
 
 @dataclass(slots=True, kw_only=True)
 class StreamEngine:
-    """Takes events line by line and yields what is told. ``commit`` is told which bundles are opened and closed."""
+    """Takes events line by line and yields what is told. ``commit`` is told which bundles are opened and closed.
+
+    ``open``: the bundles of the hour that is open, ``over``: those of hours that are over, both in the order in which
+    they were opened; ``waiting``: the hours in ``over``, by subject; ``size``: events of all of them in memory.
+    """
 
     patients: Patients
     logged: LoggedEvents
     hour: int = NO_HOUR
     open: dict[int, OpenBundle] = field(default_factory=dict)
-    over: OrderedDict[int, None] = field(default_factory=OrderedDict)
-    """Subjects whose open bundle is of an hour that is over, in the order in which these were opened."""
-    opened: list[int] = field(default_factory=list)
-    """Subjects with a bundle of the hour that is open, in the order in which they were opened."""
+    over: OrderedDict[tuple[int, int], OpenBundle] = field(default_factory=OrderedDict)
+    waiting: dict[int, list[int]] = field(default_factory=dict)
     size: int = 0
-    """Events of open bundles in memory."""
 
     @property
     def commit(self) -> Commit:
@@ -49,69 +51,73 @@ class StreamEngine:
 
     def recover(self) -> None:
         """Take up the bundles that the ledger has open; nothing of them is read before they are closed."""
+        for logged in self.logged.ledger.open_bundles():
+            self._turn(logged.hour)
+            lines = list(logged.lines)
+            self.open[logged.subject] = OpenBundle(hour=logged.hour, lines=lines, unread=len(lines))
         hour = self.logged.ledger.last_hour()
-        self.hour = NO_HOUR if hour is None else hour
-        for bundle in self.logged.ledger.open_bundles():
-            lines = list(bundle.lines)
-            self.open[bundle.subject] = OpenBundle(hour=bundle.hour, lines=lines, unread=len(lines))
-            if bundle.hour < self.hour:
-                self.over[bundle.subject] = None
-            else:
-                self.opened.append(bundle.subject)
+        self._turn(self.hour if hour is None else hour)
 
     def take(self, subject: int, number: int, hour: int, events: TakenEvents) -> Iterator[dict[str, Any]]:
         """Take one line's events; yield what is told with it."""
-        if hour > self.hour:
-            self.hour = hour
-            self.over.update(dict.fromkeys(self.opened))
-            self.opened = []
-        if subject in self.over:
-            yield self._close(subject)
+        self._turn(hour)
+        if subject in self.waiting and len(self.over) < MANY:
+            yield from [self._close(subject, each) for each in tuple(self.waiting[subject])]
         bundle = self.open.get(subject)
         if bundle is None:
             bundle = self.open[subject] = OpenBundle(hour=hour)
-            self.opened.append(subject)
             self.commit.opened.append(LoggedBundle(subject, hour, (number,)))
         bundle.lines.append(number)
         bundle.events += events
         self.size += len(events)
         if self.over and (len(self.over) < MANY or number % EVERY == 0):
-            yield self._close(next(iter(self.over)))
+            yield self._close(*next(iter(self.over)))
 
     def finish(self) -> Iterator[dict[str, Any]]:
         """Close every open bundle; yield what is told."""
-        self.over.update(dict.fromkeys(self.opened))
-        self.opened = []
+        self._turn(self.hour + 1)
         while self.over:
-            yield self._close(next(iter(self.over)))
+            yield self._close(*next(iter(self.over)))
 
     def forget_events(self, most_entries: int) -> None:
-        """Keep no more events of open bundles in memory, those opened first aside: they are in the ledger."""
-        bundles = iter(list(self.open.values()) if self.size > most_entries else ())
+        """Keep no more events in memory than so many, those of the oldest bundles aside: they are in the ledger."""
+        bundles = iter([*self.over.values(), *self.open.values()] if self.size > most_entries else ())
         while self.size > most_entries:
             bundle = next(bundles)
             self.size -= len(bundle.events)
             bundle.events, bundle.unread = [], len(bundle.lines)
 
-    def _close(self, subject: int) -> dict[str, Any]:
-        if not self._is_ready(subject):
-            waiting = (each for each in islice(self.over, _TOGETHER) if not self._is_ready(each))
-            self._read_back(dict.fromkeys([subject, *waiting]))
-        bundle = self.open.pop(subject)
-        del self.over[subject]
+    def _turn(self, hour: int) -> None:
+        """Begin an hour, if it is a later one: what is open is over."""
+        if hour <= self.hour:
+            return
+        for subject, bundle in self.open.items():
+            self.over[subject, bundle.hour] = bundle
+            self.waiting.setdefault(subject, []).append(bundle.hour)
+        self.hour, self.open = hour, {}
+
+    def _close(self, subject: int, hour: int) -> dict[str, Any]:
+        if not self._is_ready(subject, hour):
+            front = (each for each in islice(self.over, _TOGETHER) if not self._is_ready(*each))
+            self._read_back(dict.fromkeys([(subject, hour), *front]))
+        bundle = self.over.pop((subject, hour))
+        self.waiting[subject].remove(hour)
+        if not self.waiting[subject]:
+            del self.waiting[subject]
         self.size -= len(bundle.events)
         told = self.patients.close(subject, bundle)
-        self.commit.closed.append(LoggedBundle(subject, bundle.hour, bundle.lines))
+        self.commit.closed.append(LoggedBundle(subject, hour, bundle.lines))
         return told
 
-    def _is_ready(self, subject: int) -> bool:
-        return subject in self.patients and not self.open[subject].unread
+    def _is_ready(self, subject: int, hour: int) -> bool:
+        return subject in self.patients and not self.over[subject, hour].unread
 
-    def _read_back(self, subjects: dict[int, None]) -> None:
-        self.patients.load(subjects)
-        bundles = [self.open[subject] for subject in subjects]
-        events = self.logged.by_number(number for bundle in bundles for number in bundle.lines[: bundle.unread])
-        for bundle in bundles:
+    def _read_back(self, bundles: Iterable[tuple[int, int]]) -> None:
+        """Have the patients of some bundles in memory, and all their events."""
+        self.patients.load(dict.fromkeys(subject for subject, _ in bundles))
+        behind = [self.over[each] for each in bundles]
+        events = self.logged.by_number(number for bundle in behind for number in bundle.lines[: bundle.unread])
+        for bundle in behind:
             again = [event for number in bundle.lines[: bundle.unread] for event in events[number]]
             bundle.events = [*again, *bundle.events]
             bundle.unread = 0

@@ -1,0 +1,200 @@
+"""The live stream at scale: lines that come at a rate, from the moment each is written to the commit that holds it.
+
+python benchmarks/stream_scale.py live                  # 100,000 open patients, 20,000 lines/s, 2 processes, 60 s
+python benchmarks/stream_scale.py live --protocol examples/sepsis.toml
+python benchmarks/stream_scale.py kills STORE --times 200 --protocol examples/sepsis.toml
+
+The hour turns in the middle of the run, so that every open bundle is closed within it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import Progress
+from wardround.records import Store, load_source_spec
+from wardround.records.shards.layout import bucket_numbers
+from wardround.stream import FollowSettings, coded_responder, follow, write_replay
+
+CONCEPTS = ("Heart Rate", "Respiratory Rate", "Lactate", "Creatinine", "Sodium", "Potassium", "Hemoglobin")
+HOUR = datetime(2150, 1, 1, 9)
+"""The hour that begins in the middle of a run."""
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+SLICE = 0.01
+"""Seconds between two writes of the feeder."""
+
+
+def invented_lines(patients: int, count: int, rate: int) -> Iterator[tuple[int, str]]:
+    """Yield subject and text: first a line for every patient, then one after another at a rate."""
+    dice = random.Random(1)
+    begin = HOUR - timedelta(seconds=count / rate / 2)
+    for number in range(-patients, count):
+        known = f"{begin + timedelta(seconds=max(number, 0) / rate):%Y-%m-%d %H:%M:%S}"
+        subject = number + patients if number < 0 else dice.randrange(patients)
+        row = {"row_id": f"l:{number}", "subject_id": subject, "label": dice.choice(CONCEPTS)}
+        row |= {"valuenum": round(dice.uniform(1, 100), 1), "valueuom": "u"}
+        yield subject, json.dumps({"table": "labevents", "row": row, "known": known, "time": known}) + "\n"
+
+
+def live(given: argparse.Namespace) -> None:
+    """Feed partitions at a rate, and print how long lines waited for their commit."""
+    count = given.rate * given.seconds
+    with tempfile.TemporaryDirectory(dir=given.scratch) as name:
+        folder = Path(name)
+        (folder / "lines").mkdir()
+        subjects, ends = _prepared(folder, given.patients, count, given.rate)
+        parts = bucket_numbers(subjects, given.partitions)
+        running = [_partition(folder, given, parts, number) for number in range(given.partitions)]
+        while len(list(folder.glob("ready-*"))) < given.partitions:
+            time.sleep(0.1)
+        written = _feed(folder, ends[given.patients - 1 :], given.rate)
+        results = [json.loads(process.communicate()[0]) for process in running]
+        behind = written - written[0] - np.arange(count) / given.rate
+        print(f"{count:,} lines at {given.rate:,}/s of {given.patients:,} open patients, {given.partitions} processes")
+        print(f"  the feeder was behind by at most {behind.max() * 1e3:.0f} ms")
+        _print(given, parts, written, results)
+
+
+def _prepared(folder: Path, patients: int, count: int, rate: int) -> tuple[Integers, Integers]:
+    """Write all lines beside the folder, the first of every patient into it; return whose each is and where it ends."""
+    subjects, ends, end = [], [], 0
+    with (folder / "all").open("w", encoding="utf-8") as target:
+        for subject, text in invented_lines(patients, count, rate):
+            target.write(text)
+            end += len(text)
+            subjects.append(subject)
+            ends.append(end)
+    with (folder / "all").open("rb") as source:
+        (folder / "lines" / "a.jsonl").write_bytes(source.read(ends[patients - 1]))
+    return np.array(subjects, np.int64), np.array(ends, np.int64)
+
+
+def _partition(folder: Path, given: argparse.Namespace, parts: Integers, number: int) -> subprocess.Popen[str]:
+    own = parts == number
+    words = [sys.executable, __file__, "partition", str(folder), "--partitions", str(given.partitions)]
+    words += ["--number", str(number), "--lines", str(own.sum()), "--first", str(own[: given.patients].sum())]
+    words += ["--protocol", str(given.protocol)] if given.protocol else []
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def _feed(folder: Path, ends: Integers, rate: int) -> Floats:
+    """Write the lines behind the first end at a rate; return when each was written."""
+    count = len(ends) - 1
+    written = np.zeros(count)
+    done, started = 0, time.monotonic()
+    with (folder / "all").open("rb") as source, (folder / "lines" / "a.jsonl").open("ab", buffering=0) as target:
+        source.seek(int(ends[0]))
+        while done < count:
+            due = min(count, int((time.monotonic() - started) * rate))
+            target.write(source.read(int(ends[due] - ends[done])))
+            written[done:due] = time.monotonic()
+            done = due
+            time.sleep(SLICE)
+    return written
+
+
+def _print(given: argparse.Namespace, parts: Integers, written: Floats, results: list[dict[str, Any]]) -> None:
+    waits, cpu = np.zeros(len(written)), 0.0
+    for number, result in enumerate(results):
+        own = np.flatnonzero(parts[given.patients :] == number)
+        lines, times = np.array(result["lines"]), np.array(result["times"])
+        commit = np.searchsorted(lines, lines[-1] - len(own) + 1 + np.arange(len(own)))
+        waits[own] = times[commit] - written[own]
+        cpu += result["cpu"][-1] - result["cpu"][int(np.searchsorted(times, written[0]))]
+    turn = len(waits) // 2
+    parts_of_run = {"all": waits, "before the hour turns": waits[:turn], "10 s after": waits[turn:][: 10 * given.rate]}
+    for what, some in parts_of_run.items():
+        p50, p99, most = np.quantile(some, [0.5, 0.99, 1]) * 1e3
+        print(f"  {what}: p50 {p50:.0f}, p99 {p99:.0f}, longest {most:.0f} ms from written to committed")
+    print(f"  {cpu / len(waits) * 1e6:.1f} us CPU a line of all processes")
+    print("  peak memory " + ", ".join(f"{result['rss'] / 1e6:.2f}" for result in results) + " GB")
+
+
+class _AllThere(Exception):
+    """The last line is committed."""
+
+
+def partition(given: argparse.Namespace) -> None:
+    """Follow one partition until its last line is committed, and print when each commit was."""
+    folder, commits = given.paths[0], []
+
+    def note(progress: Progress) -> None:
+        commits.append((time.monotonic(), progress.done, time.process_time()))
+        if progress.done >= given.first and (len(commits) == 1 or commits[-2][1] < given.first):
+            (folder / f"ready-{given.number}").touch()
+        if progress.done >= given.lines:
+            raise _AllThere
+
+    settings = FollowSettings(partition=given.number, partitions=given.partitions)
+    responder = coded_responder(given.protocol) if given.protocol else None
+    out = folder / f"live-{given.number}"
+    try:
+        follow(load_source_spec("mimiciv"), folder / "lines", out, settings=settings, responder=responder, report=note)
+    except _AllThere:
+        times, lines, cpu = zip(*commits, strict=True)
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps({"times": times, "lines": lines, "cpu": cpu, "rss": rss}))
+
+
+def kills(given: argparse.Namespace) -> None:
+    """Kill a stream again and again and compare what it told with one that was left alone."""
+    spec, dice = load_source_spec("mimiciv"), random.Random(7)
+    with tempfile.TemporaryDirectory(dir=given.scratch) as name:
+        folder = Path(name)
+        write_replay(Store.open(given.paths[0]), folder / "lines")
+        responder = coded_responder(given.protocol) if given.protocol else None
+        alone = FollowSettings(once=True, finish=True)
+        follow(spec, folder / "lines", folder / "alone", settings=alone, responder=responder)
+        expected, told = (folder / "alone" / "told.jsonl").read_bytes(), folder / "live" / "told.jsonl"
+        words = ["-m", "wardround", "stream", "follow", "--source", "mimiciv", "--lines", str(folder / "lines")]
+        words += ["--out", str(told.parent), "--once", "--finish", "--lines-per-commit", "100"]
+        words += ["--entries-in-memory", "2000"]
+        words += ["--protocol", str(given.protocol)] if given.protocol else []
+        for each in range(given.times):
+            goal = len(expected) * each // (given.times + 2)
+            process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and (not told.exists() or told.stat().st_size <= goal):
+                time.sleep(dice.uniform(0, 0.01))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        subprocess.run([sys.executable, *words], check=False)
+        same = "the same byte for byte" if told.read_bytes() == expected else "DIFFERENT"
+        print(f"{given.times} kills over {len(expected):,} bytes told: {same}")
+
+
+def main() -> None:
+    """Read the words of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["live", "partition", "kills"])
+    parser.add_argument("paths", type=Path, nargs="*")
+    parser.add_argument("--patients", type=int, default=100_000)
+    parser.add_argument("--rate", type=int, default=20_000, help="lines a second")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--protocol", type=Path)
+    parser.add_argument("--times", type=int, default=200)
+    parser.add_argument("--scratch", type=Path, help="where files are made, several hundred MB")
+    for name in ("--number", "--lines", "--first"):
+        parser.add_argument(name, type=int, default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    {"live": live, "partition": partition, "kills": kills}[given.what](given)
+
+
+if __name__ == "__main__":
+    main()
