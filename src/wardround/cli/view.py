@@ -18,7 +18,7 @@ from wardround.models.guard import is_loopback
 
 if TYPE_CHECKING:
     from wardround.serve import Listening
-    from wardround.serve.viewer import ViewedRun
+    from wardround.serve.viewer import MarksFile, ViewedRun
 
 _TOKEN_VARIABLE = "WARDROUND_TOKEN"
 EXAMPLES = """
@@ -27,6 +27,10 @@ EXAMPLES = """
   wardround view run-react run-retrosum --port 9000
   wardround view run --export site
       site/index.html opens from disk; it holds record text
+  wardround view run --blinded marks.jsonl
+      reviewers mark episodes without knowing who played or what it scored
+  wardround view run --marks marks.jsonl
+      the same pages with the marks and how far reviewers agree
 """
 
 
@@ -39,6 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --export: write the pages of what the clock held back, too; it is later than what agents saw",
     )
+    review = parser.add_mutually_exclusive_group()
+    review.add_argument(
+        "--blinded",
+        type=Path,
+        metavar="FILE",
+        help="serve a blinded review; its marks go to FILE, beside the run",
+    )
+    review.add_argument("--marks", type=Path, metavar="FILE", help="show the marks of a review and their agreement")
     add_address_options(parser)
 
 
@@ -47,25 +59,56 @@ def run(arguments: argparse.Namespace) -> int:
     with needs_extra("view"):
         import uvicorn
 
-        from wardround.serve.viewer import ViewedRun, ViewerPages, must_be_token, viewer_app, write_site
+        from wardround.serve.viewer import (
+            MarksFile,
+            ReviewPages,
+            ViewedRun,
+            ViewerPages,
+            must_be_token,
+            review_app,
+            viewer_app,
+        )
     runs = [ViewedRun(path) for path in arguments.runs]
-    pages = ViewerPages(runs, shows_later=arguments.export is None or arguments.with_not_yet_known)
     if arguments.export is not None:
-        progress = TerminalProgress()
-        try:
-            page = write_site(pages, arguments.export, report=progress)
-        finally:
-            progress.close()
-        print(f"pages: {page.resolve()}")
-        return 0
+        return _export(arguments, runs)
     where, token = address(arguments), os.environ.get(_TOKEN_VARIABLE) or None
     if token is not None:
         must_be_token(token)
     _check(where, token, runs)
-    app = viewer_app(pages, token=token)
+    if arguments.blinded is not None:
+        app = review_app(ReviewPages(runs, MarksFile(arguments.blinded, runs)), token=token)
+    else:
+        app = viewer_app(ViewerPages(runs, marks=_marks(arguments, runs)), token=token)
     print(f"viewer: {where.origin}/" + (f" (password: as in {_TOKEN_VARIABLE})" if token else ""), file=sys.stderr)
     uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
+
+
+def _export(arguments: argparse.Namespace, runs: list[ViewedRun]) -> int:
+    """Write the pages as files. UserError: a blinded review needs a server."""
+    from wardround.serve.viewer import ViewerPages, write_site
+
+    if arguments.blinded is not None:
+        raise UserError("a blinded review keeps what its reviewers mark: it is served, not exported")
+    pages = ViewerPages(runs, shows_later=arguments.with_not_yet_known, marks=_marks(arguments, runs))
+    progress = TerminalProgress()
+    try:
+        page = write_site(pages, arguments.export, report=progress)
+    finally:
+        progress.close()
+    print(f"pages: {page.resolve()}")
+    return 0
+
+
+def _marks(arguments: argparse.Namespace, runs: list[ViewedRun]) -> MarksFile | None:
+    """Open the marks that were named. UserError: there are none."""
+    from wardround.serve.viewer import MarksFile
+
+    if arguments.marks is None:
+        return None
+    if not arguments.marks.is_file():
+        raise UserError(f"no marks in {str(arguments.marks)!r}; a review with --blinded makes the file")
+    return MarksFile(arguments.marks, runs)
 
 
 def _check(where: Listening, token: str | None, runs: list[ViewedRun]) -> None:

@@ -7,6 +7,19 @@ from wardround.serve.viewer.app import viewer_app
 from wardround.serve.viewer.door import must_be_token
 from wardround.serve.viewer.export import write_site
 from wardround.serve.viewer.pages import ViewerPages
+from wardround.serve.viewer.review.blinded import ReviewPages
+from wardround.serve.viewer.review.marks import MarksFile
+from wardround.serve.viewer.review.round_app import review_app
 from wardround.serve.viewer.viewed_run import NotThere, ViewedRun
 
-__all__ = ["NotThere", "ViewedRun", "ViewerPages", "must_be_token", "viewer_app", "write_site"]
+__all__ = [
+    "MarksFile",
+    "NotThere",
+    "ReviewPages",
+    "ViewedRun",
+    "ViewerPages",
+    "must_be_token",
+    "review_app",
+    "viewer_app",
+    "write_site",
+]

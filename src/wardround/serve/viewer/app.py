@@ -32,42 +32,49 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
     it under a name of its own; with one it asks every caller for it."""
 
     def runs(request: Request) -> Response:
-        return _page(pages.runs_page())
+        return html_page(pages.runs_page())
 
     def run(request: Request) -> Response:
-        return _page(pages.run_page(request.path_params["number"]))
+        return html_page(pages.run_page(request.path_params["number"]))
 
     def samples(request: Request) -> Response:
         number = request.path_params["number"]
         one = pages.run(number)
         query = read_query(one, dict(request.query_params))
-        return _page(pages.samples_page(number, query, listed(one, query)))
+        return html_page(pages.samples_page(number, query, listed(one, query)))
 
     def episode(request: Request) -> Response:
-        return _page(pages.episode_page(request.path_params["number"], _episode(request)))
+        return html_page(pages.episode_page(request.path_params["number"], _episode(request)))
 
     def part_of(make: Callable[[int, str, int], str]) -> Callable[[Request], Response]:
         """What answers with one of the numbered pages of an episode."""
 
         def answer(request: Request) -> Response:
-            return _page(make(request.path_params["number"], _episode(request), request.path_params["part"]))
+            return html_page(make(request.path_params["number"], _episode(request), request.path_params["part"]))
 
         return answer
 
     def sides(request: Request) -> Response:
         name, asked = f"{request.path_params['page']}.html", dict(request.query_params)
-        return _page(pages.sides_page(request.path_params["number"], name, asked))
+        return html_page(pages.sides_page(request.path_params["number"], name, asked))
 
     def bank(request: Request) -> Response:
-        return _page(pages.bank_page(request.path_params["number"], request.path_params.get("part", 1)))
+        return html_page(pages.bank_page(request.path_params["number"], request.path_params.get("part", 1)))
 
     def experience(request: Request) -> Response:
-        return _page(pages.experience_page(request.path_params["number"], request.path_params["name"]))
+        return html_page(pages.experience_page(request.path_params["number"], request.path_params["name"]))
+
+    def marks(request: Request) -> Response:
+        return html_page(pages.marks_page(request.path_params["number"]))
+
+    def marks_file(request: Request) -> Response:
+        text = pages.marks_csv(request.path_params["number"])
+        return Response(text, media_type="text/csv; charset=utf-8", headers=_HEADERS)
 
     def wrong(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            return _page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
-        return _page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 500)
+            return html_page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
+        return html_page(pages.error_page(str(error)), 404 if isinstance(error, NotThere) else 500)
 
     routes = [
         Route("/", runs),
@@ -75,6 +82,8 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/runs/{number:int}/", run),
         Route("/runs/{number:int}/index.html", run),
         Route("/runs/{number:int}/samples.html", samples),
+        Route("/runs/{number:int}/marks.html", marks),
+        Route("/runs/{number:int}/marks.csv", marks_file),
         Route("/runs/{number:int}/samples/{page}.html", sides),
         Route("/runs/{number:int}/episodes/{page}.turns-{part:int}.html", part_of(pages.turns_page)),
         Route("/runs/{number:int}/episodes/{page}.steps-{part:int}.html", part_of(pages.steps_page)),
@@ -85,18 +94,21 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/runs/{number:int}/bank/index-{part:int}.html", bank),
         Route("/runs/{number:int}/bank/{name}.html", experience),
     ]
-    door = (
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
-        if token is None
-        else Middleware(TokenDoor, token=token)
-    )
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
-    return Starlette(routes=routes, middleware=[door], exception_handlers=handlers)
+    return Starlette(routes=routes, middleware=[page_door(token)], exception_handlers=handlers)
+
+
+def page_door(token: str | None) -> Middleware:
+    """What stands before every page: a token, or without one only loopback names."""
+    if token is None:
+        return Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
+    return Middleware(TokenDoor, token=token)
 
 
 def _episode(request: Request) -> str:
     return f"episodes/{request.path_params['page']}.html"
 
 
-def _page(html: str, status: int = 200) -> Response:
+def html_page(html: str, status: int = 200) -> Response:
+    """A page that no browser keeps or frames."""
     return HTMLResponse(html, status, headers=_HEADERS)

@@ -28,6 +28,9 @@ def _write_run(pages: ViewerPages, number: int, folder: Path, report: Reporter) 
     write_atomically(folder / "index.html", pages.run_page(number), durable=False)
     _write_samples(pages, number, folder)
     _write_bank(pages, number, folder)
+    if pages.marks is not None:
+        write_atomically(folder / "marks.html", pages.marks_page(number), durable=False)
+        write_atomically(folder / "marks.csv", pages.marks_csv(number), durable=False)
     (folder / "samples").mkdir()
     for page in run.by_sample:
         html = pages.sides_page(number, page, {}, is_static=True)

@@ -14,12 +14,15 @@ from wardround.runs.summary import contender
 from wardround.serve.viewer.bank_view import bank_view, experience_view
 from wardround.serve.viewer.episode_view import bank_or_reason, episode_stem, episode_view, transcript_view
 from wardround.serve.viewer.held_back import ROWS, held_back, page_count, page_of
+from wardround.serve.viewer.review.marks import MarksFile
+from wardround.serve.viewer.review.results import MarkedEpisode, agreement_rows, marked_episodes, marks_csv
 from wardround.serve.viewer.sample_query import ORDERS, ListedSamples, SampleQuery, choices
 from wardround.serve.viewer.sides import sides_view
 from wardround.serve.viewer.standing import row_text
 from wardround.serve.viewer.steps_view import steps_view
 from wardround.serve.viewer.viewed_run import NotThere, ViewedRun, sample_page
 
+MOST_MARKED = 200
 _HELD = 4
 """Records whose later part is kept: its pages are asked for after each other."""
 
@@ -27,11 +30,12 @@ _HELD = 4
 class ViewerPages:
     """Pages of some runs, which are numbered from 1. All links are relative: they hold under any address or folder.
 
-    ``shows_later``: whether there is a tab with what the clock held back.
+    ``shows_later``: whether there is a tab with what the clock held back; ``marks``: the marks of a review round.
     """
 
-    def __init__(self, runs: Sequence[ViewedRun], *, shows_later: bool = True) -> None:
+    def __init__(self, runs: Sequence[ViewedRun], *, shows_later: bool = True, marks: MarksFile | None = None) -> None:
         self.runs = tuple(runs)
+        self.marks = marks
         self.shows_later = shows_later
         self._held = lru_cache(maxsize=_HELD)(held_back)
         self._templates = page_environment("wardround.serve.viewer", styles=("style.css", "viewer.css"))
@@ -59,6 +63,7 @@ class ViewerPages:
             missing=int(run.folder.manifest["episodes"]) - len(run.scores),
             failed=sum(score.finish == "error" for score in run.scores),
             bank=bank_or_reason(run),
+            has_marks=self.marks is not None,
         )
 
     def samples_page(
@@ -133,6 +138,29 @@ class ViewerPages:
     def experience_page(self, number: int, name: str) -> str:
         """One experience: what it says, its neighbours, its past, and where it was served and why."""
         return self._render("experience.html.jinja", **experience_view(self.run(number), name))
+
+    def marks_page(self, number: int) -> str:
+        """What reviewers marked and how far they agree. NotThere: no marks were named."""
+        run, episodes = self.run(number), self._marked(number)
+        return self._render(
+            "marks.html.jinja",
+            run=run,
+            episodes=episodes,
+            reviewers=sorted({name for one in episodes for name in one.marks}),
+            rows=agreement_rows(episodes, seed=run.folder.settings.run.seed),
+            page=episode_page,
+            contender=contender,
+            most=MOST_MARKED,
+        )
+
+    def marks_csv(self, number: int) -> str:
+        """Every mark as CSV. NotThere: no marks were named."""
+        return marks_csv(self._marked(number))
+
+    def _marked(self, number: int) -> list[MarkedEpisode]:
+        if self.marks is None:
+            raise NotThere("no marks of reviewers were named; open the viewer with --marks FILE")
+        return marked_episodes(self.run(number), self.marks)
 
     def _shared(self, number: int) -> dict[str, Any]:
         return {"run": self.run(number), "shows_later": self.shows_later}
