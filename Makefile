@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train doors sweep long mutants lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train doors sweep long mutants declared lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -31,6 +31,10 @@ test: $(VENV)/dev-installed
 # The same with four endless loops beside it: no verdict of a test may hang on how fast the machine is.
 test-busy: $(VENV)/dev-installed
 	$(BIN)/python scripts/beside_busy_loops.py --loops 4 -- $(BIN)/python -m pytest -n auto --dist loadfile
+
+# The tables that tests hold settings and agents against, as the code has them now.
+declared: $(VENV)/dev-installed
+	$(BIN)/python scripts/write_declared.py
 
 # The tests that need a real language model: its server, grammar, probabilities, and four episodes.
 test-model: weights $(VENV)/dev-installed

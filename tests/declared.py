@@ -1,5 +1,5 @@
 """What is declared, as users meet it: every default, bound and unit stands in ``declared_settings.tsv`` too, so that a
-change of one is made in two places, on purpose. An empty cell says that nothing is said."""
+change of one is read as a line of its own. ``make declared`` writes the table; an empty cell says nothing is said."""
 
 from __future__ import annotations
 
@@ -37,9 +37,14 @@ def settings_of(section: type) -> list[Row]:
     ]
 
 
-def defaults_of(kind: type) -> list[Row]:
-    """The rows of a dataclass whose fields are no settings: names and defaults."""
-    return [(one.name, plainly(_default(one)), *[""] * len(SAID)) for one in fields(kind)]
+def defaults_of(kind: type) -> dict[str, Any]:
+    """The defaults of a dataclass whose fields are no settings; MISSING of one that has to be said."""
+    return {one.name: _default(one) for one in fields(kind)}
+
+
+def beginnings_of(kind: type) -> dict[str, Any]:
+    """What of a dataclass that counts does not begin at nothing."""
+    return {name: value for name, value in defaults_of(kind).items() if value is MISSING or value}
 
 
 def plainly(value: Any) -> str:

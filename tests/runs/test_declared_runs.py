@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from declared import declared, defaults_of, settings_of
+from declared import beginnings_of, declared, defaults_of, settings_of
+from wardround.memory.construction import LinkSettings
 from wardround.runs.construction import Construction, ConstructionSettings
+from wardround.runs.evolve import Evolution
 from wardround.runs.evolving import StreamEvolution
 from wardround.runs.induction import InductionSettings
 from wardround.runs.reliability import Reliability
@@ -17,6 +19,10 @@ def test_a_section_has_the_settings_of_the_table(name: str, section: type) -> No
     assert settings_of(section) == declared()[name]
 
 
-@pytest.mark.parametrize("kind", [Construction, ConstructionSettings, StreamEvolution, Reliability])
-def test_what_is_counted_begins_as_the_table_says(kind: type) -> None:
-    assert defaults_of(kind) == declared()[kind.__name__]
+@pytest.mark.parametrize("kind", [Construction, StreamEvolution, Reliability, Evolution])
+def test_what_is_counted_begins_at_nothing(kind: type) -> None:
+    assert beginnings_of(kind) == {}
+
+
+def test_a_construction_asks_a_model_and_takes_the_tasks_own_success() -> None:
+    assert defaults_of(ConstructionSettings) == {"success": None, "rules": False, "link": LinkSettings()}

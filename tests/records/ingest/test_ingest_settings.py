@@ -9,14 +9,27 @@ from typing import Any, cast
 
 import pytest
 
-from declared import declared, defaults_of
+from declared import MISSING, beginnings_of, defaults_of
 from wardround.core import UserError, content_hash
 from wardround.records.ingest.settings import IngestReport, IngestSettings
 
 
-@pytest.mark.parametrize("kind", [IngestSettings, IngestReport])
-def test_defaults_are_those_of_the_table(kind: type) -> None:
-    assert defaults_of(kind) == declared()[kind.__name__]
+def test_nothing_is_lagged_but_results_and_cultures() -> None:
+    assert defaults_of(IngestSettings) == {
+        "coding_lag": timedelta(0),
+        "result_lag": timedelta(days=1),
+        "culture_lag": timedelta(days=7),
+        "median_delays": {},
+        "time_zone": None,
+        "user_codes": None,
+        "memory_bytes": 1024**3,
+        "workers": 1,
+        "shards": None,
+    }
+
+
+def test_what_a_report_counts_begins_at_nothing() -> None:
+    assert set(beginnings_of(IngestReport).values()) == {MISSING}
 
 
 @pytest.mark.parametrize(("name", "least"), [("memory_bytes", 64 * 1024 * 1024), ("workers", 1)])

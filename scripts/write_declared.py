@@ -1,0 +1,56 @@
+"""Write the tables that tests hold settings and agents against, as the code has them now.
+
+    python scripts/write_declared.py        (make declared)
+
+They are tests/declared_settings.tsv and tests/agents/declared_agents.tsv. Then read the difference: every line of it is
+a default, a bound or a part that is another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "agents")]
+
+from test_declared_agents import AGENT_TABLE, LISTED, described, listed, made, names_to_list  # noqa: E402
+
+from declared import SAID, TABLE, settings_of  # noqa: E402
+from wardround.agents import NoSettings, get_method  # noqa: E402
+from wardround.agents.catalogue import list_agents  # noqa: E402
+from wardround.runs.induction import InductionSettings  # noqa: E402
+from wardround.runs.settings import SECTIONS  # noqa: E402
+
+OF_RUNS = ("run", "budget", "predictors")
+
+
+def write(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n", quotechar=None).writerows(rows)
+
+
+def agent_row(name: str) -> Sequence[str]:
+    """An agent as the table has it; an addition stands in no paper's table by itself."""
+    head = (name, *[""] * (len(LISTED) - 1)) if "+" in name else listed(get_method(name))
+    return (*head, *described(made(name)).values())
+
+
+def main() -> None:
+    """Write both tables."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    ).parse_args()
+    methods = {f"agent.{one.section_name}": one.settings for one in list_agents() if one.settings is not NoSettings}
+    sections = {name: SECTIONS[name] for name in OF_RUNS} | methods | {"induction": InductionSettings}
+    rows = [(name, *row) for name, section in sections.items() for row in settings_of(section)]
+    write(TABLE, [("section", "name", "default", *SAID), *rows])
+    write(AGENT_TABLE, [(*LISTED, *described(made("react"))), *map(agent_row, names_to_list())])
+
+
+if __name__ == "__main__":
+    main()
