@@ -14,6 +14,7 @@ from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks import (
     AGENTEHR_TASKS,
+    CLINSEEK_MM_TASKS,
     CLINSEEK_TASKS,
     EHRSHOT_TASKS,
     agentehr,
@@ -133,7 +134,7 @@ def test_what_is_not_declared_is_a_difference(
 
 
 def test_every_task_s_hindsight_is_declared_once_and_no_other() -> None:
-    tasks = [*AGENTEHR_TASKS, *EHRSHOT_TASKS, *CLINSEEK_TASKS]
+    tasks = [*AGENTEHR_TASKS, *EHRSHOT_TASKS, *CLINSEEK_TASKS, *CLINSEEK_MM_TASKS]
     assert {name for one in load_hindsight() for name in one.tasks} <= set(tasks)
     for source in ("mimiciv", "mimiciii", "eicu", "meds", "omop", "fhir"):
         for task in tasks:

@@ -4,7 +4,7 @@ neither. And what is drawn, reported and labelled is one thing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,12 @@ import pytest
 pytest.importorskip("pydicom", reason="needs the extra [imaging]")
 
 from wardround.audits import audit_leaks, audit_swap
+from wardround.audits.outcome_swap import placement_of
+from wardround.audits.swap import load_swap_table, write_swapped
+from wardround.benchmarks.clinseek_mm import stand_in
+from wardround.benchmarks.clinseek_mm.other_futures import possible_film_questions
 from wardround.benchmarks.other_futures import differing_answers
+from wardround.core import to_microseconds
 from wardround.imaging import ChartImages, ImageFolder, read_radiograph
 from wardround.records import Chart, Store, ingest, load_source_spec
 from wardround.synth.radiographs import draw_phantom, findings_of, labels_of
@@ -90,6 +95,44 @@ def test_nothing_of_a_later_picture_or_report_is_seen(film_store: Store, film_ho
     assert not [name for name in report.uncovered if name.startswith("cxr")]
     found = audit_leaks(film_store, moments, raw_folder=film_hospital)
     assert found.clean, found.as_text()
+
+
+def test_another_outcome_asks_the_same_of_films(
+    film_store: Store, film_hospital: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every question about films that was settled by a moment in intensive care is asked in both futures."""
+    moments = {row["subject_id"]: row["intime"] + timedelta(hours=30) for row in films(film_store, "icustays")} | dict(
+        between(film_store)[::3]
+    )
+    copies, _ = write_swapped(
+        load_swap_table("mimiciv"), [film_hospital], tmp_path / "raw", moments, placement=placement_of(film_store)
+    )
+    ingest("mimiciv", copies, tmp_path / "store")
+    other = Store.open(tmp_path / "store")
+    here, there = possible_film_questions(film_store, moments)[0], possible_film_questions(other, moments)[0]
+    assert sum(here.values()) > 10
+    assert {one[0] for one in here} >= {"clinseek-mm.mortality_24h", "clinseek-mm.finding_change"}
+    assert not _settled_in_one(here, there)
+
+    monkeypatch.setattr(stand_in, "derive_seed", _hour_by_length(film_store))
+    here = possible_film_questions(film_store, moments)[0]
+    monkeypatch.setattr(stand_in, "derive_seed", _hour_by_length(other))
+    assert _settled_in_one(here, possible_film_questions(other, moments)[0])
+
+
+def _hour_by_length(store: Store) -> Callable[..., int]:
+    """The fault put back: which hour is asked hangs on how long the stay will be."""
+
+    def hour(seed: int, what: str, subject: int, begun: int) -> int:
+        stays = store.rows(subject, "icustays").to_pylist()
+        (length,) = [row["outtime"] - row["intime"] for row in stays if to_microseconds(row["intime"]) == begun]
+        return int(length / timedelta(hours=2))
+
+    return hour
+
+
+def _settled_in_one(here: dict[tuple[str, int, str], bool], there: dict[tuple[str, int, str], bool]) -> set[str]:
+    return {question[0] for question in here.keys() ^ there.keys() if (here | there)[question]}
 
 
 def test_the_swap_sees_a_report_that_is_shown_too_early(film_store: Store, film_hospital: Path, tmp_path: Path) -> None:

@@ -7,7 +7,14 @@ from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.answer_rules import ask, must_have_rules, rules_prompt
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek import CLINSEEK_TASKS, build_clinseek
-from wardround.benchmarks.clinseek_mm import CLINSEEK_MM_TASKS, build_clinseek_mm
+from wardround.benchmarks.clinseek_mm import (
+    CLINSEEK_MM_TASKS,
+    Conversion,
+    build_clinseek_mm,
+    convert_ehrxqa,
+    convert_medmod,
+    write_examples,
+)
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.leaks import Leak, leak_check
 from wardround.benchmarks.questions import question_of
@@ -32,6 +39,7 @@ __all__ = [
     "TRACE_TASK",
     "Benchmark",
     "CaseFiles",
+    "Conversion",
     "Leak",
     "Sample",
     "Split",
@@ -44,6 +52,8 @@ __all__ = [
     "build_ehrshot",
     "build_told",
     "build_trace",
+    "convert_ehrxqa",
+    "convert_medmod",
     "get_task",
     "leak_check",
     "list_tasks",
@@ -53,4 +63,5 @@ __all__ = [
     "render_prompt",
     "rules_prompt",
     "split_of",
+    "write_examples",
 ]

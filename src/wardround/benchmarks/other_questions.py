@@ -20,6 +20,8 @@ from wardround.audits import Compared
 from wardround.benchmarks.agentehr import label_events
 from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS
 from wardround.benchmarks.clinseek.other_futures import possible_questions
+from wardround.benchmarks.clinseek_mm.definitions import PUBLISHED_COUNTS, mm_name
+from wardround.benchmarks.clinseek_mm.other_futures import possible_film_questions
 from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.ehrshot.concepts import load_concepts
@@ -53,6 +55,7 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
     found = Compared()
     _compare(found, store.spec.name, _ehrshot(store, moments), _ehrshot(other, moments))
     _compare(found, store.spec.name, _clinseek(store, moments), _clinseek(other, moments))
+    _compare(found, store.spec.name, _films(store, moments), _films(other, moments))
     here, there = label_events(store), label_events(other)
     if not here:
         found.left_out["AgentEHR"] = unplayed("admission")
@@ -108,6 +111,13 @@ def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
 def _clinseek(store: Store, moments: Moments) -> AskedQuestions:
     settled, left_out = possible_questions(store, moments)
     return AskedQuestions(settled=settled, left_out=left_out, tasks=tuple(CLINSEEK_TASKS))
+
+
+def _films(store: Store, moments: Moments) -> AskedQuestions:
+    settled, left_out = possible_film_questions(store, moments)
+    return AskedQuestions(
+        settled=settled, left_out=left_out, tasks=tuple(mm_name(one, shown=True) for one in PUBLISHED_COUNTS)
+    )
 
 
 def _is_settled(chart: Chart, sample: Sample) -> bool:

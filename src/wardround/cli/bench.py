@@ -25,6 +25,7 @@ from wardround.benchmarks import (
 from wardround.benchmarks.agentehr import build_agentehr
 from wardround.benchmarks.own import OWN_TASKS
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
+from wardround.cli.bench_examples import configure_examples, write_manifest
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
 from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
 from wardround.cli.card import print_card
@@ -44,6 +45,9 @@ EXAMPLES = """
   wardround bench build clinseek --store store --out bench-clinseek --per-task 40
   wardround bench build agentehr --store store --out bench --fractions 0.5 0.2 0.3
   wardround bench build clinseek-mm --store store --out bench-films --hide-vocabulary
+  wardround bench examples ehrxqa ehrxqa/test.json --store store --out examples.jsonl
+  wardround bench examples medmod decompensation/test_listfile.csv --store store --out examples.jsonl
+  wardround bench build clinseek-mm --store store --examples examples.jsonl --out bench-films
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
   wardround bench build trace --store store --out bench-stays --unit icu
@@ -100,18 +104,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     films.add_argument("--hide-vocabulary", action="store_true", help="list the names of answers to neither arm")
     add_own_options(build)
     add_told_options(build)
+    examples = actions.add_parser("examples", help="a manifest of a data set's own questions", examples=EXAMPLES)
+    configure_examples(examples)
     again = actions.add_parser("reclock", help="the same questions on other clocks", examples=EXAMPLES)
     again.add_argument("folder", type=Path, help="folder of a built benchmark")
     again.add_argument("--policy", choices=["known_at", "published"], default="published", help="the other clocks")
     again.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
-    for action in (build, again, show):
+    for action in (build, examples, again, show):
         add_json_option(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build, put on other clocks, or show."""
+    """Build, convert, put on other clocks, or show."""
+    if arguments.action == "examples":
+        return write_manifest(arguments)
     if arguments.action == "show":
         _print(Benchmark.open(arguments.folder), arguments)
         return 0

@@ -28,7 +28,7 @@ def possible_questions(
         if subject not in held:
             continue
         timeline, now = Timeline(store, subject, "known_at"), to_microseconds(as_of)
-        over = _stays_over(store.chart(subject, as_of))
+        over = stays_over(store.chart(subject, as_of))
         for name, one in asking.items():
             if name not in left_out:
                 settled |= {
@@ -38,7 +38,7 @@ def possible_questions(
     return settled, left_out
 
 
-def _stays_over(chart: Chart) -> frozenset[str]:
+def stays_over(chart: Chart) -> frozenset[str]:
     """The rows of stays of which a chart shows an end."""
     found: set[str] = set()
     for role in (chart.spec.roles.admission, chart.spec.roles.stay, chart.spec.roles.emergency):

@@ -12,15 +12,17 @@ from typing import Any, ClassVar
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek.questions import MOST_EVENTS
 from wardround.benchmarks.clinseek.timeline import Timeline
-from wardround.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS, FAMILY, PUBLISHED_COUNTS, mm_name
-from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, StandIn, read_examples
+from wardround.benchmarks.clinseek_mm.definitions import CLINSEEK_MM_TASKS, FAMILY, MOST_SAMPLES, mm_name
+from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, read_examples
+from wardround.benchmarks.clinseek_mm.films import image_role
+from wardround.benchmarks.clinseek_mm.stand_in import StandIn
 from wardround.benchmarks.facts import samples_by_class
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, person_id
 from wardround.benchmarks.task import Task
 from wardround.core import Reporter, UserError, content_hash, derive_seed, format_time, parse_time, silent
-from wardround.records import ImageRole, Policy, Store, unplayed
+from wardround.records import ImageRole, Policy, Store
 from wardround.tools.candidates import CandidateSpace
 
 _WINDOW = timedelta(hours=24)
@@ -64,33 +66,35 @@ class ClinSeekMm:
     @property
     def tasks(self) -> Sequence[Task]:
         """The tasks to build."""
-        names = {mm_name(what, shown=self.vocabulary_shown) for what in PUBLISHED_COUNTS}
-        return [CLINSEEK_MM_TASKS[name] for name in sorted(names)]
+        shown = {mm_name(what, shown=self.vocabulary_shown) for what in MOST_SAMPLES}
+        named_elsewhere = set() if self.examples is None else {mm_name(what, shown=False) for what in MOST_SAMPLES}
+        return [CLINSEEK_MM_TASKS[name] for name in sorted(shown | named_elsewhere)]
 
     def open(self, ground: Ground) -> _OpenClinSeekMm:
         """Read the manifest, or make examples of every subject's films. UserError: the store has no pictures."""
-        role = next(iter(ground.store.spec.roles.image), None)
-        if role is None or role.table not in ground.store.table_names:
-            reason = unplayed("image") if role is None else f"the store has no table {role.table!r}"
-            raise UserError(f"no task with pictures can be asked: {reason}; see docs/clinseek-bench.md")
+        role = image_role(ground.store)
         dropped: Counter[str] = Counter()
-        found = self._made(ground, role, dropped) if self.examples is None else read_examples(self.examples)
+        found = self._made(ground, role) if self.examples is None else read_examples(self.examples)
         known = set(ground.store.subjects.tolist())
         by_task: dict[str, list[MultimodalExample]] = {}
         for one in found:
-            if one.task not in PUBLISHED_COUNTS:
-                raise UserError(f"no task {one.task!r} with pictures; there are {', '.join(PUBLISHED_COUNTS)}")
+            if one.task not in MOST_SAMPLES:
+                raise UserError(f"no task {one.task!r} with pictures; there are {', '.join(MOST_SAMPLES)}")
             if one.subject_id in known:
-                by_task.setdefault(mm_name(one.task, shown=self.vocabulary_shown), []).append(one)
+                by_task.setdefault(self._task_of(one), []).append(one)
             else:
                 dropped["subject_not_in_the_store"] += 1
         return _OpenClinSeekMm(ground=ground, family=self, role=role, by_task=by_task, dropped=dropped)
 
-    def _made(self, ground: Ground, role: ImageRole, dropped: Counter[str]) -> list[MultimodalExample]:
-        maker = StandIn(role=role, reports=self.reports, dropped=dropped)
+    def _task_of(self, one: MultimodalExample) -> str:
+        """An example with a vocabulary of its own is not asked with the task's."""
+        return mm_name(one.task, shown=self.vocabulary_shown and not one.vocabulary)
+
+    def _made(self, ground: Ground, role: ImageRole) -> list[MultimodalExample]:
+        maker = StandIn(role=role, reports=self.reports, seed=ground.settings.seed)
         subjects = ground.store.subjects.tolist()
         timelines = (Timeline(ground.store, subject, ground.settings.policy) for subject in subjects)
-        return [one for timeline in timelines for one in maker.examples(timeline)]
+        return [one.example for timeline in timelines for one in maker.examples(timeline)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,7 @@ class _OpenClinSeekMm:
 
     def draw(self, task: Task, questions: list[MultimodalExample]) -> list[MultimodalExample]:
         """By a number of each example's own, whatever its answer; one of a subject before a second."""
-        most = self.ground.settings.per_task or PUBLISHED_COUNTS[task.name.split(".")[1]]
+        most = self.ground.settings.per_task or MOST_SAMPLES[task.name.split(".")[1]]
         seed = self.ground.settings.seed
         order = sorted(questions, key=lambda one: derive_seed(seed, task.name, one.subject_id, one.cutoff, one.asked))
         turn: Counter[int] = Counter()
@@ -180,10 +184,15 @@ class _OpenClinSeekMm:
                 "row_ids": list(one.row_ids),
                 "curated_from": format_time(moment - _WINDOW),
                 "curated_events": MOST_EVENTS,
-                "asked": one.asked,
+                "asked": self._asked(one),
                 "images": self._handles(one),
             },
         )
+
+    def _asked(self, one: MultimodalExample) -> str:
+        if not one.vocabulary or not self.family.vocabulary_shown:
+            return one.asked
+        return f"{one.asked} Answer with names out of: {'; '.join(one.vocabulary)}."
 
     def _handles(self, one: MultimodalExample) -> list[str]:
         """The row ids of the linked pictures. UserError: one is not in the store."""

@@ -47,6 +47,8 @@ PUBLISHED_COUNTS: Mapping[str, int] = {
     "phenotypes": 120,
 }
 """How many samples of each the paper has: 989."""
+MOST_SAMPLES: Mapping[str, int] = {**PUBLISHED_COUNTS, "finding_change_yes_no": PUBLISHED_COUNTS["finding_change"]}
+"""How many of each task are drawn at most. EHRXQA also asks about change with yes or no: the paper's 222 hold both."""
 _YES_NO = OneClass(classes=(("0", "no"), ("1", "yes")))
 _WORDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "finding_presence": ("Presence of a finding", "Does the latest linked chest radiograph show the finding?", ()),
@@ -65,6 +67,11 @@ _WORDS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         f'Which findings are on the latest linked chest radiograph and not on the one before? If none: "{NO_CHANGE}".',
         (NO_CHANGE, *CHEXPERT_LABELS),
     ),
+    "finding_change_yes_no": (
+        "A finding's change since the examination before",
+        "Is the finding on the latest linked chest radiograph as the question says, compared with the one before?",
+        (),
+    ),
     "mortality_24h": ("Death within 24 hours", "Will the patient die within 24 hours from now?", ()),
     "mortality_inpatient": ("Death in this hospital stay", "Will the patient die in this hospital stay?", ()),
     "phenotypes": (
@@ -78,6 +85,7 @@ GROUPS: Mapping[str, str] = {
     "finding_enumeration": "enumeration",
     "finding_enumeration_stay": "enumeration",
     "finding_change": "change",
+    "finding_change_yes_no": "change",
     "mortality_24h": "death-24h",
     "mortality_inpatient": "death",
     "phenotypes": "phenotypes",
