@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train doors sweep long mutants declared lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports doors sweep long mutants declared lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -40,6 +40,16 @@ declared: $(VENV)/dev-installed
 test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
 	  tests/models/test_models_real.py tests/runs/test_real_model.py
+
+# Exports opened by the tools they are for. Their packages do not fit beside ours: a Python of their own.
+test-exports: $(VENV)/dev-installed .venv-readers/installed
+	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py
+
+.venv-readers/installed: constraints-readers.txt
+	$(PYTHON) -m venv .venv-readers
+	.venv-readers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-readers.txt \
+	  inspect-ai opentelemetry-proto
+	touch $@
 
 # Fine-tuning of a tiny model: needs torch (its CPU build, exactly this version) and half a gigabyte.
 test-train: $(VENV)/dev-installed
@@ -108,4 +118,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) demo demo-model doors gsem-cycle mutants build src/*.egg-info
+	rm -rf $(VENV) .venv-readers demo demo-model doors gsem-cycle mutants build src/*.egg-info

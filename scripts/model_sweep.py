@@ -4,7 +4,8 @@
     python scripts/model_sweep.py sweep --tasks 1 --agents react ehr-rag
     python scripts/model_sweep.py sweep --base-url http://127.0.0.1:8000/v1 --model openai/qwen3-4b
 
-Agents with tools play AgentEHR's tasks; those that answer from evidence, which need a question with labels, EHRSHOT's.
+Agents with tools play AgentEHR's tasks; those that answer from evidence, which need a question with labels, EHRSHOT's;
+those that predict the next steps of a stay play the first steps of three stays, every role by the model.
 Agents that read experiences have a bank that the offline policy filled. Without --base-url the model of the extra
 [local] is served on this machine. A bad answer is no fault; an episode that ends as an error is (status 1).
 """
@@ -20,12 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import list_agents
+from wardround.agents import Method, list_agents
 from wardround.models.local import LOCAL_MODELS, serving
 
 NAMES = ("transfers", "diagnoses", "labevents")
 CLASSES = ("guo_los", "guo_readmission", "lab_anemia")
-WITH_TOOLS, ALONE = 3600, 1800
+STAYS = ("next_bundle",)
+WITH_TOOLS, ALONE, STEPPING = 3600, 1800, 2400
 """Context tokens: the tools alone take 2,400; an agent that answers from evidence has none."""
 LITTLE = """# What fits a model of 135 million parameters: short replies, few turns.
 [model]
@@ -33,10 +35,21 @@ tool_calls = "auto"
 temperature = 0.0
 [budget]
 turns = {turns}
+steps = {turns}
 context_tokens = {context_tokens}
 reply_tokens = {reply_tokens}
 result_tokens = 200
 episode_seconds = {episode_seconds}
+"""
+ROLES = """[agent.trace]
+protocol = "{protocol}"
+router = "model"
+auditor = "model"
+keeper = "model"
+prompt_tokens = 1700
+state_tokens = 300
+rules_tokens = 200
+buffer_tokens = 300
 """
 
 
@@ -61,22 +74,32 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with endpoint(given.base_url, given.threads) as url:
         for method in chosen:  # a run each: one that is refused stops no other
-            half, tasks, room = ("classes", CLASSES, ALONE) if method.evidence else ("names", NAMES, WITH_TOOLS)
-            settings.write_text(LITTLE.format(context_tokens=room, **vars(given)), encoding="utf-8")
-            words = ["--model", given.model, "--base-url", url, "--limit", str(given.limit)]
+            half, tasks, room = half_of(method)
+            roles = ROLES.format(protocol=place / "rules.toml") if tasks is STAYS else ""
+            settings.write_text(LITTLE.format(context_tokens=room, **vars(given)) + roles, encoding="utf-8")
+            limit = given.tasks * given.limit if tasks is STAYS else given.limit
+            words = ["--model", given.model, "--base-url", url, "--limit", str(limit)]
             rows += played(place, half, method.name, tasks[: given.tasks], words)
     print_rows(rows)
     (place / "sweep.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     return int(any(row["ended"] in ("error", "refused") for row in rows))
 
 
+def half_of(method: Method) -> tuple[str, Sequence[str], int]:
+    """The folder of the benchmark that a method plays, its tasks there, and the context it is given."""
+    if method.paper == "trace":
+        return "stays", STAYS, STEPPING
+    return ("classes", CLASSES, ALONE) if method.evidence else ("names", NAMES, WITH_TOOLS)
+
+
 def made_ready(place: Path) -> None:
-    """Make hospital, store, both benchmarks and a bank, once."""
+    """Make hospital, store, the benchmarks, a protocol and a bank, once."""
     if (place / "bank.sqlite").exists():
         return
     place.mkdir(parents=True, exist_ok=True)
-    hospital, store, names, classes, bank, teaching = (
-        str(place / name) for name in ("hospital", "store", "names", "classes", "bank.sqlite", "teaching")
+    hospital, store, names, classes, bank, teaching, stays, rules = (
+        str(place / name)
+        for name in ("hospital", "store", "names", "classes", "bank.sqlite", "teaching", "stays", "rules.toml")
     )
     training = ["--benchmark", names, "--store", store, "--agent", "retrosum", "--limit", "4", "--workers", "1"]
     for words in (
@@ -84,6 +107,8 @@ def made_ready(place: Path) -> None:
         ["ingest", "mimiciv", hospital, "--store", store],
         ["bench", "build", "agentehr", "--store", store, "--out", names, "--per-task", "12"],
         ["bench", "build", "ehrshot", "--store", store, "--out", classes, "--per-task", "12", "--task", *CLASSES],
+        ["bench", "build", "trace", "--store", store, "--out", stays, "--per-task", "12"],
+        ["protocol", "induce", rules, "--benchmark", stays, "--store", store],
         ["evolve", *training, "--bank", bank, "--rules", "--out", teaching],
         ["memory", "build", bank, teaching, "--rules"],
     ):

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "images": ("wardround.cli.images", "make a release of images into tables to ingest beside its records"),
     "models": ("wardround.cli.models", "serve a small language model here; list, add and verify imaging weights"),
     "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
-    "export": ("wardround.cli.export", "write a store, labels or predictions as MEDS"),
+    "export": ("wardround.cli.export", "write stores, charts, labels, predictions or episodes for other tools"),
     "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
     "corpus": ("wardround.cli.corpus", "add, list, search or remove corpora of medical text"),
     "codes": ("wardround.cli.codes", "add code tables that wardround may not ship"),

@@ -1,4 +1,4 @@
-"""``wardround export``: write a store, a benchmark's labels or a run's predictions as MEDS."""
+"""``wardround export``: write a store, a chart, a benchmark's labels, a run's predictions or episodes for others."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 from wardround.benchmarks import Benchmark
 from wardround.benchmarks.meds_labels import meds_splits, write_meds_labels
+from wardround.cli import export_run
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
+from wardround.core import UserError, parse_time
 from wardround.exports.meds import ExportReport, ExportSettings, export_meds
+from wardround.exports.parquet import write_chart_tables, write_store_tables
 from wardround.records import Store
 from wardround.runs.meds_predictions import write_meds_predictions
 
@@ -18,6 +21,15 @@ EXAMPLES = """
   wardround export meds --store store --out meds-plain --time event
   wardround export meds-labels --benchmark bench --out labels
   wardround export meds-predictions --run run --out predictions
+  wardround export tables --store store --subject 12345678 --as-of "2150-01-31 08:00" --out chart
+  wardround export inspect --run run --out logs
+  wardround export spans --run run --out spans.jsonl
+"""
+TABLE_EXAMPLES = """
+  wardround export tables --store store --subject 12345678 --as-of "2150-01-31 08:00" --out chart
+      Parquet of one chart: what was known by then, later cells null
+  wardround export tables --store store --table labevents prescriptions --out tables
+      Parquet of every row, with known_at: whoever shows a row before that leaks
 """
 DATA_EXAMPLES = """
   wardround export meds --store store --out meds
@@ -68,13 +80,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count an episode without an answer as a no; else its value is null and has no accuracy",
     )
-    for action in (data, labels, guesses):
+    tables = actions.add_parser("tables", help="write a chart or a store's tables as Parquet", examples=TABLE_EXAMPLES)
+    tables.add_argument("--store", type=Path, required=True, help="folder of the store")
+    tables.add_argument("--out", type=Path, required=True, help="folder of the files to make")
+    tables.add_argument("--table", nargs="+", default=[], help="only these (default: all that hold rows)")
+    tables.add_argument("--subject", help="one subject's chart; every row of the store if left out")
+    tables.add_argument("--as-of", help="with --subject: as of when (a date means the end of that day)")
+    for action in (data, labels, guesses, tables):
         add_json_option(action)
+    export_run.configure(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export and print what was written and what was not."""
-    {"meds": _data, "meds-labels": _labels, "meds-predictions": _predictions}[arguments.action](arguments)
+    made = {"meds": _data, "meds-labels": _labels, "meds-predictions": _predictions, "tables": _tables}
+    made.get(arguments.action, export_run.export_run)(arguments)
     return 0
 
 
@@ -122,6 +142,25 @@ def _predictions(arguments: argparse.Namespace) -> None:
     for reason, count in report.left_out.items():
         print(f"left out {count:,}: {reason}")
     print(f"predictions: {arguments.out}")
+
+
+def _tables(arguments: argparse.Namespace) -> None:
+    store = Store.open(arguments.store)
+    progress = TerminalProgress()
+    if arguments.subject is None:
+        if arguments.as_of is not None:
+            raise UserError("--as-of is of one chart: say whose with --subject")
+        counts = write_store_tables(store, arguments.out, arguments.table, report=progress)
+    else:
+        if arguments.as_of is None:
+            raise UserError("--subject needs --as-of: a chart is a record as of a moment")
+        chart = store.chart(store.subject_of(arguments.subject), parse_time(arguments.as_of))
+        counts = write_chart_tables(chart, arguments.out, arguments.table)
+    progress.close()
+    if arguments.json:
+        print_json({"rows": counts, "folder": arguments.out})
+        return
+    print(f"{sum(counts.values()):,} rows in {len(counts)} tables: {arguments.out}")
 
 
 def _print(report: ExportReport) -> None:

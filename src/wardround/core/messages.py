@@ -25,6 +25,14 @@ class ToolCall:
     name: str
     arguments: str
 
+    def as_object(self, otherwise: str) -> dict[str, Any]:
+        """Return the arguments as an object; what is none, as it was written, under the name ``otherwise``."""
+        try:
+            found = json.loads(self.arguments or "{}")
+        except (ValueError, RecursionError):
+            found = None
+        return found if isinstance(found, dict) else {otherwise: self.arguments}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:

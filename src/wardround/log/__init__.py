@@ -9,6 +9,7 @@ from wardround.log.export import (
     CONVERSATION_SCHEMA,
     TRAJECTORY_SCHEMA,
     conversations,
+    episode_line,
     write_conversations,
     write_trajectories,
 )
@@ -17,6 +18,7 @@ from wardround.log.path import PromptPath
 from wardround.log.played import Outline, Played, PlayedCall, PlayedTurn
 from wardround.log.reader import LogReader
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, EpisodeEntry, GivenReply, Note, ToolRecord, Trajectory, Turn
+from wardround.log.spans import spans_document
 from wardround.log.writer import EpisodeLog, EpisodeRecorder
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
     "Turn",
     "atif_documents",
     "conversations",
+    "episode_line",
+    "spans_document",
     "write_conversations",
     "write_trajectories",
 ]

@@ -6,7 +6,6 @@ trains on them twice. ``session_id`` is the episode.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -73,12 +72,7 @@ def _agent_step(turn: Turn | None, message: Mapping[str, Any], told: set[int]) -
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = ToolCall(id=call["id"], **call["function"])
-    try:
-        arguments = json.loads(function.arguments or "{}")
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        arguments = {"unreadable": function.arguments}
+    arguments = function.as_object("unreadable")
     return {"tool_call_id": function.id, "function_name": function.name, "arguments": arguments}
 
 

@@ -21,7 +21,7 @@ CONVERSATION_SCHEMA = "wardround.conversation/1"
 
 def write_trajectories(trajectories: Iterable[Trajectory], file: TextIO) -> int:
     """Write one line per episode; return how many."""
-    return _write((_episode_line(trajectory) for trajectory in trajectories), file)
+    return _write((episode_line(trajectory) for trajectory in trajectories), file)
 
 
 def write_conversations(trajectories: Iterable[Trajectory], file: TextIO) -> int:
@@ -61,7 +61,8 @@ def _nodes(turn: Turn) -> tuple[str, ...]:
     return tuple(node.hex() for node in path.hashes)
 
 
-def _episode_line(trajectory: Trajectory) -> dict[str, Any]:
+def episode_line(trajectory: Trajectory) -> dict[str, Any]:
+    """Return an episode whole, as a JSON-ready dict."""
     messages: dict[str, dict[str, Any]] = {}
     for turn in trajectory.turns:
         parent: str | None = None

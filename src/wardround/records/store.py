@@ -174,6 +174,16 @@ class Store:
         part = self._shards[shard].table(table)
         return None if part is None else (self._layout(table), *part.whole())
 
+    def open_rows(self, shard: int, table: str) -> tuple[npt.NDArray[np.int64], pa.RecordBatch] | None:
+        """Return the subject of every row of a table in one shard, and the rows with all their versions as ``rows``
+        gives them. Trusted; None if the shard has no such rows."""
+        found = self.shard_rows(shard, table)
+        return None if found is None else (found[1], _open_rows(found[0], found[2]))
+
+    def late_columns(self, table: str) -> Mapping[str, tuple[str, ...]]:
+        """Return, by the name of its clock, the columns whose cells become known at a time of their own."""
+        return {group.clock: tuple(sorted(group.columns)) for group in self._layout(table).late}
+
     def dictionary(self, name: str) -> pa.Table:
         """Return a dictionary of codes. RecordError: none of that name, or its file was missing."""
         if name not in self._dictionaries:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wardround.core import UserError
 from wardround.records.rules.language import NO_TIME, Times
 from wardround.records.shards.layout import AVAILABLE, EVENT, GROUP, NEVER_TIME, PENDING, PUBLISHED, UNTIL, VERSION
 from wardround.records.shards.row_ids import numbered_ids
@@ -42,6 +43,23 @@ class ChartTable:
     def columns(self) -> tuple[str, ...]:
         """Column names, ``row_id`` first."""
         return tuple(self.batch.schema.names)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the visible rows, ``event_time`` (null for static rows) after ``row_id``."""
+        times = pa.array(self.event_time, pa.timestamp("us"))
+        return pa.Table.from_batches([self.batch.add_column(1, pa.field("event_time", times.type), times)])
+
+    def to_pandas(self) -> Any:
+        """Return the visible rows as a pandas DataFrame, ``event_time`` after ``row_id``. UserError: no pandas."""
+        return as_frame(self.to_arrow())
+
+
+def as_frame(table: pa.Table) -> Any:
+    """Return a table as a pandas DataFrame. UserError: pandas is not installed."""
+    try:
+        return table.to_pandas()
+    except ModuleNotFoundError as error:
+        raise UserError("a data frame needs pandas: pip install pandas (to_arrow() does without)") from error
 
 
 def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:

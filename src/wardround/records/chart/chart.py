@@ -7,16 +7,16 @@ null until its own time. Policy ``published`` uses the clocks of the papers and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from math import isnan
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from wardround.core import RecordError, from_microseconds, to_microseconds
-from wardround.records.chart.censor import ChartTable, age_in_years, censored, published
+from wardround.records.chart.censor import ChartTable, age_in_years, as_frame, censored, published
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.shards.table_layout import TableLayout
@@ -24,6 +24,8 @@ from wardround.records.specs.spec import SourceSpec
 
 Policy = Literal["known_at", "published"]
 Read = Callable[[int, str], "pa.RecordBatch | None"]
+_EVENT_TYPES = {"time": pa.timestamp("us"), "numeric_value": pa.float64()}
+"""Of the events' columns that are no text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,19 @@ class Chart:
         if not self._events:
             self._events.append(event_columns([self.table(name) for name in self.table_names]))
         return self._events[0]
+
+    def to_pandas(self, table: str | None = None) -> Any:
+        """Return a table's visible rows as a pandas DataFrame, without a name all of them as events.
+
+        UserError: pandas is not installed; RecordError: no such table.
+        """
+        if table is not None:
+            return self.table(table).to_pandas()
+        names = [field.name for field in fields(Event)]
+        rows = [tuple(getattr(event, name) for name in names) for event in self.events()]
+        columns = [list(cells) for cells in zip(*rows, strict=True)] if rows else [[] for _ in names]
+        types = [_EVENT_TYPES.get(name, pa.string()) for name in names]
+        return as_frame(pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)}))
 
     def events(self) -> Iterator[Event]:
         """Yield every visible row as an event, in time order; static rows come first."""
