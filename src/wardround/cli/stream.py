@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
+from wardround.core import private_folder
 from wardround.records import Store, load_source_spec
-from wardround.stream import FollowSettings, StreamReport, coded_responder, follow, write_replay
+from wardround.stream import FollowSettings, Spool, StreamReport, coded_responder, follow, write_replay
 
+PIPE = Path("-")
 EXAMPLES = """
   wardround stream replay --store store --out lines
       a store's rows as JSON lines, in the order in which they became known: something to try a stream with
@@ -20,14 +23,17 @@ EXAMPLES = """
       take what is there, close what is open, and end
   wardround stream follow --source mimiciv --lines lines --out live --protocol sepsis.toml
       tell with every bundle what the rules foretell and what the audit found, as the agent trace does in code
+  feed | wardround stream follow --source fhir --lines - --out live --time-zone Europe/Berlin
+      FHIR resources, one a line, from a pipe: written to live/spool first
   wardround stream follow --source mimiciv --lines lines --out live-0 --partition 0 --partitions 2
       half of the patients; a second process takes --partition 1 into a folder of its own
 """
 LINES = """
 A line is {"table": "labevents", "row": {...}, "known": "2150-01-31 08:00:00"}: a row with the columns that a chart has
 (row_id or the key among them). "revision": 1 says that the row was told before and reads so from now on,
-"withdrawn": true that there is no such row any more. A line that cannot be read is set aside and counted. Killed and
-started again, the command goes on where it was: told.jsonl is the same byte for byte."""
+"withdrawn": true that there is no such row any more. With --source fhir a line may be a resource, or a bundle of them.
+A line that cannot be read is set aside and counted. Killed and started again, the command goes on where it was:
+told.jsonl is the same byte for byte."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +41,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     live = actions.add_parser("follow", help="follow a growing folder of lines", description=LINES, examples=EXAMPLES)
     live.add_argument("--source", required=True, help="what the rows are: a source by name, or the file of a spec")
-    live.add_argument("--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name")
+    live.add_argument(
+        "--lines", type=Path, required=True, help="folder of *.jsonl, read in order of name; - for a pipe"
+    )
     live.add_argument("--out", type=Path, required=True, help="folder of the ledger and of what is told")
     defaults = FollowSettings()
     live.add_argument("--partition", type=int, default=defaults.partition, help="which part of the patients, from 0")
     live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
     live.add_argument("--lines-per-commit", type=int, default=defaults.lines_per_commit, help="at most so many")
+    live.add_argument("--time-zone", metavar="NAME", help="of FHIR: where the patients are, as America/New_York")
     live.add_argument("--protocol", type=Path, help="rules (wardround protocol): tell predictions and audits with them")
     live.add_argument(
         "--entries-in-memory",
@@ -67,12 +76,20 @@ def run(arguments: argparse.Namespace) -> int:
         partition=arguments.partition,
         partitions=arguments.partitions,
         entries_in_memory=arguments.entries_in_memory,
+        time_zone=arguments.time_zone,
         once=arguments.once,
         finish=arguments.finish,
     )
     spec = load_source_spec(arguments.source)
     responder = coded_responder(arguments.protocol) if arguments.protocol else None
-    report = follow(spec, arguments.lines, arguments.out, settings=settings, responder=responder, report=progress)
+    lines, ended = arguments.lines, None
+    if lines == PIPE:
+        private_folder(arguments.out)
+        lines = arguments.out / "spool"
+        spool = Spool(sys.stdin.fileno(), lines)
+        spool.start()
+        ended = spool.ended
+    report = follow(spec, lines, arguments.out, settings=settings, responder=responder, ended=ended, report=progress)
     progress.close()
     if arguments.json:
         print_json(replace(report, commit_seconds=[]))

@@ -5,10 +5,12 @@ from wardround.stream.follow import FollowSettings, StreamReport, follow
 from wardround.stream.lines import StreamLine
 from wardround.stream.replay import write_replay
 from wardround.stream.roles import coded_responder
+from wardround.stream.spool import Spool
 
 __all__ = [
     "FollowSettings",
     "Responder",
+    "Spool",
     "StreamLine",
     "StreamReport",
     "coded_responder",

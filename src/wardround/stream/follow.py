@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import compress
@@ -24,6 +24,7 @@ from wardround.stream.lines import ENCODER, LineFolder, SourceLines, StreamLine
 from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
 from wardround.stream.reading import DecodeError, LineReader
+from wardround.stream.resources import ResourceLines, is_resource
 from wardround.stream.told import ToldFile
 
 _SYNC_COMMITS = 64
@@ -35,13 +36,15 @@ class FollowSettings:
     """``lines_per_commit``: at most; ``partition`` of ``partitions``: the subjects whose number's hash falls on it.
     ``once``: end when all that is there is read; ``finish``: then close what is open, too. ``seconds_per_commit``: at
     least so long from one commit to the next, so that lines that come singly share one. ``entries_in_memory``: events
-    of open bundles, and entries of states (about half a kilobyte each); what is more lies in the ledger."""
+    of open bundles, and entries of states (about half a kilobyte each); what is more lies in the ledger. ``time_zone``:
+    where the patients are, for FHIR resources whose times say how far they are from UTC."""
 
     lines_per_commit: int = 1_000
     partition: int = 0
     partitions: int = 1
     once: bool = False
     finish: bool = False
+    time_zone: str | None = None
     seconds_per_commit: float = 0.025
     entries_in_memory: int = 1_000_000
 
@@ -68,10 +71,12 @@ def follow(
     *,
     settings: FollowSettings | None = None,
     responder: Responder | None = None,
+    ended: Callable[[], bool] | None = None,
     report: Reporter = silent,
 ) -> StreamReport:
     """Follow a folder of lines into ``folder`` (``ledger.sqlite`` and ``told.jsonl``); resumes where it was ended.
 
+    ``ended`` says, where it is not the setting ``once``, whether all lines that will come are there.
     UserError: the folder is of another stream, or it was finished.
     """
     settings = FollowSettings() if settings is None else settings
@@ -86,7 +91,9 @@ def follow(
     stream = _Stream(LineReader(spec), ledger, settings, responder)
     made = StreamReport(folder=folder, recovered=ledger.lines)
     with _young_garbage_only():
-        for commits, started in enumerate(_rounds(stream, LineFolder(source), settings), 1):
+        for commits, started in enumerate(
+            _rounds(stream, LineFolder(source), settings, ended or (lambda: settings.once)), 1
+        ):
             told.append(stream.committed.told)
             made.commit_seconds.append(time.perf_counter() - started)
             if commits % _SYNC_COMMITS == 0:
@@ -120,6 +127,7 @@ def _about(spec: SourceSpec, settings: FollowSettings, responder: Responder | No
         "source": spec.name,
         "partition": f"{settings.partition} of {settings.partitions}",
         "protocol": str(getattr(responder, "digest", "none")),
+        "time zone": settings.time_zone or "none",
     }
 
 
@@ -135,17 +143,20 @@ def _young_garbage_only() -> Iterator[None]:
             gc.enable()
 
 
-def _rounds(stream: _Stream, source: LineFolder, settings: FollowSettings) -> Iterator[float]:
-    """Commit some lines again and again; yield when each round began. Ends by itself only with ``once``."""
+def _rounds(
+    stream: _Stream, source: LineFolder, settings: FollowSettings, ended: Callable[[], bool]
+) -> Iterator[float]:
+    """Commit some lines again and again; yield when each round began."""
     while True:
         started = time.perf_counter()
+        is_last = ended()
         lines = list(source.read(stream.ledger.offsets, settings.lines_per_commit))
         if lines:
             stream.commit(lines)
             yield started
-        elif settings.once:
+        elif is_last:
             break
-        if not settings.once:
+        if not is_last:
             time.sleep(max(0.0, started + settings.seconds_per_commit - time.perf_counter()))
     if settings.finish:
         stream.finish()
@@ -179,6 +190,9 @@ class _Stream:
         patients = Patients(ledger=ledger, logged=self._logged, closing=closing)
         self.engine = StreamEngine(patients=patients, logged=self._logged)
         self.engine.recover()
+        self._resources: ResourceLines | None = None
+        if reader.spec.flatten == "fhir":
+            self._resources = ResourceLines(reader, ledger, self._is_ours, settings.time_zone)
 
     def commit(self, source: Sequence[SourceLines]) -> None:
         """Take lines as they stand in the source, and commit them with what is told."""
@@ -219,17 +233,27 @@ class _Stream:
         """Return the lines that can be read; note the others."""
         found = _OurLines()
         for lines in source:
+            resources = self._of_resources(lines)
             for place, text in enumerate(lines.texts):
                 try:
-                    decoded = self._reader.decode(text)
-                    subject = self._reader.subject_of(decoded)
+                    for decoded in resources[place] if place in resources else (self._reader.decode(text),):
+                        found.subjects.append(self._reader.subject_of(decoded))
+                        found.decoded.append(decoded)
+                        found.texts.append(ENCODER.encode(decoded) if place in resources else text)
+                        found.places.append((lines, place))
                 except DecodeError as error:
                     self._refuse(lines, place, str(error))
-                    continue
-                found.texts.append(text)
-                found.decoded.append(decoded)
-                found.subjects.append(subject)
-                found.places.append((lines, place))
+        return found
+
+    def _of_resources(self, lines: SourceLines) -> dict[int, list[StreamLine]]:
+        """Return the rows that the resources among some lines come to, by the places of these."""
+        if self._resources is None:
+            return {}
+        texts = {place: text for place, text in enumerate(lines.texts) if is_resource(text)}
+        refused: dict[int, str] = {}
+        found = self._resources.read(texts, self._logged.commit, refused)
+        for place, reason in refused.items():
+            self._refuse(lines, place, reason)
         return found
 
     def _ours(self, lines: _OurLines) -> _OurLines:
@@ -238,6 +262,10 @@ class _Stream:
             return lines
         mine = (bucket_numbers(np.array(lines.subjects, np.int64), parts) == self._settings.partition).tolist()
         return _OurLines(*(list(compress(getattr(lines, each.name), mine)) for each in fields(lines)))
+
+    def _is_ours(self, subject: int) -> bool:
+        parts = self._settings.partitions
+        return parts == 1 or int(bucket_numbers(np.array([subject]), parts)[0]) == self._settings.partition
 
     def _refuse(self, lines: SourceLines, place: int, reason: str) -> None:
         self._logged.commit.refused.append((lines.file, lines.end(place + 1), reason))

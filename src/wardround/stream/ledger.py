@@ -23,6 +23,8 @@ CREATE TABLE bundle (subject INTEGER, hour INTEGER, first INTEGER NOT NULL, line
  WITHOUT ROWID;
 CREATE INDEX open_bundle ON bundle (first) WHERE lines IS NULL;
 CREATE TABLE snapshot (subject INTEGER PRIMARY KEY, hour INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE version (row TEXT PRIMARY KEY, revision INTEGER NOT NULL, cells BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE naming (number INTEGER PRIMARY KEY, text BLOB NOT NULL);
 CREATE TABLE told (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE source (file TEXT PRIMARY KEY, offset INTEGER NOT NULL);
 CREATE TABLE refused (file TEXT NOT NULL, ends INTEGER NOT NULL, reason TEXT NOT NULL);
@@ -51,9 +53,18 @@ class LoggedBundle:
     lines: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class RowVersion:
+    """How a row was told last: how often before, and a digest of its cells."""
+
+    revision: int
+    cells: bytes
+
+
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one transaction holds. ``snapshots``: by subject the hour of the last closed bundle, and the body."""
+    """What one transaction holds. ``snapshots``: by subject the hour of the last closed bundle, and the body;
+    ``versions``: of resources, by row; ``naming``: the resources that name others."""
 
     lines: list[LoggedLine] = field(default_factory=list)
     told: list[bytes] = field(default_factory=list)
@@ -61,6 +72,8 @@ class Commit:
     closed: list[LoggedBundle] = field(default_factory=list)
     snapshots: list[tuple[int, int, bytes]] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, RowVersion] = field(default_factory=dict)
+    naming: list[bytes] = field(default_factory=list)
     refused: list[tuple[str, int, str]] = field(default_factory=list)
     finished: bool = False
 
@@ -116,6 +129,9 @@ class StreamLedger:
         closed = ((_packed(e.lines), e.subject, e.hour) for e in commit.closed)
         run("UPDATE bundle SET lines = ? WHERE subject = ? AND hour = ?", closed)
         run("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", commit.snapshots)
+        versions = ((row, each.revision, each.cells) for row, each in commit.versions.items())
+        run("INSERT OR REPLACE INTO version VALUES (?, ?, ?)", versions)
+        run("INSERT INTO naming (text) VALUES (?)", ((text,) for text in commit.naming))
         run("INSERT OR REPLACE INTO source VALUES (?, ?)", commit.offsets.items())
         run("INSERT INTO refused VALUES (?, ?, ?)", commit.refused)
         if commit.finished:
@@ -168,6 +184,16 @@ class StreamLedger:
         """Return some lines, in order."""
         query = "SELECT number, subject, hour, text FROM line WHERE number IN (SELECT value FROM json_each(?))"
         return [LoggedLine(*row) for row in self._file.execute(query + " ORDER BY number", (_listed(numbers),))]
+
+    def versions(self, rows: Iterable[str]) -> dict[str, RowVersion]:
+        """Return how some rows were told last."""
+        query = "SELECT row, revision, cells FROM version WHERE row IN (SELECT value FROM json_each(?))"
+        found = self._file.execute(query, (msgspec.json.encode(list(rows)).decode(),))
+        return {row: RowVersion(revision, cells) for row, revision, cells in found}
+
+    def naming(self) -> list[bytes]:
+        """Return the resources that name others, in the order in which they came."""
+        return [text for (text,) in self._file.execute("SELECT text FROM naming ORDER BY number")]
 
     def subjects(self) -> list[int]:
         """Return everybody of whom there is a line."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from wardround.core import UserError
+from wardround.core.time import format_time
 
 
 class StreamLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,6 +33,13 @@ class StreamLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 DECODER = msgspec.json.Decoder(StreamLine)
 ENCODER = msgspec.json.Encoder()
+
+
+def written_cell(cell: Any) -> Any:
+    """Return a cell as a line has it: times as the records write them."""
+    if isinstance(cell, datetime):
+        return format_time(cell)
+    return cell.isoformat() if isinstance(cell, date) else cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

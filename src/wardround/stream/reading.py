@@ -157,6 +157,14 @@ class LineReader:
             raise ValueError("no time at which it became known, and the row alone does not tell it")
         return known
 
+    def clocks_of(self, spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[Times, Times]:
+        """Return when whole rows of one table happened and became known, as far as each alone tells."""
+        arrays = {
+            name: _column([row.get(name) for row in rows], ARROW_TYPES[k]) for name, k in spec.read_columns.items()
+        }
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        return self._times(spec, batch, "event_time"), self._times(spec, batch, "available_at")
+
     def _times(self, spec: TableSpec, batch: pa.RecordBatch, rule: str) -> Times:
         return self._clocks.evaluate(getattr(spec, rule), spec, batch)
 
@@ -179,7 +187,7 @@ def _batch(spec: TableSpec, lines: list[StreamLine]) -> pa.RecordBatch:
     """Return rows as a chart hands them out, ``row_id`` first; columns that no row has are left out."""
     types = spec.public_columns
     present = {name for line in lines for name in line.row}
-    arrays = {"row_id": pa.array([_row_id(spec, line.row) for line in lines], pa.string())}
+    arrays = {"row_id": pa.array([row_id(spec, line.row) for line in lines], pa.string())}
     for name, kind in types.items():
         if name in present and name != "row_id":
             arrays[name] = _column([line.row.get(name) for line in lines], ARROW_TYPES[kind])
@@ -194,7 +202,7 @@ def _column(cells: list[Any], kind: Any) -> Any:
     return pa.array(cells, kind)
 
 
-def _row_id(spec: TableSpec, row: Mapping[str, Any]) -> str:
+def row_id(spec: TableSpec, row: Mapping[str, Any]) -> str:
     """Return what names a row: its own id, or its key; without either it cannot be told again."""
     if "row_id" in row:
         return str(row["row_id"])

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from wardround.bundles.events import HOUR
 from wardround.bundles.playing import PlayedRows, played_rows
 from wardround.core import Progress, Reporter, from_microseconds, must_be_new, private_folder, silent
-from wardround.core.time import format_time
 from wardround.records import Store
 from wardround.records.chart.revisions import Revisions, revisions
 from wardround.records.pieces import StoredTable, stored_pieces
 from wardround.records.rules.language import ALWAYS_TIME
-from wardround.stream.lines import ENCODER, StreamLine
+from wardround.stream.lines import ENCODER, StreamLine, written_cell
 
 _Key = tuple[int, int, int, int]
 """Hour, subject, event time, known: the order of lines."""
@@ -68,8 +66,8 @@ def _of_revision(table: str, subject: str, revision: Revisions, kept: set[str]) 
         line = StreamLine(
             table=table,
             row=told,
-            known=_written(at),
-            time=_written(from_microseconds(event)),
+            known=written_cell(at),
+            time=written_cell(from_microseconds(event)),
             revision=number,
             withdrawn=revision.is_withdrawn,
             pending=revision.is_pending,
@@ -78,10 +76,4 @@ def _of_revision(table: str, subject: str, revision: Revisions, kept: set[str]) 
 
 
 def _filled(names: list[str], cells: list[Any]) -> Mapping[str, Any]:
-    return {name: _written(cell) for name, cell in zip(names, cells, strict=True) if cell is not None}
-
-
-def _written(cell: Any) -> Any:
-    if isinstance(cell, datetime):
-        return format_time(cell)
-    return cell.isoformat() if isinstance(cell, date) else cell
+    return {name: written_cell(cell) for name, cell in zip(names, cells, strict=True) if cell is not None}

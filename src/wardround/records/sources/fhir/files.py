@@ -58,7 +58,7 @@ def _lines(file: Path, stream: IO[bytes], holding: re.Pattern[bytes] | None) -> 
             continue
         text = line.removeprefix(b"\xef\xbb\xbf").strip()
         if text:
-            yield from _parsed(file, number, text)
+            yield from parsed_resources(file, number, text)
 
 
 def _whole(file: Path, stream: IO[bytes]) -> Iterator[Found]:
@@ -67,10 +67,11 @@ def _whole(file: Path, stream: IO[bytes]) -> Iterator[Found]:
         reason = f"larger than {LARGEST_BUNDLE >> 20} MiB of JSON; export it as NDJSON"
         yield Found(file=file, line=0, reason=reason)
     elif text.strip():
-        yield from _parsed(file, 0, text)
+        yield from parsed_resources(file, 0, text)
 
 
-def _parsed(file: Path, line: int, text: bytes) -> Iterator[Found]:
+def parsed_resources(file: Path, line: int, text: bytes) -> Iterator[Found]:
+    """Yield the resource of a line, or those of its bundle; what is none says why."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:

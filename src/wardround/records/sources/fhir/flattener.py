@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
-from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading
+from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading, Row
 from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
@@ -74,20 +74,30 @@ def _is_repeated(found: Found, seen: set[str], flat: FlatTables) -> bool:
 
 
 def _take(found: Found, names: Names, flat: FlatTables) -> None:
+    try:
+        rows = resource_rows(found, names, flat)
+    except Malformed as error:
+        raw = json.dumps(found.resource, ensure_ascii=False)
+        reason = f"{found.resource['resourceType']}: {error}"
+        flat.set_aside(file=found.file, line=found.line, reason=reason, raw=raw)
+        return
+    for table, row in rows:
+        flat.add(table, row)
+
+
+def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tuple[str, Row]]:
+    """Return the rows of one resource, of which none are written; what has none is counted in ``flat``.
+
+    Malformed: it cannot be read.
+    """
     kind = str(found.resource["resourceType"])
     maker = MAKERS.get(kind)
     if maker is None:
         if kind not in NAMING_TYPES:
             flat.leave_out(kind)
-        return
+        return ()
+    reading = ResourceReading(found=found, names=names, flat=flat)
     try:
-        reading = ResourceReading(found=found, names=names, flat=flat)
-        rows = [*maker(reading), *reading.added()]
+        return [*maker(reading), *reading.added()]
     except NobodysResource:
-        return
-    except Malformed as error:
-        raw = json.dumps(found.resource, ensure_ascii=False)
-        flat.set_aside(file=found.file, line=found.line, reason=f"{kind}: {error}", raw=raw)
-        return
-    for table, row in rows:
-        flat.add(table, row)
+        return ()

@@ -50,6 +50,11 @@ class Names:
         names._mix()
         return names
 
+    def learn(self, found: Found) -> None:
+        """Take in one naming resource of many that come one by one. Malformed: it cannot be read."""
+        self._take(found)
+        self._mix()
+
     def _take(self, found: Found) -> None:
         resource = found.resource
         kind, key = resource.get("resourceType"), resource.get("id")
