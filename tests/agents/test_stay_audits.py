@@ -12,7 +12,7 @@ from doubles import ListRecorder
 from stay_doubles import HOUR, before, episode_of, facts, medication
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.asking import PREDICTION, Answered, ask_role, predicted, prompt_tokens
+from wardround.agents.stays.asking import REASONER, Answered, ask_role, predicted, prompt_tokens
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import (
     AuditRecord,
@@ -26,7 +26,7 @@ from wardround.agents.stays.auditor import (
     without,
 )
 from wardround.agents.stays.charted import StateFacts
-from wardround.agents.stays.reasoner import due_actions, filled_up
+from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import EventKind, PatientState
@@ -46,7 +46,14 @@ def procedure(name: str, *because: str) -> PredictedAction:
     return PredictedAction(kind="PROCEDURES", name=name, because=because)
 
 
-def rule(name: str, *actions: str, support: int = 0, precision: float | None = None, due: bool = True) -> HeldRule:
+def rule(
+    name: str,
+    *actions: str,
+    support: int = 0,
+    precision: float | None = None,
+    shares: tuple[float, ...] = (),
+    due: bool = True,
+) -> HeldRule:
     compiled = compile_rule(
         ProtocolRule(
             id=name,
@@ -55,6 +62,7 @@ def rule(name: str, *actions: str, support: int = 0, precision: float | None = N
             actions=actions or ("order Lactate",),
             support=support,
             precision=precision,
+            shares=shares,
         )
     )
     asked = tuple(one for one in compiled.actions if one.verb not in ("avoid", "hold", "stop"))
@@ -258,9 +266,7 @@ def test_a_prediction_is_read_with_its_limits() -> None:
 def asked_for(model: ScriptedModel, most_tokens: int) -> tuple[Answered, Any]:
     episode = episode_of("trace", model)
     common = dict.fromkeys(("rules", "state", "summary", "segments", "history", "examples"), "words")
-    found = asyncio.run(
-        ask_role(episode, "reasoner", PREDICTION, most_tokens=most_tokens, role="reasoner", most=5, **common)
-    )
+    found = asyncio.run(ask_role(episode, REASONER, most_tokens, most=5, **common))
     return found, episode
 
 
@@ -356,9 +362,13 @@ def test_what_is_due_is_said_once_by_its_first_rule_and_not_before_its_turn() ->
     assert [action.name for action in due_actions([one], held, most=5)] == ["Lactate"], "only what waits is left out"
 
 
-def test_filling_up_adds_what_is_commonest_behind_and_within_the_limit() -> None:
-    prior = [rule("P", "order Sodium", "order Lactate", "start Aspirin").compiled]
-    said = [PredictedAction(kind="LABS", name="Lactate", because=("R1",))]
-    found = filled_up(said, prior, most=2)
-    assert [(one.name, one.because) for one in found] == [("Lactate", ("R1",)), ("Sodium", ("P",)), ("Aspirin", ("P",))]
-    assert [one.name for one in filled_up(said, prior, most=1)] == ["Lactate", "Aspirin"]
+def test_the_likeliest_action_comes_first_whichever_rule_asks_for_it() -> None:
+    """Each action by its own share; a rule nobody counted is taken at its word."""
+    some = rule("R1", "order Sodium", "order Lactate", shares=(0.2, 0.6))
+    word = rule("R2", "order Sodium", precision=0.4)
+    said = due_actions([some, word, rule("R3", "order Calcium")], [], most=3)
+    assert [(one.name, one.because) for one in said] == [
+        ("Calcium", ("R3",)),
+        ("Lactate", ("R1",)),
+        ("Sodium", ("R2",)),
+    ]

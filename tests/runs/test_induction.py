@@ -17,45 +17,98 @@ from wardround.protocols import read_protocol
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.induction import InductionSettings, induce_protocol
+from wardround.runs.induction.candidates import candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.counting import TriggerCounts, candidate_triggers, cut_points
+from wardround.runs.induction.growing import GrownRule, grow_rules
+from wardround.runs.induction.step_table import Action, StepTable, TrainingStep
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 
 
-def counted() -> TriggerCounts:
+def step(number: int, triggers: set[str], *decided: Action, foretold: tuple[Action, ...] = ()) -> TrainingStep:
+    """A step of a stay of its own, at which nothing was done yet."""
+    return TrainingStep(
+        stay=number, hour=1.0, triggers=frozenset(triggers), done={}, decided=decided, foretold=foretold
+    )
+
+
+def hundred() -> StepTable:
     """100 steps: after a low value in 10 of them an EKG follows 8 times; heparin follows anything 10 times."""
-    counts = TriggerCounts()
-    for step in range(100):
-        low = step < 10
-        decided = [EKG] if step < 8 else []
-        decided += [HEPARIN] if step % 10 == 9 else []
-        counts.add(["always", *(["Hemoglobin < 9"] if low else [])], decided, [])
-    return counts
+    steps = []
+    for number in range(100):
+        decided = [EKG] if number < 8 else []
+        decided += [HEPARIN] if number % 10 == 9 else []
+        steps.append(step(number, {"always", *(["Hemoglobin < 9"] if number < 10 else [])}, *decided))
+    return StepTable.of(steps, support=5, hits=2)
+
+
+PLAIN = InductionSettings(support=5, hits=2, smoothing=0, caution=0, conditions=1)
+
+
+def grown(table: StepTable, action: Action, settings: InductionSettings = PLAIN) -> list[GrownRule]:
+    return list(grow_rules(table, table.actions.index(action), settings))
+
+
+def named(rule: GrownRule, table: StepTable) -> tuple[str, ...]:
+    return tuple(table.triggers[place] for place in rule.triggers)
 
 
 def test_counts_by_hand() -> None:
-    counts = counted()
-    assert counts.precision("Hemoglobin < 9", EKG) == pytest.approx(0.8)
-    assert counts.lift("Hemoglobin < 9", EKG) == pytest.approx(0.8 / 0.08)
-    assert counts.precision("always", HEPARIN) == pytest.approx(0.1)
+    table = hundred()
+    (rule,) = grown(table, EKG)
+    assert (named(rule, table), rule.support, rule.hits, rule.gain) == (("Hemoglobin < 9",), 10, 8, 8)
+    assert rule.share == pytest.approx(0.8)
+    (common,) = grown(table, HEPARIN)
+    assert (named(common, table), common.share) == (("always",), pytest.approx(0.1))
+
+
+def test_a_share_is_drawn_towards_the_prior_by_the_steps_of_smoothing() -> None:
+    """Eight of ten, and ten more steps of a prior of 0.08: 8.8 of 20."""
+    (rule,) = grown(hundred(), EKG, InductionSettings(support=5, hits=2, smoothing=10, caution=0, conditions=1))
+    assert rule.share == pytest.approx(8.8 / 20)
 
 
 def test_the_precise_trigger_is_the_rule_and_what_it_covers_is_no_gain_to_another() -> None:
-    rules = reflect(counted(), InductionSettings(support=5, hits=2))
-    assert [(one.trigger, one.actions) for one in rules if one.category != "PRIOR"] == [
-        ("Hemoglobin < 9", ("perform EKG",)),
-        ("always", ("start Heparin",)),
+    rules = reflect(hundred(), PLAIN)
+    assert [(one.trigger, one.actions, one.shares) for one in rules if one.category != "PRIOR"] == [
+        ("Hemoglobin < 9", ("perform EKG",), (0.8,)),
+        ("always", ("start Heparin",), (0.1,)),
     ]
-    assert rules[0].precision == pytest.approx(0.8)
     assert rules[0].support == 10
 
 
+def test_a_rule_speaks_while_its_trigger_holds_and_its_action_was_not_done_since() -> None:
+    """Held from hour 2 on, done at hour 3: due at hours 2 and 3, not at 4 and 5. Another stay begins anew."""
+    done = {3: 3.5, 4: 3.5}
+    steps = [
+        TrainingStep(
+            stay=stay,
+            hour=float(hour),
+            triggers=frozenset({"t"} if hour >= 2 else set()),
+            done={EKG: done[hour - 1]} if hour - 1 in done and stay == 0 else {},
+            decided=(EKG,),
+        )
+        for stay in (0, 1)
+        for hour in range(1, 6)
+    ]
+    table = StepTable.of(steps, support=1, hits=1)
+    assert table.due(0)[0].tolist() == [False, True, True, False, False, *[False, True, True, True, True]]
+
+
+def test_conditions_are_joined_where_they_make_a_rule_surer() -> None:
+    """EKG follows a and b together, and neither alone; the other half of a is followed by none."""
+    steps = [step(n, {"a", "b"}, EKG) for n in range(20)]
+    steps += [step(n, {"a"}) for n in range(20, 40)] + [step(n, {"b"}) for n in range(40, 70)]
+    table = StepTable.of(steps, support=5, hits=2)
+    joined = InductionSettings(support=5, hits=2, smoothing=0, caution=0, conditions=2)
+    assert [(named(one, table), one.share) for one in grown(table, EKG, joined)] == [(("a", "b"), 1.0)]
+    assert [(named(one, table), one.share) for one in grown(table, EKG)] == [(("a",), 0.5)]
+    assert reflect(table, joined)[0].trigger == "a AND b"
+
+
 def test_what_was_foretold_teaches_nothing() -> None:
-    counts = TriggerCounts()
-    for _ in range(20):
-        counts.add(["t"], [EKG], [EKG])
-    assert [one.category for one in reflect(counts, InductionSettings())] == ["PRIOR"]
+    table = StepTable.of([step(n, {"t"}, EKG, foretold=(EKG,)) for n in range(20)], support=5, hits=2)
+    assert [one.category for one in reflect(table, InductionSettings())] == ["PRIOR"]
 
 
 HOUR = datetime(2150, 3, 10, 9)
@@ -84,15 +137,15 @@ def test_triggers_of_what_was_done_and_of_the_time() -> None:
         "hours since stay < 2",
         "hour of day >= 8 AND hour of day < 10",
         "hours since EKG < 2",
-        *(f"hours since Lactate >= {wait}" for wait in (1, 4, 6)),
+        *(f"hours since {name} >= {wait}" for name in ("Lactate", "Ferritin") for wait in (1, 2, 3, 4, 6)),
     }
     later = holding(done(EventKind.PROCEDURE, "EKG", 2.0, 3), began=HOUR - timedelta(hours=1))
     assert later == {"hours since stay >= 2", "hour of day >= 8 AND hour of day < 10"}
 
 
-def test_no_more_rules_than_the_budget() -> None:
-    rules = reflect(counted(), InductionSettings(support=5, hits=2, rules=1))
-    assert [one.trigger for one in rules if one.category != "PRIOR"] == ["Hemoglobin < 9"]
+def test_no_more_rules_than_the_budget_and_those_that_foretell_most() -> None:
+    rules = reflect(hundred(), InductionSettings(support=5, hits=2, smoothing=0, caution=0, conditions=1, rules=1))
+    assert [one.trigger for one in rules if one.category != "PRIOR"] == ["always"]
 
 
 def test_cut_points_are_shares_of_training_values_and_need_twenty() -> None:

@@ -13,8 +13,9 @@ from wardround.bundles import EventKind, PatientState, ValueLevel
 from wardround.bundles.state import DoneAction, Trend, TrendReading
 from wardround.protocols import ProtocolRule, RuleOrigin
 from wardround.runs.induction import InductionSettings
+from wardround.runs.induction.candidates import candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
-from wardround.runs.induction.counting import TriggerCounts, candidate_triggers, cut_points
+from wardround.runs.induction.step_table import NEVER, RUNNING, StepTable, TrainingStep
 
 HOUR = datetime(2150, 3, 10, 9)
 EKG, CT, HEPARIN, SODIUM = ("PROCEDURES", "EKG"), ("PROCEDURES", "CT"), ("MEDICATIONS", "Heparin"), ("LABS", "Sodium")
@@ -59,17 +60,19 @@ def test_the_time_of_day_is_two_hours_from_an_even_one() -> None:
 def test_a_result_says_where_it_stands_while_it_is_new() -> None:
     cuts = {"lactate": [2.0, 4.0, 5.5]}
     fresh = " AND hours since Lactate < 3"
+    waits = [f"hours since Lactate >= {wait}" for wait in (1, 2, 3)]
     assert triggers(cuts, **lab(4.0, 2.9, level=ValueLevel.HIGH))[2:] == [
         f"Lactate is high{fresh}",
         f"Lactate > 2{fresh}",
         f"Lactate <= 4{fresh}",
         f"Lactate <= 5.5{fresh}",
+        *waits[:2],
     ]
-    assert triggers(cuts, **lab(4.0, 3.0))[2:] == []
+    assert triggers(cuts, **lab(4.0, 3.0))[2:] == waits
     assert triggers(cuts, **lab(4.0, -1))[2:] == [], "nobody took a specimen"
-    assert triggers({}, **lab(4.0, 1, level=ValueLevel.LOW))[2:] == [f"Lactate is low{fresh}"]
-    assert triggers({}, **lab(4.0, 1))[2:] == [], "a normal one says nothing by its level"
-    assert triggers(cuts, **lab(4.0, 1, charted=8))[2:] == [], "older than the window"
+    assert triggers({}, **lab(4.0, 1, level=ValueLevel.LOW))[2:] == [f"Lactate is low{fresh}", *waits[:1]]
+    assert triggers({}, **lab(4.0, 1))[2:] == waits[:1], "a normal one says nothing by its level"
+    assert triggers(cuts, **lab(4.0, 1, charted=8))[2:] == waits[:1], "older than the window"
 
 
 def test_a_vital_sign_needs_no_specimen() -> None:
@@ -83,10 +86,10 @@ def test_a_vital_sign_needs_no_specimen() -> None:
         (EventKind.PROCEDURE, 2, 5, []),
         (EventKind.MEDICATION_START, 1, 1, ["hours since EKG < 2"]),
         (EventKind.ADMINISTRATION, 1, 2, []),
-        (EventKind.LAB, 4, 2, ["hours since EKG >= 1", "hours since EKG >= 4"]),
-        (EventKind.LAB, 3.99, 2, ["hours since EKG >= 1"]),
-        (EventKind.LAB, 4, 1, []),
-        (EventKind.CULTURE, 99, 2, [f"hours since EKG >= {wait}" for wait in (1, 4, 6, 8, 12, 18, 24)]),
+        (EventKind.LAB, 4, 2, [f"hours since EKG >= {wait}" for wait in (1, 2, 3, 4)]),
+        (EventKind.LAB, 3.99, 1, [f"hours since EKG >= {wait}" for wait in (1, 2, 3)]),
+        (EventKind.LAB, 0.99, 1, []),
+        (EventKind.CULTURE, 99, 2, [f"hours since EKG >= {wait}" for wait in (1, 2, 3, 4, 6, 8, 12, 18, 24)]),
         (EventKind.CULTURE_TAKEN, 1, 2, []),
     ],
 )
@@ -112,133 +115,107 @@ def test_cut_points_are_eleven_shares_in_three_digits_each_once() -> None:
     assert cuts["a"] == [1000, 1010, 1020]
 
 
-def test_steps_are_counted_once_for_every_trigger_whatever_is_repeated() -> None:
-    counts = TriggerCounts()
-    counts.add(["t", "t", "u"], [EKG, SODIUM], [SODIUM])
-    counts.add(["t"], [EKG], [EKG])
-    counts.add(["t"], [], [])
-    assert counts.steps == 3
-    assert counts.held == {"t": 3, "u": 1}
-    assert counts.decided == {EKG: 2, SODIUM: 1}
-    assert counts.hits == {("t", EKG): 2, ("t", SODIUM): 1, ("u", EKG): 1, ("u", SODIUM): 1}
-    assert counts.missed == {("t", EKG): [0], ("u", EKG): [0]}
-    assert counts.precision("t", EKG) == pytest.approx(2 / 3)
-    assert counts.lift("t", EKG) == pytest.approx(2 / 3 / (2 / 3))
-    assert counts.lift("u", SODIUM) == pytest.approx(1 / (1 / 3))
-
-
-def counted(*held: tuple[str, tuple[Any, ...], int], rest: int = 0) -> TriggerCounts:
-    """Steps: so many of a trigger with what was decided at them; the rest hold nothing."""
-    counts = TriggerCounts()
-    for trigger, decided, times in held:
-        for _ in range(times):
-            counts.add([trigger], decided, [])
-    for _ in range(rest):
-        counts.add([], [], [])
-    return counts
-
-
-def rules_of(counts: TriggerCounts, **settings: Any) -> list[tuple[str, tuple[str, ...]]]:
-    named = {"support": 1, "hits": 1, "precision": 0.0, "lift": 0.0, "gain": 1} | settings
-    return [
-        (one.trigger, one.actions) for one in reflect(counts, InductionSettings(**named)) if one.category != "PRIOR"
+def table(*held: tuple[str, tuple[Any, ...], int], rest: int = 0, **more: Any) -> StepTable:
+    """Steps, each of a stay of its own: so many of a trigger, or of some, with what was decided; the rest hold none."""
+    told = [(set(trigger.split()), decided) for trigger, decided, times in held for _ in range(times)]
+    told += [(set(), ())] * rest
+    steps = [
+        TrainingStep(stay=stay, hour=1.0, triggers=frozenset(some), done={}, decided=decided, **more)
+        for stay, (some, decided) in enumerate(told)
     ]
+    return StepTable.of(steps, support=1, hits=1)
+
+
+def rules_of(counts: StepTable, **settings: Any) -> list[tuple[str, tuple[str, ...]]]:
+    return [(one.trigger, one.actions) for one in reflect(counts, loose(**settings)) if one.category != "PRIOR"]
+
+
+def loose(**settings: Any) -> InductionSettings:
+    named = {"support": 1, "hits": 1, "lift": 0.0, "gain": 1, "gain_share": 0.0, "smoothing": 0.0, "caution": 0.0}
+    return InductionSettings(**(named | settings))
+
+
+def test_a_step_says_since_when_what_holds_and_when_what_was_done() -> None:
+    steps = [
+        TrainingStep(stay=0, hour=1.0, triggers=frozenset("t"), done={}, decided=(EKG, SODIUM), foretold=(SODIUM,)),
+        TrainingStep(stay=0, hour=2.5, triggers=frozenset("t"), done={EKG: 2.0, HEPARIN: RUNNING}, decided=(HEPARIN,)),
+        TrainingStep(stay=1, hour=1.5, triggers=frozenset("tu"), done={}, decided=()),
+    ]
+    found = StepTable.of(steps, support=1, hits=1)
+    assert (found.triggers, found.actions, found.steps) == (("t", "u"), (SODIUM, HEPARIN, EKG), 3)
+    assert found.since.tolist() == [[1, 1, 1.5], [NEVER, NEVER, 1.5]]
+    assert found.done.tolist() == [[NEVER] * 3, [NEVER, RUNNING, NEVER], [NEVER, 2, NEVER]]
+    assert found.decided.tolist() == [[True, False, False], [False, True, False], [True, False, False]]
+    assert found.missed.tolist()[0] == [False] * 3
+    assert found.rate(0) == pytest.approx(1 / 3)
+    assert found.due(1).tolist() == [[True, False, True], [False, False, True]]
+    assert StepTable.of(steps, support=2, hits=2).triggers == ("t",)
+    assert StepTable.of(steps, support=2, hits=2).actions == ()
 
 
 @pytest.mark.parametrize(
     ("setting", "taken", "refused"),
-    [("support", 8, 9), ("hits", 4, 5), ("precision", 0.5, 0.51), ("lift", 2.0, 2.01), ("gain", 4, 5)],
+    [("support", 8, 9), ("hits", 4, 5), ("lift", 2.0, 2.01), ("gain", 4, 5), ("gain_share", 1.0, None)],
 )
-def test_a_rule_needs_its_evidence_to_the_edge(setting: str, taken: float, refused: float) -> None:
+def test_a_rule_needs_its_evidence_to_the_edge(setting: str, taken: float, refused: float | None) -> None:
     # 8 steps hold t, at 4 of them an EKG follows, 16 steps in all: precision 0.5, twice as often as the 4 of 16
-    counts = counted(("t", (EKG,), 4), ("t", (), 4), rest=8)
+    counts = table(("t", (EKG,), 4), ("t", (), 4), rest=8)
     assert rules_of(counts, **{setting: taken}) == [("t", ("perform EKG",))]
-    assert rules_of(counts, **{setting: refused}) == []
+    assert refused is None or rules_of(counts, **{setting: refused}) == []
 
 
-def test_rules_are_whole_and_in_the_order_of_their_precision() -> None:
-    counts = counted(("b", (EKG,), 4), ("b", (), 1), ("a", (HEPARIN, SODIUM), 3), ("c", (CT,), 4), ("c", (), 1), rest=2)
-    found = reflect(counts, InductionSettings(support=1, hits=1, precision=0.0, lift=0.0, gain=1))
-    assert found == (
-        ProtocolRule(
-            id="C001",
-            category="LABS",
-            trigger="a",
-            actions=("order Sodium", "start Heparin"),
-            text="IF a THEN order Sodium; start Heparin.",
-            provenance=RuleOrigin(origin="counted", source="failed steps of training stays"),
-            support=3,
-            precision=1.0,
-        ),
-        ProtocolRule(
-            id="C002",
-            category="PROCEDURES",
-            trigger="b",
-            actions=("perform EKG",),
-            text="IF b THEN perform EKG.",
-            provenance=RuleOrigin(origin="counted", source="failed steps of training stays"),
-            support=5,
-            precision=0.8,
-        ),
-        ProtocolRule(
-            id="C003",
-            category="PROCEDURES",
-            trigger="c",
-            actions=("perform CT",),
-            text="IF c THEN perform CT.",
-            provenance=RuleOrigin(origin="counted", source="failed steps of training stays"),
-            support=5,
-            precision=0.8,
-        ),
-        *(
-            ProtocolRule(
-                id=f"PRIOR-{kind}",
-                category="PRIOR",
-                trigger="hours since stay >= 0",
-                actions=actions,
-                text="What is commonest, whoever the patient is.",
-                provenance=RuleOrigin(origin="counted", source="all steps of training stays"),
-                support=15,
-                precision=share,
-            )
-            for kind, actions, share in (
-                ("MEDICATIONS", ("start Heparin",), 0.2),
-                ("LABS", ("order Sodium",), 0.2),
-                ("PROCEDURES", ("perform CT", "perform EKG"), 0.2667),
-            )
-        ),
+def test_a_rule_that_foretells_too_small_a_share_of_its_action_is_none() -> None:
+    counts = table(("t", (EKG,), 1), ("u", (EKG,), 3))
+    assert rules_of(counts, gain_share=0.26) == [("u", ("perform EKG",))]
+    assert len(rules_of(counts, gain_share=0.25)) == 2
+
+
+def test_caution_takes_the_wider_of_as_precise_triggers_and_else_the_first_by_name() -> None:
+    counts = table(("wide a", (EKG,), 2), ("wide", (EKG,), 30), rest=40)
+    assert rules_of(counts, smoothing=1.0, caution=2.0) == [("wide", ("perform EKG",))]
+    assert rules_of(counts) == [("a", ("perform EKG",)), ("wide", ("perform EKG",))]
+
+
+def test_rules_are_whole_and_in_the_order_of_their_surest_action() -> None:
+    counts = table(("b", (EKG,), 4), ("b", (), 1), ("a", (HEPARIN, SODIUM), 3), ("c", (CT,), 4), ("c", (), 1), rest=2)
+    more = {"provenance": RuleOrigin(origin="counted", source="failed steps of training stays")}
+    first = ProtocolRule(
+        id="C001",
+        category="LABS",
+        trigger="a",
+        actions=("order Sodium", "start Heparin"),
+        text="IF a THEN order Sodium; start Heparin.",
+        support=3,
+        precision=1.0,
+        shares=(1.0, 1.0),
+        **more,  # type: ignore[arg-type]
     )
+    found = reflect(counts, loose())
+    assert found[0] == first
+    assert [(one.id, one.trigger, one.shares, one.support) for one in found[1:3]] == [
+        ("C002", "b", (0.8,), 5),
+        ("C003", "c", (0.8,), 5),
+    ]
+    assert [(one.id, one.category, one.actions, one.shares, one.support) for one in found[3:]] == [
+        ("PRIOR-MEDICATIONS", "PRIOR", ("start Heparin",), (0.2,), 15),
+        ("PRIOR-LABS", "PRIOR", ("order Sodium",), (0.2,), 15),
+        ("PRIOR-PROCEDURES", "PRIOR", ("perform CT", "perform EKG"), (0.2667, 0.2667), 15),
+    ]
 
 
 def test_what_is_foretold_by_a_surer_rule_is_no_gain() -> None:
-    counts = TriggerCounts()
-    for step in range(10):
-        counts.add(["sure", "wide"] if step < 4 else ["wide"], [EKG] if step < 6 else [], [])
+    counts = table(("sure wide", (EKG,), 4), ("wide", (EKG,), 2), ("wide", (), 4))
     # wide foretells the four that sure does, and two more
     assert rules_of(counts, gain=2) == [("sure", ("perform EKG",)), ("wide", ("perform EKG",))]
     assert rules_of(counts, gain=3) == [("sure", ("perform EKG",))]
 
 
-def test_of_as_precise_triggers_the_wider_is_taken_first_then_the_first_by_name() -> None:
-    counts = TriggerCounts()
-    for step in range(4):
-        counts.add(["wide", "b", "a"] if step < 2 else ["wide"], [EKG], [])
-    assert rules_of(counts) == [("wide", ("perform EKG",))]
-    counts = TriggerCounts()
-    for _ in range(2):
-        counts.add(["b", "a"], [EKG], [])
-    assert rules_of(counts) == [("a", ("perform EKG",))]
-
-
-def test_a_rule_has_so_many_actions_of_a_type() -> None:
-    counts = counted(("t", (EKG, CT, HEPARIN, SODIUM), 3))
-    assert rules_of(counts, actions=1) == [("t", ("order Sodium", "start Heparin", "perform CT"))]
-    assert rules_of(counts, actions=2) == [("t", ("order Sodium", "start Heparin", "perform CT", "perform EKG"))]
-    priors = reflect(counts, InductionSettings(support=9, actions=1))
+def test_the_prior_has_so_many_actions_of_a_type() -> None:
+    priors = reflect(table(("t", (EKG, CT, HEPARIN, SODIUM), 3)), loose(support=9, common=1))
     assert [one.actions for one in priors] == [("start Heparin",), ("order Sodium",), ("perform CT",)]
 
 
 def test_there_are_so_many_rules() -> None:
-    counts = counted(("a", (EKG,), 3), ("b", (CT,), 3))
+    counts = table(("a", (EKG,), 3), ("b", (CT,), 3))
     assert rules_of(counts, rules=1) == [("a", ("perform EKG",))]
     assert len(rules_of(counts, rules=2)) == 2

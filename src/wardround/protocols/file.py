@@ -58,6 +58,8 @@ def _rule_lines(rule: ProtocolRule) -> Iterator[str]:
         yield f"support = {rule.support}"
     if rule.precision is not None:
         yield f"precision = {round(rule.precision, 4)}"
+    if rule.shares:
+        yield f"shares = {json.dumps([round(share, 4) for share in rule.shares])}"
     said = {"origin": rule.provenance.origin, "source": rule.provenance.source, "doi": rule.provenance.doi}
     yield f"provenance = {{ {', '.join(f'{name} = {_text(value)}' for name, value in said.items() if value)} }}"
 

@@ -21,6 +21,12 @@ class CompiledRule:
     trigger: Trigger
     actions: tuple[RuleAction, ...]
 
+    def share(self, action: RuleAction) -> float:
+        """How often an action of it followed in training; a rule nobody counted is taken at its word."""
+        if self.rule.shares:
+            return self.rule.shares[self.actions.index(action)]
+        return 1.0 if self.rule.precision is None else self.rule.precision
+
     def holds(self, facts: Facts) -> bool:
         """Whether the trigger is known to hold; unknown is not enough, and what is not compiled never holds here."""
         return self.trigger.node is not None and self.trigger.node.holds(facts) is True

@@ -121,13 +121,15 @@ def _same_trigger(first: CompiledRule, second: CompiledRule) -> bool:
 
 
 def _counted_together(first: ProtocolRule, second: ProtocolRule) -> ProtocolRule:
-    """Supports add; precisions are weighed by them. Where one was not counted, the other's figure stands."""
+    """Supports add; precisions are weighed by them, and shares of single actions, whose supports are not known, go.
+    Where one was not counted, the other's figure stands."""
     both = (first, second)
     counted = [(rule.support, rule.precision) for rule in both if rule.support and rule.precision is not None]
     if not counted:
         return first
     support = sum(cases for cases, _ in counted)
-    return replace(first, support=support, precision=sum(cases * share for cases, share in counted) / support)
+    precision = sum(cases * share for cases, share in counted) / support
+    return replace(first, support=support, precision=precision, shares=())
 
 
 def _free(name: str, taken: dict[str, ProtocolRule]) -> str:

@@ -78,8 +78,9 @@ class RuleOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRule:
-    """One rule. ``support``: steps of training in which its trigger held; ``precision``: the share of them in which an
-    action of it followed; None where nobody counted. ``suspects``: the problem that its holding makes one suspect."""
+    """One rule. ``support``: steps of training in which it asked for its first action; ``precision``: the share of them
+    in which that followed; None where nobody counted; ``shares``: the same of every action, where they were counted
+    one by one. ``suspects``: the problem that its holding makes one suspect."""
 
     id: str
     category: str
@@ -90,6 +91,7 @@ class ProtocolRule:
     provenance: RuleOrigin = field(default_factory=RuleOrigin)
     support: int = 0
     precision: float | None = None
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id or any(character.isspace() or character in "[]" for character in self.id):
@@ -100,6 +102,10 @@ class ProtocolRule:
             RuleAction.parse(action)
         if self.precision is not None and not 0 <= self.precision <= 1:
             raise UserError(f"rule {self.id!r}: precision must be 0 to 1, not {self.precision}")
+        if self.shares and len(self.shares) != len(self.actions):
+            raise UserError(f"rule {self.id!r}: shares must be one for each of its {len(self.actions)} actions")
+        if any(not 0 <= share <= 1 for share in self.shares):
+            raise UserError(f"rule {self.id!r}: shares must be 0 to 1")
 
     @property
     def said(self) -> str:
@@ -139,7 +145,10 @@ class GlobalProtocol:
     @property
     def digest(self) -> str:
         """Hash of what the rules say; names a frozen protocol whatever its file."""
-        bodies = [[rule.id, rule.category, rule.trigger, rule.actions, rule.text, rule.suspects] for rule in self.rules]
+        bodies = [
+            [rule.id, rule.category, rule.trigger, rule.actions, rule.text, rule.suspects, rule.precision, rule.shares]
+            for rule in self.rules
+        ]
         return content_hash(canonical_json(bodies))
 
     def with_rules(self, rules: tuple[ProtocolRule, ...]) -> GlobalProtocol:

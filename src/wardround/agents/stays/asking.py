@@ -109,7 +109,7 @@ async def ask_reasoner(
     return await ask_role(
         episode,
         REASONER,
-        settings,
+        settings.prompt_tokens,
         rules=rules,
         state=state,
         summary=summary,
@@ -120,16 +120,16 @@ async def ask_reasoner(
     )
 
 
-async def ask_role(episode: Episode, role: Role, settings: TraceSettings, **shown: Any) -> Answered:
-    """Ask one role. ValueError where the caller rendered more than its prompt's budget, ``prompt_tokens``."""
+async def ask_role(episode: Episode, role: Role, most_tokens: int, **shown: Any) -> Answered:
+    """Ask one role. ``most_tokens``: its prompt's budget; ValueError where the caller rendered more than that."""
     system = load_prompt("wardround.agents", "reasoner_system").render()
     messages = (
         Message(role="system", content=system),
         Message(role="user", content=load_prompt("wardround.agents", role.template).render(**shown)),
     )
     counted = prompt_tokens(episode, messages)
-    if counted > settings.prompt_tokens:
-        raise ValueError(f"the {role.name}'s prompt has {counted} tokens, its budget is {settings.prompt_tokens}")
+    if counted > most_tokens:
+        raise ValueError(f"the {role.name}'s prompt has {counted} tokens, its budget is {most_tokens}")
     episode.prompt_tokens += counted
     episode.recorder.note("prompt", {"step": episode.turn, "role": role.name, "tokens": counted})
     request = Request(

@@ -87,7 +87,7 @@ class Auditor:
         answered = await ask_role(
             episode,
             AUDITOR,
-            self.settings,
+            self.settings.prompt_tokens,
             actions="\n".join(lines_that_fit(lines, episode.counter, _ACTION_TOKENS)),
             state=proposal.state or "nothing",
             rules=proposal.rules or "none",

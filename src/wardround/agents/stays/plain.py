@@ -134,7 +134,7 @@ class RunningSummary:
         answered = await ask_role(
             episode,
             SUMMARISER,
-            self.settings,
+            self.settings.prompt_tokens,
             summary=self.summary or "nothing yet",
             history=history,
             words=self.settings.state_tokens // 2,
@@ -183,7 +183,7 @@ class PlainPlayer:
         most = self.settings.predictions
         if episode.model.name == OFFLINE:
             actions = (*due_actions(read, held, most=most), *_decided_last(context.bundles))
-            return StepPrediction(actions=first_of_each_type(_once(actions), most), notes=notes)
+            return StepPrediction(actions=first_of_each_type(actions, most), notes=notes)
         answered = await ask_reasoner(
             episode,
             self.settings,
@@ -222,11 +222,3 @@ def _decided_last(bundles: Sequence[Bundle]) -> list[PredictedAction]:
         for bundle in reversed(bundles)
         for event in reversed(bundle.of_kind(*DECIDED))
     ]
-
-
-def _once(actions: Sequence[PredictedAction]) -> list[PredictedAction]:
-    """The first of each type and name."""
-    found: dict[tuple[str, str], PredictedAction] = {}
-    for action in actions:
-        found.setdefault((action.kind, action.name), action)
-    return list(found.values())

@@ -14,7 +14,7 @@ from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.coded import audit_noted, rules_noted
-from wardround.agents.stays.reasoner import due_actions, filled_up
+from wardround.agents.stays.reasoner import due_actions, first_of_each_type
 from wardround.agents.stays.router import PRIOR, HeldRule, Router
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
@@ -62,7 +62,7 @@ class TracePlayer:
             when=settings.steward,
             limit_tokens=settings.buffer_tokens,
         )
-        self.prior = tuple(one for one in index.rules if one.rule.category == PRIOR) if settings.fill else ()
+        self.fills = settings.fill and parts.protocol
         self.kept: tuple[str, ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class TracePlayer:
         """Take in a bundle; return the facts after it and what the rules foretell, in code and without an audit."""
         self.steward.take_in(bundle)
         facts, held = self._look(bundle)
-        return facts, due_actions(self.router.selected(held), held, most=self.settings.predictions)
+        return facts, due_actions(held, held, most=self.settings.predictions)
 
     def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
         """Return the facts after a bundle that was taken in, and the rules that hold."""
@@ -128,14 +128,18 @@ class TracePlayer:
         return shown_state(state, self.suspected, episode.counter, self.settings.state_tokens), history
 
     async def _route(self, step: _Step) -> tuple[HeldRule, ...]:
-        if self.settings.router == "code" or not self.parts.protocol:
-            return self.router.selected(step.held)
+        """Return the rules that are read: a prompt has room for few, code reads all that ask for anything."""
+        if not self.parts.protocol:
+            return ()
+        if self.settings.router == "code":
+            by_model = self.reasons_by_model(step.episode)
+            return self.router.selected(step.held) if by_model else tuple(rule for rule in step.held if rule.due)
         listed = self._candidates(step)
         lines = [f"[{one.rule.id}] {one.rule.trigger}" for one in listed]
         answered = await ask_role(
             step.episode,
             ROUTER,
-            self.settings,
+            self.settings.prompt_tokens,
             state=step.state.text or "nothing",
             hours=f"{self.settings.window_hours:g}",
             history=step.history,
@@ -154,39 +158,40 @@ class TracePlayer:
         return sorted((one for one in found if one.rule.category != PRIOR), key=lambda one: one.rule.id not in held)
 
     async def _reason(self, step: _Step, read: Sequence[HeldRule]) -> Proposal:
-        shown = [*(rule.id for rule in read), *step.state.ids, *(one.rule.id for one in self.prior)]
-        rules_text = shown_rules(read, step.episode.counter, self.settings.rules_tokens)
-        common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=rules_text)
+        prior = self.router.prior(step.facts) if self.fills else ()
+        shown = [*(rule.id for rule in read), *step.state.ids, *(rule.id for rule in prior)]
+        most = self.settings.predictions
+        told = (
+            shown_rules(read, step.episode.counter, self.settings.rules_tokens)
+            if self._asks_a_model(step.episode)
+            else ""
+        )
+        common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=told)
         if not self.reasons_by_model(step.episode):
-            return replace(common, actions=self._filled(due_actions(read, step.held, most=self.settings.predictions)))
+            return replace(common, actions=due_actions((*read, *prior), step.held, most=most))
         answered = await ask_reasoner(
             step.episode,
             self.settings,
-            rules=rules_text,
+            rules=told,
             state=step.state.text,
             history=step.history,
             examples=", ".join(shown[:2]) or "S-01",
         )
-        actions = predicted(answered.value, most=self.settings.predictions)
+        actions = (*predicted(answered.value, most=most), *due_actions(prior, step.held, most=most))
         return replace(
             common,
-            actions=self._filled(actions),
+            actions=first_of_each_type(actions, most),
             uncertainty=uncertainty_of(answered.token_logprobs),
             by_model=True,
             value=answered.value,
         )
-
-    def _filled(self, actions: tuple[PredictedAction, ...]) -> tuple[PredictedAction, ...]:
-        if not self.prior or not self.parts.protocol:
-            return actions
-        return filled_up(actions, self.prior, most=self.settings.predictions)
 
     async def _keep(self, step: _Step) -> None:
         """Have the model write the state that prompts show; where it cannot be read the one before stands."""
         answered = await ask_role(
             step.episode,
             STEWARD,
-            self.settings,
+            self.settings.prompt_tokens,
             state=step.state.text or "nothing",
             history=step.history or newest_bundles([step.bundle], step.episode.counter, self.settings.buffer_tokens),
         )

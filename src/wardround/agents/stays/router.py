@@ -32,9 +32,8 @@ class HeldRule:
 
     @property
     def precision(self) -> float:
-        """How often an action of it followed in training; a rule nobody counted is taken at its word."""
-        counted = self.compiled.rule.precision
-        return 1.0 if counted is None else counted
+        """How often its surest action followed in training."""
+        return max(map(self.compiled.share, self.due), default=0.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +92,19 @@ class Router:
         full.update(kinds)
         return bool(kinds)
 
+    def prior(self, facts: StateFacts) -> tuple[HeldRule, ...]:
+        """Return the frequency prior as rules that always hold, without the drugs that run."""
+        common = [one for one in self.index.rules if one.rule.category == PRIOR]
+        return tuple(
+            HeldRule(
+                compiled=one,
+                since=facts.now,
+                due=tuple(action for action in one.actions if not is_running(action, facts)),
+                forbids=(),
+            )
+            for one in common
+        )
+
     def read(self, compiled: CompiledRule, facts: StateFacts) -> HeldRule:
         """Return a rule as it stands now, whether it is known to hold or not: the model selected it."""
         self.memory.held_since.setdefault(compiled.rule.id, facts.now)
@@ -111,10 +123,15 @@ class Router:
 
 def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool:
     """Whether an action was done since its rule came to hold, or the drug it starts is running."""
-    if action.verb == "start" and facts.taking(action.name):
+    if is_running(action, facts):
         return True
     last = facts.last_done(action.name)
     return last is not None and last >= since
+
+
+def is_running(action: RuleAction, facts: StateFacts) -> bool:
+    """Whether an action starts a drug that is running."""
+    return action.verb == "start" and facts.taking(action.name)
 
 
 def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:

@@ -33,7 +33,7 @@ class TraceSettings:
         "when the state takes bundles in: after each (section 5), or when the buffer passes its limit (section 3.3)",
         source="TRACE",
     )
-    rules: int = setting(3, "rules that are read at a step", unit="rules", least=1, source="TRACE, appendix A.2")
+    rules: int = setting(3, "rules that a prompt shows", unit="rules", least=1, source="TRACE, appendix A.2")
     window_hours: float = setting(
         6.0, "how recent a value must be for a trigger", unit="hours", above=0, source="TRACE, appendix A.2"
     )

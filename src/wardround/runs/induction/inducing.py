@@ -6,6 +6,7 @@ Only training stays are read, and the protocol says from which split of whom it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.player import Parts, TracePlayer
@@ -17,10 +18,13 @@ from wardround.codes import clinical_name
 from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
 from wardround.protocols import GlobalProtocol, InducedFrom, RuleIndex
 from wardround.records import Store
-from wardround.runs.induction.coded_reflector import InductionSettings, reflect
-from wardround.runs.induction.counting import Action, TriggerCounts, candidate_triggers, cut_points
+from wardround.runs.induction.candidates import Cuts, candidate_triggers, cut_points
+from wardround.runs.induction.coded_reflector import reflect
+from wardround.runs.induction.growing import InductionSettings
+from wardround.runs.induction.step_table import RUNNING, Action, StepTable, TrainingStep
 
 TRAINING = "train"
+MEDICATIONS = "MEDICATIONS"
 _MEASURED = (EventKind.LAB, EventKind.VITAL)
 
 
@@ -39,8 +43,9 @@ def induce_protocol(
     another store."""
     samples = training_stays(benchmark, store, limit=limit, seed=seed)
     started = base or GlobalProtocol(name=f"induced from {benchmark.name}", rules=())
-    counts = count_stays(store, samples, RuleIndex(started), report=report)
-    rules = (*started.rules, *reflect(counts, settings))
+    steps = training_steps(store, samples, RuleIndex(started), report=report)
+    table = StepTable.of(steps, support=settings.support, hits=settings.hits)
+    rules = (*started.rules, *reflect(table, settings))
     origin = InducedFrom(
         source=store.spec.name,
         store_digest=store.digest,
@@ -48,7 +53,7 @@ def induce_protocol(
         seed=int(benchmark.manifest["seed"]),
         fractions=tuple(benchmark.manifest["fractions"]),
         stays=len(samples),
-        steps=counts.steps,
+        steps=len(steps),
     )
     return GlobalProtocol(name=started.name, rules=rules, about=started.about, induced=origin)
 
@@ -67,23 +72,28 @@ def training_stays(benchmark: Benchmark, store: Store, *, limit: int | None, see
     return sorted(drawn, key=lambda sample: sample.id)
 
 
-def count_stays(
+def training_steps(
     store: Store, samples: Sequence[Sample], index: RuleIndex, *, report: Reporter = silent
-) -> TriggerCounts:
-    """Play stays and count what held at each step, what was decided, and what the rules there are had foretold."""
+) -> list[TrainingStep]:
+    """Play stays and say what held at each step, what was decided, and what the rules there are had foretold."""
+    cuts = _cuts(store, samples)
+    actions = sorted({(one.kind, one.name) for sample in samples for one in map(StepAction.parse, sample.target)})
+    steps: list[TrainingStep] = []
+    for place, sample in enumerate(samples):
+        steps += _steps(store, sample, index, cuts, actions, place)
+        report(Progress(label="reflecting", done=place + 1, total=len(samples), unit="stays"))
+    return steps
+
+
+def _cuts(store: Store, samples: Sequence[Sample]) -> Cuts:
+    """Return the cut points of everything that is measured in some stays."""
     values: dict[str, list[float]] = {}
     for sample in samples:
         for bundle in _played(store, sample)[1]:
             for event in bundle.of_kind(*_MEASURED):
                 if event.value is not None:
                     values.setdefault(clinical_name(event.concept), []).append(event.value)
-    cuts = cut_points(values)
-    counts = TriggerCounts()
-    for place, sample in enumerate(samples):
-        for facts, decided, foretold in _steps(store, sample, index):
-            counts.add(candidate_triggers(facts, cuts), decided, foretold)
-        report(Progress(label="reflecting", done=place + 1, total=len(samples), unit="stays"))
-    return counts
+    return cut_points(values)
 
 
 def _played(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bundle]]:
@@ -93,7 +103,9 @@ def _played(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bundle]]:
     return [stream[place] for place in range(first)], [stream[place] for place in range(first, stop - 1)]
 
 
-def _steps(store: Store, sample: Sample, index: RuleIndex) -> Iterator[tuple[StateFacts, list[Action], list[Action]]]:
+def _steps(
+    store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action], stay: int
+) -> Iterator[TrainingStep]:
     past, bundles = _played(store, sample)
     decided: dict[int, list[Action]] = {}
     for action in map(StepAction.parse, sample.target):
@@ -102,4 +114,30 @@ def _steps(store: Store, sample: Sample, index: RuleIndex) -> Iterator[tuple[Sta
     player.begin(past)
     for step, bundle in enumerate(bundles):
         facts, predicted = player.foretell(bundle)
-        yield facts, decided.get(step, []), [(action.kind, action.name) for action in predicted]
+        yield TrainingStep(
+            stay=stay,
+            hour=_hours(facts.now, bundles[0].hour),
+            triggers=frozenset(candidate_triggers(facts, cuts)),
+            done=_done(facts, actions, bundles[0].hour),
+            decided=tuple(decided.get(step, ())),
+            foretold=tuple((action.kind, action.name) for action in predicted),
+        )
+
+
+def _done(facts: StateFacts, actions: Sequence[Action], began: datetime) -> dict[Action, float]:
+    """Return when each action was last done, of those that ever were."""
+    found = ((action, _last_done(facts, action, began)) for action in actions)
+    return {action: hours for action, hours in found if hours is not None}
+
+
+def _last_done(facts: StateFacts, action: Action, began: datetime) -> float | None:
+    """When an action was last done, in hours of the stay, as the Router asks; None where it never was."""
+    kind, name = action
+    if kind == MEDICATIONS and facts.taking(name):
+        return RUNNING
+    last = facts.last_done(name)
+    return None if last is None else _hours(last, began)
+
+
+def _hours(moment: datetime, began: datetime) -> float:
+    return (moment - began) / timedelta(hours=1)

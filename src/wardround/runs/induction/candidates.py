@@ -1,10 +1,8 @@
-"""What holds at a step, as triggers that rules could have, and what of it is followed by which decision."""
+"""What holds at a step, as triggers that rules could have."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from wardround.protocols import spell
 
 FRESH_HOURS = 3
 """A result counts as new so long after its specimen: a laboratory takes an hour or two."""
-WAITS = (1, 4, 6, 8, 12, 18, 24)
+WAITS = (1, 2, 3, 4, 6, 8, 12, 18, 24)
 """Hours since something was last done, as triggers."""
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Cut points of a measurement: these shares of the training values lie below them."""
@@ -23,8 +21,6 @@ _REPEATED = (EventKind.LAB, EventKind.CULTURE)
 _JUST_DONE = (EventKind.PROCEDURE, EventKind.MEDICATION_START)
 Cuts = Mapping[str, Sequence[float]]
 """By clinical name."""
-Action = tuple[str, str]
-"""Type and name of a decision."""
 
 
 def cut_points(values: Mapping[str, Sequence[float]]) -> Cuts:
@@ -50,7 +46,7 @@ def candidate_triggers(facts: StateFacts, cuts: Cuts) -> Iterator[str]:
             continue
         if action.kind in _JUST_DONE and hours < 2:
             yield f"hours since {spell(action.concept)} < 2"
-        if action.kind in _REPEATED and action.count > 1:
+        if action.kind in _REPEATED:
             yield from (f"hours since {spell(action.concept)} >= {wait}" for wait in WAITS if hours >= wait)
 
 
@@ -70,35 +66,3 @@ def _of_trend(facts: StateFacts, trend: Trend, cuts: Sequence[float]) -> Iterato
         yield f"{name} is {level}{fresh}"
     for cut in cuts:
         yield f"{name} {'>' if value > cut else '<='} {cut:g}{fresh}"
-
-
-@dataclass(slots=True, kw_only=True)
-class TriggerCounts:
-    """What was counted over the steps of training stays. ``follows``: by trigger and action, the steps at which the
-    action was decided and not foretold; ``held``: by trigger, all steps at which it held."""
-
-    steps: int = 0
-    held: Counter[str] = field(default_factory=Counter)
-    decided: Counter[Action] = field(default_factory=Counter)
-    hits: Counter[tuple[str, Action]] = field(default_factory=Counter)
-    missed: dict[tuple[str, Action], list[int]] = field(default_factory=dict)
-
-    def add(self, triggers: Iterable[str], decided: Sequence[Action], foretold: Sequence[Action]) -> None:
-        """Count one step."""
-        failed = [action for action in decided if action not in foretold]
-        for trigger in set(triggers):
-            self.held[trigger] += 1
-            for action in decided:
-                self.hits[trigger, action] += 1
-            for action in failed:
-                self.missed.setdefault((trigger, action), []).append(self.steps)
-        self.decided.update(decided)
-        self.steps += 1
-
-    def precision(self, trigger: str, action: Action) -> float:
-        """The share of the steps at which a trigger held that the action followed."""
-        return self.hits[trigger, action] / self.held[trigger]
-
-    def lift(self, trigger: str, action: Action) -> float:
-        """How many times as often the action follows the trigger as it follows any step."""
-        return self.precision(trigger, action) / (self.decided[action] / self.steps)
