@@ -26,7 +26,7 @@ PLAYED = [one for one in EVERY if one.is_played]
 
 
 def test_every_table_and_figure_of_the_papers_is_listed() -> None:
-    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8), "clinseek": (9, 9)}
+    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8), "clinseek": (9, 9), "gsem": (21, 8)}
     wanted = {f"{paper}-table-{n}" for paper, (tables, _) in counted.items() for n in range(1, tables + 1)}
     wanted |= {f"{paper}-figure-{n}" for paper, (_, figures) in counted.items() for n in range(1, figures + 1)}
     assert wanted == {one.name for one in EVERY}
@@ -41,6 +41,8 @@ def test_what_is_said_to_be_played_resolves(exhibit: Exhibit) -> None:
         body = merged(merged(exhibit.body(), {"run": {"agents": list(exhibit.agents)}}), exhibit.varied(point))
         held = flat(RunSettings.read(body).to_json())
         assert all(held[name] == point for name in exhibit.sweep)
+        if isinstance(point, str):
+            assert all(held[name] == value for name, value in exhibit.cases[point].items())
         assert held["run.preset"] == exhibit.paper
     if exhibit.reference:
         assert exhibit.reference in published_models(exhibit.name)
@@ -68,6 +70,33 @@ def test_every_agent_of_a_printed_table_has_as_many_figures() -> None:
         exhibit = EXHIBITS.get(name)
         printed = [agent for agent, _, _ in published_figures(name, exhibit.reference)]
         assert {agent: printed.count(agent) for agent in exhibit.agents} == dict.fromkeys(exhibit.agents, many)
+
+
+def test_the_average_of_gsem_is_over_all_1323_cases() -> None:
+    """A slip in reading table 1 off would show: its average weighs every case alike. Two are printed a little off."""
+    samples = (329, 148, 89, 457, 100, 100, 100)
+    for model in ("DeepSeek-V3.2", "Qwen3.5-35B"):
+        figures = published_figures("gsem-table-1", model)
+        agents = dict.fromkeys(agent for agent, _, _ in figures)
+        assert len(agents) == 9
+        for agent in agents:
+            own = [float(value) for (who, task, _), value in figures.items() if who == agent and task != "all"]
+            mean = sum(many * value for many, value in zip(samples, own, strict=True)) / sum(samples)
+            if (agent, "all", "accuracy") in figures:
+                assert mean == pytest.approx(float(figures[agent, "all", "accuracy"]), abs=0.035)
+
+
+def test_printed_reasoning_scores_are_the_means_of_their_parts() -> None:
+    for name in ("gsem-table-6", "gsem-table-7"):
+        figures = published_figures(name, "DeepSeek-V3.2")
+        task = EXHIBITS.get(name).tasks[0]
+        for agent in dict.fromkeys(agent for agent, _, _ in figures):
+            parts = [_number(figures[agent, task, part]) for part in ("efficiency", "factuality", "completeness")]
+            assert sum(parts) / 3 == pytest.approx(_number(figures[agent, task, "R"]), abs=0.0011)
+
+
+def _number(printed: str) -> float:
+    return float(printed.partition(" ")[0])
 
 
 def reproduce(what: str, benchmark: Path, store: Path, out: Path, *more: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from wardround.cli import main
 from wardround.core import UserError
+from wardround.memory.construction import LinkSettings
 from wardround.runs import RunFolder, RunSettings
 from wardround.runs.names import flat
 from wardround.runs.presets import PRESETS, Preset
@@ -42,11 +44,21 @@ def test_nothing_in_a_preset_is_neither_printed_nor_ours_switched_off(name: str)
         "model.top_p": 0.8,
         "run.epochs": 1,
         "predictors.replicates": 5,  # EHRSHOT
+        "memory.graph.seeds.k": 5,  # of the released code of GSEM, as the two below
+        "memory.graph.seeds.lexical": 0.5,
+        "memory.graph.seeds.dense": 0.5,
     }
     printed = {row["setting"] for row in published() if row["preset"] == name}
     for setting, value in flat(PRESETS.get(name).body).items():
         if setting not in printed:
             assert value is False if setting.startswith("aids.") else value == ours_off[setting], setting
+
+
+def test_what_gsem_prints_of_construction_is_what_construction_does() -> None:
+    """Section 5.1 and appendix C.1: theta_edge, alpha to delta of equation 5, N_traj of --epochs in docs."""
+    link = LinkSettings()
+    assert link.threshold == 0.35
+    assert astuple(link.weights) == (0.25, 0.25, 0.25, 0.25)
 
 
 def test_aids_are_all_off_in_every_preset() -> None:

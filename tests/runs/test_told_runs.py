@@ -297,3 +297,85 @@ def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> N
     assert len(record["updates"]) == 4
     assert {update["score"] for update in record["updates"]} == {0.0, 1.0}
     assert sum(update["shown"] + update["masked"] for update in record["updates"]) > 0
+
+
+@pytest.fixture(scope="module")
+def text_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("text-cases")
+    questions = [question(n, name) for n, name in enumerate(("medqa", "medmcqa", "medbullets"), start=60)]
+    test = (write_list(place / "r.json.gz", both(range(40, 44), "R")), write_lines(place / "q.jsonl", questions))
+    files = CaseFiles(cases=(write_list(place / "train.json.gz", both(range(20), "T")),), test=test)
+    build_told("text-cases", files, place / "bench")
+    return place / "bench"
+
+
+def reproduce(what: str, bench: Path, url: str, out: Path, *more: str) -> int:
+    where = ["reproduce", what, "--benchmark", str(bench), "--out", str(out), "--workers", "1", "--base-url", url]
+    return main([*where, "--model", PLAYER, "--judge", JUDGE, "--set", "retrieval.encoder=lexical", *more])
+
+
+def rows_of(printed: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(printed[printed.index("[\n") :])
+    return rows
+
+
+def test_table_1_of_gsem_averages_over_cases_beside_the_papers(
+    text_cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Ward(right=(40, 41))) as server:
+        assert reproduce("gsem-table-1", text_cases, server.url, tmp_path / "one", "--agent", "vanilla", "--json") == 0
+        rows = {(row["task"], row["metric"]): row for row in rows_of(capsys.readouterr().out)}
+        assert rows["all", "accuracy"]["published"] == "64.78"
+        assert rows["all", "accuracy"]["value"] == pytest.approx(100 * 2 / 7)
+        assert rows["all", "mean of tasks"]["value"] == pytest.approx(100 * (0.5 + 0.5) / 5)
+        assert rows["medr-bench.treatment", "accuracy"]["published"] == "57.43"
+        assert reproduce("gsem-figure-3", text_cases, server.url, tmp_path / "three", "--agent", "vanilla") == 0
+        assert "completeness" in capsys.readouterr().out
+    picture = (tmp_path / "three" / "gsem-figure-3.svg").read_text(encoding="utf-8")
+    assert "vanilla · medr-bench.treatment · factuality" in picture
+    manifest = RunFolder.open(tmp_path / "one" / "run").manifest
+    assert manifest["preset"] == {**manifest["preset"], "name": "gsem", "changed": {"retrieval.encoder": "lexical"}}
+
+
+def test_tables_2_and_3_of_gsem_are_a_run_for_each_case(
+    text_cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank, lexical = tmp_path / "bank.sqlite", ["--set", "retrieval.encoder=lexical"]
+    with serving(Ward(right=range(0, 44, 2))) as server:
+        where = ["--benchmark", str(text_cases), "--model", PLAYER, "--base-url", server.url, "--judge", "words"]
+        tasks = ["--task", "medr-bench.diagnosis", "medr-bench.treatment", "--limit", "2"]
+        training = ["run", *where, *tasks, "--split", "train", "--agent", "direct", "--out", str(tmp_path / "training")]
+        assert main([*training, *lexical]) == 0
+        assert main(["memory", "build", str(bank), str(tmp_path / "training")]) == 0
+        stream = ["evolve", *where, *tasks, "--preset", "gsem", "--agent", "gsem", "--bank", str(bank), *lexical]
+        stream += ["--out", str(tmp_path / "stream"), "--set", "memory.evolution.snapshots=[0, 1, 2, 3]"]
+        assert main(stream) == 0
+        with Bank.open(bank) as held:
+            named = held.snapshots()
+            assert set(named) == {"stream-0", "stream-1", "stream-2", "stream-3"}
+            assert sorted(named.values()) == list(named.values())
+            for updates, name in ((50, "stream-1"), (150, "stream-2"), (250, "stream-3")):
+                held.name_revision(f"stream-{updates}", named[name])
+        capsys.readouterr()
+        asked = ["--bank", str(bank), "--limit", "1", "--json"]
+        assert reproduce("gsem-table-2", text_cases, server.url, tmp_path / "two", *asked) == 0
+        evolved = rows_of(capsys.readouterr().out)
+        assert reproduce("gsem-table-3", text_cases, server.url, tmp_path / "three", *asked) == 0
+        ablated = rows_of(capsys.readouterr().out)
+    pinned = {place.name: RunFolder.open(place).settings.memory.bank_revision for place in (tmp_path / "two").iterdir()}
+    assert pinned == {f"run-{n}-updates": f"stream-{n}" for n in (0, 50, 150, 250)}
+    assert {row["point"]: row["published"] for row in evolved if row["task"] == "medr-bench.diagnosis"} == {
+        "0 updates": "94.22",
+        "50 updates": "97.26",
+        "150 updates": "97.87",
+        "250 updates": "96.96",
+    }
+    single = RunFolder.open(tmp_path / "three" / "run-single-seed").settings.memory.graph.seeds
+    assert (single.k, single.dense) == (1, 0.5)
+    assert {row["point"] for row in ablated} == {"no entity recall", "no embedding recall", "single seed", "whole"}
+    assert {row["published"] for row in ablated if row["task"] == "medagentsbench.medbullets"} == {
+        "24.00",
+        "10.00",
+        "23.00",
+        "34.00",
+    }

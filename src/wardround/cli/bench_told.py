@@ -1,4 +1,4 @@
-"""``wardround bench build medr-bench | medagentsbench``: benchmarks of cases told in words, from a user's files."""
+"""``wardround bench build medr-bench | medagentsbench | text-cases``: cases told in words, from a user's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD_OPTIONS = dict.fromkeys(("cases", "test_cases", "drop_overlaps"), TOLD_FAMI
 
 def add_told_options(parser: argparse.ArgumentParser) -> None:
     """Declare what cases told in words take."""
-    told = parser.add_argument_group("medr-bench, medagentsbench", "cases told in words: no store, no chart")
+    told = parser.add_argument_group(", ".join(TOLD_FAMILIES), "cases told in words: no store, no chart")
     told.add_argument(
         "--cases", nargs="+", type=Path, default=[], metavar="FILE", help="cases, split by hash of report or question"
     )

@@ -20,6 +20,7 @@ from wardround.runs.exhibits import (
     EXHIBITS,
     Exhibit,
     MergedRow,
+    Point,
     best_rows,
     drawn,
     merged_rows,
@@ -44,6 +45,9 @@ EXAMPLES = """
 """
 
 
+PAPERS = ("retrosum", "ehr-rag", "clinseek", "gsem")
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
@@ -51,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_run_options(parser)
     parser.add_argument("--list", action="store_true", help="list every table and figure, and whether it can be played")
-    parser.add_argument("--paper", choices=["retrosum", "ehr-rag", "clinseek"], help="with --list: of this paper only")
+    parser.add_argument("--paper", choices=PAPERS, help="with --list: of this paper only")
     parser.add_argument("--published-model", metavar="MODEL", help="the paper's model whose figures stand beside ours")
 
 
@@ -95,9 +99,9 @@ def _published_model(exhibit: Exhibit, asked: str | None) -> str:
     return asked or exhibit.reference
 
 
-def _play(exhibit: Exhibit, point: int | None, asked: Mapping[str, Any], arguments: argparse.Namespace) -> Played:
+def _play(exhibit: Exhibit, point: Point, asked: Mapping[str, Any], arguments: argparse.Namespace) -> Played:
     """Play, or go on with, the run at one point, and score it."""
-    place = arguments.out / ("run" if point is None else f"run-{point}")
+    place = arguments.out / ("run" if point is None else f"run-{str(point).replace(' ', '-')}")
     agents = _agents(exhibit, bank=asked.get("memory", {}).get("bank") is not None)
     body = merged(merged(merged(exhibit.body(), {"run": {"agents": agents}}), asked), exhibit.varied(point))
     begun = place if (place / "manifest.json").is_file() else None
@@ -139,7 +143,7 @@ def _cells(row: MergedRow) -> tuple[str, ...]:
     point = "–" if row.point is None else str(row.point)
     value = (
         f"{row.value:.2f}"
-        if row.metric in ("accuracy", "macro_f1", IN_PER_CENT) or " of " in row.metric
+        if row.metric in ("accuracy", "mean of tasks", "macro_f1", IN_PER_CENT) or " of " in row.metric
         else f"{row.value:.4f}"
     )
     names = (row.agent, row.model, row.task, row.metric)

@@ -136,8 +136,10 @@ class _Stream:
         return self.settings.memory.evolution
 
     async def all(self, keys: Sequence[EpisodeKey], report: Reporter) -> StreamEvolution:
-        """Play, learn and insert, a batch after the other."""
+        """Play, learn and insert, a batch after the other. Before the first, the bank can be named as it is."""
         self.result.episodes = len(keys)
+        if not any(self.bank.learnt_at(str(episode_name(self.folder.provenance, key))) for key in keys):
+            self._name_snapshot(self.bank.revision)
         for batch in _batches(keys, self._said.together):
             await self._play(batch)
             with LogReader(self.folder.logs) as logs:

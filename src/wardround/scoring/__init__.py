@@ -18,7 +18,7 @@ from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
-from wardround.scoring.scorer import MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
+from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.stay_tables import AdherenceRow, render_stays, stay_rows
@@ -30,6 +30,7 @@ from wardround.scoring.task_means import mean_of_task_means, task_mean_interval
 from wardround.scoring.trivial import TrivialScores, trivial_scores
 
 __all__ = [
+    "ACCURACY",
     "MACRO_F1",
     "RESAMPLES",
     "SCORERS",

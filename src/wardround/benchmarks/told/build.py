@@ -15,7 +15,7 @@ from wardround.benchmarks.sample import Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import get_task
 from wardround.benchmarks.told.cases import TextCase, read_cases
-from wardround.benchmarks.told.definitions import PUBLISHED_COUNTS, TOLD_TASKS
+from wardround.benchmarks.told.definitions import PUBLISHED_COUNTS
 from wardround.benchmarks.told.overlaps import must_not_overlap, overlaps
 from wardround.core import UserError, content_hash, loaded_plugins
 from wardround.records import NoRecords
@@ -77,7 +77,7 @@ def build_told(
         "files": hashes,
         "splits": "the test file is the test" if files.test else "by hash of seed and report or question",
         "source": source_facts(NoRecords()),
-        "tasks": {name: _facts(name, samples) for name in sorted(TOLD_TASKS) if get_task(name).family == family},
+        "tasks": {name: _facts(name, samples) for name in sorted({sample.task for sample in samples})},
         "answer_rules": {},
         "drops": {family: dict(dropped)},
     }

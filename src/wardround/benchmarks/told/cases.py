@@ -47,8 +47,9 @@ class TextCase:
 
 
 def read_cases(family: str, path: Path) -> list[TextCase]:
-    """Read a file of a family's cases; UserError names the row that is none."""
-    read = {MEDR_BENCH: _medr_case, MEDAGENTSBENCH: _question}[family]
+    """Read a file of a family's cases; UserError names the row that is none. Questions are rows with options."""
+    readers = {MEDR_BENCH: _medr_case, MEDAGENTSBENCH: _question}
+    read = readers.get(family, _either)
     found = []
     for number, body in enumerate(_rows(path), start=1):
         try:
@@ -100,6 +101,10 @@ def _question(body: Mapping[str, Any]) -> TextCase:
         reference=str(body.get("reference_analysis") or ""),
         options=options,
     )
+
+
+def _either(body: Mapping[str, Any]) -> TextCase:
+    return _question(body) if "options" in body else _medr_case(body)
 
 
 def _letter(answer: str, options: tuple[tuple[str, str], ...]) -> str:

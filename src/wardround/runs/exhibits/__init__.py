@@ -3,7 +3,7 @@
 A plug-in adds its own with ``EXHIBITS.add(name, Exhibit(...))``.
 """
 
-from wardround.runs.exhibits.exhibit import EXHIBITS, Exhibit, read_exhibits
+from wardround.runs.exhibits.exhibit import EXHIBITS, Exhibit, Point, read_exhibits
 from wardround.runs.exhibits.merging import MergedRow, best_rows, drawn, merged_rows, picture_file
 from wardround.runs.exhibits.published import published_figures, published_models
 
@@ -11,6 +11,7 @@ __all__ = [
     "EXHIBITS",
     "Exhibit",
     "MergedRow",
+    "Point",
     "best_rows",
     "drawn",
     "merged_rows",

@@ -11,6 +11,8 @@ from typing import Any, Literal
 from wardround.core import Registry, UserError, strict
 from wardround.runs.names import nested
 
+Point = int | str | None
+"""What is varied: a value, or the name of a case."""
 Kind = Literal["table", "arms", "curve", "best", "analysis", "command", "none"]
 
 
@@ -22,6 +24,7 @@ class Exhibit:
     curated input against evidence seeking (with ``section`` "map", drawn task by task); ``best`` is Best@K and
     ``analysis`` the section of the report called ``section``; of ``command`` another command shows it; ``none`` cannot
     be had. ``settings`` stand over the preset, by name; ``missing`` says what is not filled and why.
+    ``cases`` are runs by name, each with settings of its own, where what is varied is no one number.
     ``reference``: the paper's model whose figures stand beside ours by default.
     """
 
@@ -33,6 +36,7 @@ class Exhibit:
     tasks: tuple[str, ...] = ()
     sweep: tuple[str, ...] = ()
     values: tuple[int, ...] = ()
+    cases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[str, ...] = ("f1",)
     section: str = ""
@@ -46,9 +50,9 @@ class Exhibit:
         return self.kind in ("table", "arms", "curve", "best", "analysis")
 
     @property
-    def points(self) -> tuple[int | None, ...]:
-        """The values of what is varied, a run each; one run where nothing is."""
-        return self.values or (None,)
+    def points(self) -> tuple[Point, ...]:
+        """The values of what is varied or the names of its cases, a run each; one run where nothing is."""
+        return self.values or tuple(self.cases) or (None,)
 
     @property
     def how(self) -> str:
@@ -61,8 +65,10 @@ class Exhibit:
         own = {"run.preset": self.paper, "run.tasks": list(self.tasks), **self.settings}
         return nested(own)
 
-    def varied(self, point: int | None) -> dict[str, Any]:
+    def varied(self, point: Point) -> dict[str, Any]:
         """Return what is set at one point of the sweep, over everything else."""
+        if isinstance(point, str):
+            return nested(self.cases[point])
         return {} if point is None else nested(dict.fromkeys(self.sweep, point))
 
 

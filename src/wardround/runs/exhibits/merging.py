@@ -12,13 +12,13 @@ from markupsafe import Markup, escape
 from wardround.runs import charts
 from wardround.runs.analyses import sections
 from wardround.runs.arms import win_map
-from wardround.runs.exhibits.exhibit import Exhibit
+from wardround.runs.exhibits.exhibit import Exhibit, Point
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import ArmRow, ClassificationRow, EpisodeScore, Interval
+from wardround.scoring import ACCURACY, ArmRow, ClassificationRow, EpisodeScore, Interval, SummaryRow
 
 IN_PER_CENT = "f1 in per cent"
 """What the figures of two arms are called."""
-Played = tuple[int | None, Sequence[EpisodeScore], RunSummary]
+Played = tuple[Point, Sequence[EpisodeScore], RunSummary]
 """One run of a sweep: its point, its scored episodes, its figures."""
 
 
@@ -27,7 +27,7 @@ class MergedRow:
     """One figure of one contender. ``point`` is the value of what is varied, or K; figures of classes are in per cent.
     ``interval`` is as tables have it; ``published`` the paper's figure as printed, empty where it prints none."""
 
-    point: int | None
+    point: Point
     agent: str
     model: str
     task: str
@@ -47,8 +47,12 @@ def merged_rows(
     return [
         row
         for point, _, summary in played
-        for row in chain(_set_rows(point, summary, published), _class_rows(point, summary, published))
-        if row.metric.partition(" of ")[0] in exhibit.metrics
+        for row in chain(
+            _set_rows(point, summary, published),
+            _class_rows(point, summary, published),
+            _figure_rows(point, summary, published),
+        )
+        if row.metric in exhibit.metrics or row.metric.partition(" of ")[0] in exhibit.metrics
     ]
 
 
@@ -76,13 +80,14 @@ def _arm_row(
     )
 
 
-def _set_rows(
-    point: int | None, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
-) -> Iterable[MergedRow]:
+def _set_rows(point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
     if summary.classes:  # the figures of classes are the paper's for these tasks
         return
     whole = {(contender(row), row.task): row for row in summary.rows}  # the row over all strata comes last
     for row in whole.values():
+        if row.metric == ACCURACY:
+            yield from _right_rows(point, row, published)
+            continue
         yield MergedRow(
             point=point,
             agent=row.agent,
@@ -96,8 +101,52 @@ def _set_rows(
         )
 
 
+def _right_rows(point: Point, row: SummaryRow, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
+    """How many answers are right, in per cent: of several tasks over all samples, as papers average, and the mean of
+    the tasks beside it. ``point`` says which of the paper's figures stands beside it, where it prints several."""
+    shown = {"accuracy": row.over_samples or row.f1}
+    if row.over_samples is not None:
+        shown["mean of tasks"] = row.f1
+    for metric, interval in shown.items():
+        yield MergedRow(
+            point=point,
+            agent=row.agent,
+            model=row.model,
+            task=row.task,
+            metric=metric,
+            n=row.n,
+            value=100 * interval.estimate,
+            interval=_in_per_cent(interval),
+            published=_printed(published, point, (row.agent, row.task, metric)),
+        )
+
+
+def _figure_rows(
+    point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
+) -> Iterable[MergedRow]:
+    """Other figures of answers: those of the reasoning, where a judge marked it."""
+    for row in summary.figures:
+        yield MergedRow(
+            point=point,
+            agent=row.agent,
+            model=row.model,
+            task=row.task,
+            metric=row.figure,
+            n=row.mean.n,
+            value=row.mean.estimate,
+            interval=row.mean.as_text(),
+            published=_printed(published, point, (row.agent, row.task, row.figure)),
+        )
+
+
+def _printed(published: Mapping[tuple[str, str, str], str], point: Point, key: tuple[str, str, str]) -> str:
+    """The paper's figure; where it prints one for every case, under its agent and the case's name."""
+    agent, task, metric = key
+    return published.get((f"{agent} {point}", task, metric), published.get(key, "") if point is None else "")
+
+
 def _class_rows(
-    point: int | None, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
+    point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]
 ) -> Iterable[MergedRow]:
     for row in summary.classes:
         for metric, interval in _class_figures(row):
@@ -151,14 +200,24 @@ def drawn(exhibit: Exhibit, rows: Sequence[MergedRow], played: Sequence[Played])
         return next((one.chart for one in sections(scores, summary) if one.title.startswith(exhibit.section)), None)
     if exhibit.kind == "arms" and exhibit.section == "map":
         return win_map([cell for _, _, summary in played for cell in summary.arm_cells])
+    if exhibit.kind == "table" and exhibit.section == "intervals":
+        return _intervals(exhibit, played)
     if exhibit.kind not in ("curve", "best"):
         return None
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        if row.point is not None and row.task != "all":
+        if isinstance(row.point, int) and row.task != "all":
             lines.setdefault(f"{row.agent} · {row.task}", []).append((row.point, row.value))
     axis = "K" if exhibit.kind == "best" else ", ".join(exhibit.sweep)
     return charts.lines(lines, title=exhibit.title, axis=axis) if lines else None
+
+
+def _intervals(exhibit: Exhibit, played: Sequence[Played]) -> Markup:
+    """The figures of a table as dots with their intervals."""
+    rows = [row for _, _, summary in played for row in summary.figures if row.figure in exhibit.metrics]
+    means = [(f"{row.agent} · {row.task} · {row.figure}", row.mean) for row in rows]
+    shown = [(name, mean.estimate, mean.low, mean.high) for name, mean in means]
+    return charts.intervals(shown, title=exhibit.title)
 
 
 def picture_file(picture: Markup) -> str:
