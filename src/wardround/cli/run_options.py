@@ -48,7 +48,7 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
     if missing:
         raise UserError(f"a new run needs {', '.join('--' + name for name in missing)} (or --resume RUN)")
     folder = start(arguments.out, settings)
-    for line in _warnings(folder):
+    for line in notes_on(folder):
         print(f"wardround: note: {line}", file=sys.stderr)
     return folder
 
@@ -59,14 +59,15 @@ def _own_corpora() -> dict[str, Any]:
     return {"knowledge": {"library": str(folder)}} if folder.is_dir() else {}
 
 
-def _warnings(folder: RunFolder) -> list[str]:
+def notes_on(folder: RunFolder) -> list[str]:
     """What these settings allow and nobody is likely to want."""
     settings = folder.settings
     lines: list[str] = []
     if settings.told:
         return lines
     from_evidence = [name for name in settings.run.agents if get_method(settings.spelling(name)).evidence]
-    offered = open_toolset(settings.run.toolset).schemas if len(from_evidence) < len(settings.run.agents) else ()
+    with_tools = any(agent["tools"] == "all" for agent in folder.manifest["agents"])
+    offered = open_toolset(settings.run.toolset).schemas if with_tools else ()
     tools = sum(estimate_tokens(schema.wire.decode()) for schema in offered)
     room = settings.budget_tokens - settings.budget.reply_tokens - tools
     if room < settings.budget_tokens // 4:
