@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -81,3 +82,20 @@ def _replayed(settings: RunSettings, folder: RunFolder, tmp_path: Path) -> None:
     counts = execute(again, concurrency=1)
     assert counts.done == counts.total
     assert [score.finish for score in score_run(again)] == [score.finish for score in score_run(folder)]
+
+
+def test_an_export_for_training_has_the_pictures_beside_its_rows(settings: RunSettings, tmp_path: Path) -> None:
+    with FakeServer(looks) as server:
+        folder = start(tmp_path / "run", settings.changed(base_url=server.url, split="train", limit=3))
+        execute(folder, concurrency=1)
+    words = ["train", "export", str(folder.path), "--out", str(tmp_path / "data"), "--format", "jsonl"]
+    assert main(words) == 0
+    rows = [json.loads(line) for line in (tmp_path / "data" / "rows.jsonl").read_text().splitlines()]
+    named = [picture for row in rows for message in row["messages"] for picture in message.get("pictures", ())]
+    files = sorted(path.name for path in (tmp_path / "data" / "pictures").iterdir())
+    assert named
+    assert files == sorted({Path(picture["file"]).name for picture in named})
+    for picture in named:
+        data = (tmp_path / "data" / picture["file"]).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == picture["sha256"]
+    assert json.loads((tmp_path / "data" / "export.json").read_text())["counts"]["pictures"] == len(files)

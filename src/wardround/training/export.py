@@ -29,6 +29,7 @@ class ExportCounts:
     rows: int = 0
     learnt_replies: int = 0
     redundant_calls: int = 0
+    pictures: int = 0
     tokens: int | None = None
     learnt_tokens: int | None = None
     dropped: Counter[str] = field(default_factory=Counter)

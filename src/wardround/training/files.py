@@ -3,6 +3,7 @@
 rows.jsonl       one conversation a line: messages, tools, about
 rows.parquet     the same; messages and tools as JSON text, which keeps each tool's own argument names
 atif.jsonl       the kept episodes in ATIF 1.8, one branch a line
+pictures/        the pictures that messages name, each once, by the hash of its bytes
 export.json      settings, runs, held-out benchmarks, what was kept and what was dropped, by reason
 """
 
@@ -27,6 +28,7 @@ from wardround.training.export import ExportCounts, export_rows
 from wardround.training.held_out import HeldOut
 from wardround.training.masking import RowTokenizer
 from wardround.training.recipe import DataSettings
+from wardround.training.row_pictures import pictures_named, write_row_pictures
 from wardround.training.rows import TrainingRow
 
 FORMATS = ("jsonl", "parquet", "atif")
@@ -65,7 +67,9 @@ def export_folder(
     rows = export_rows(folders, settings, held_out=guards, row_tokenizer=row_tokenizer, counts=counts, report=report)
     first = next(rows, None)
     private_folder(out)
-    kept = _write(rows if first is None else _again(first, rows), out, formats)
+    named: set[str] = set()
+    kept = _write(rows if first is None else _again(first, rows), out, formats, named)
+    counts.pictures = write_row_pictures(folders, kept, named, out)
     if "atif" in formats:
         _write_atif(folders, kept, out / "atif.jsonl")
     told = {
@@ -102,8 +106,8 @@ def _again(first: TrainingRow, rest: Iterator[TrainingRow]) -> Iterator[Training
     yield from rest
 
 
-def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str]) -> set[str]:
-    """Write the rows as they come; return the episodes that they are of."""
+def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str], named: set[str]) -> set[str]:
+    """Write the rows as they come; return their episodes. ``named`` gets the hashes of their pictures."""
     kept: set[str] = set()
     waiting: list[dict[str, Any]] = []
     with ExitStack() as stack:
@@ -111,6 +115,7 @@ def _write(rows: Iterator[TrainingRow], out: Path, formats: Collection[str]) -> 
         table = stack.enter_context(pq.ParquetWriter(out / "rows.parquet", _COLUMNS)) if "parquet" in formats else None
         for row in rows:
             kept.add(str(row.about["episode"]))
+            named |= pictures_named(row)
             if lines is not None:
                 lines.write(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
             if table is not None:

@@ -11,9 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wardround.core import Picture
 from wardround.log import Trajectory, conversations
 
 ALL_PURPOSES: tuple[str, ...] = ()
+PICTURES = "pictures"
+"""The folder beside exported rows in which the pictures of their messages lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +84,16 @@ def _message(body: Mapping[str, Any], place: int, learnt: Collection[int]) -> di
     message = {name: value for name, value in body.items() if name != "tool_calls"}
     if body.get("tool_calls"):
         message["tool_calls"] = [_call(call) for call in body["tool_calls"]]
+    if body.get("pictures"):
+        message["pictures"] = [_picture(picture) for picture in body["pictures"]]
     if body["role"] == "assistant":
         message["weight"] = int(place in learnt)
     return message
+
+
+def _picture(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A reference, with the file that holds the bytes, from the folder of the rows."""
+    return {**body, "file": f"{PICTURES}/{Picture.from_wire(body).file_name}"}
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
