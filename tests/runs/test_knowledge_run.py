@@ -95,3 +95,47 @@ def test_a_library_that_is_not_there_is_refused_before_anything_is_paid_for(
         run = settings(tmp_path / "none", synthetic_benchmark_path, synthetic_store_path, server.url)
         with pytest.raises(UserError, match="wardround corpus add"):
             start(tmp_path / "run", run)
+
+
+def test_an_outside_agent_reads_the_installed_corpora(
+    library: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("mcp")
+    from wardround.serve import Game, PlaySettings
+
+    run = settings(library, synthetic_benchmark_path, synthetic_store_path, "", toolset="clinseek")
+    folder = start(tmp_path / "played", run.changed(agents=("mine",), models=("outside",)), outside=True)
+    assert "pubmed" in folder.manifest["corpora"]
+    game = Game(folder, PlaySettings())
+    (key,) = game.queue.lease(1)
+    environment = game.open_session(key).environment
+    for call, arguments in (
+        ("retrieve_pubmed", {"query": "loop diuretic potassium"}),
+        ("browser.search", {"query": "loop diuretic potassium"}),
+    ):
+        assert "Furosemide" in environment.call(call, arguments).text
+    environment.close()
+
+
+def test_play_and_serve_take_a_folder_of_corpora(
+    library: Path,
+    synthetic_benchmark_path: Path,
+    synthetic_store_path: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wardround.serve.Game.over_stdio", _nothing)
+    words = ["play", "--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--stdio"]
+    words += ["--limit", "1", "--task", "diagnoses", "--tool", "retrieve_pubmed", "--library", str(library)]
+    assert main([*words, "--out", str(tmp_path / "played")]) == 0
+    assert RunFolder.open(tmp_path / "played").manifest["corpora"]["pubmed"]["documents"] >= 1
+    capsys.readouterr()
+    words = ["serve", "mcp", "--store", str(synthetic_store_path), "--subject", "7", "--as-of", "2150-01-01"]
+    assert main([*words, "--library", str(library), "--tool", "retrieve_pubmed", "--print-config"]) == 0
+    told = json.loads(capsys.readouterr().out)["mcpServers"]["wardround"]["args"]
+    assert told[told.index("--library") + 1] == str(library)
+
+
+async def _nothing(_game: object) -> None:
+    """Nobody is at the other end."""

@@ -20,6 +20,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from wardround.core import format_time
+from wardround.knowledge import add_corpus
 from wardround.records import Store
 from wardround.runs import RunSettings, start
 from wardround.runs.results import score_run
@@ -155,14 +156,19 @@ async def test_stdio_serves_the_process_own_chart(
     moment = format_time(admitted + timedelta(hours=30))
     words = ["-m", "wardround", "serve", "mcp", "--store", str(synthetic_store_path)]
     words += ["--subject", str(subject), "--as-of", moment, "--access-log", str(tmp_path / "log" / "access.jsonl")]
+    (tmp_path / "a.jsonl").write_text('{"id": "7", "title": "Furosemide", "content": "It lowers potassium."}\n')
+    add_corpus(tmp_path / "library", "pubmed", tmp_path / "a.jsonl", licence="invented", date="2024-06-30")
+    words += ["--library", str(tmp_path / "library"), "--tool", "retrieve_pubmed"]
     async with Client(StdioServerParameters(command=sys.executable, args=[*words, "--evidence-tool"])) as client:
+        read = await client.call_tool("retrieve_pubmed", {"query": "potassium"})
         served = await client.call_tool("get_latest_records", {"table_name": "admissions"})
         found = await client.call_tool("retrieve_evidence", {"query": "kidney function"})
     assert text_of(found).startswith("evidence for 'kidney function'")
     noted = [json.loads(line) for line in (tmp_path / "log" / "access.jsonl").read_text().splitlines()]
-    assert [line["tool"] for line in noted] == ["get_latest_records", "retrieve_evidence"]
+    assert "Furosemide" in text_of(read)
+    assert [line["tool"] for line in noted] == ["retrieve_pubmed", "get_latest_records", "retrieve_evidence"]
     assert {(line["subject_id"], line["as_of"]) for line in noted} == {(subject, moment)}
-    assert noted[0]["who"] == f"process of {getpass.getuser()}"
+    assert noted[1]["who"] == f"process of {getpass.getuser()}"
     expected = session_at(synthetic_store, subject).environment.call("get_latest_records", {"table_name": "admissions"})
     assert text_of(served) == expected.text
 

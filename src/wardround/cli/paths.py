@@ -25,6 +25,12 @@ def corpora_home() -> Path:
     return home() / "corpora"
 
 
+def library_of(named: Path | None) -> str | None:
+    """Return the folder of corpora that was named, else the user's own where it is there."""
+    usual = corpora_home()
+    return str(named) if named is not None else str(usual) if usual.is_dir() else None
+
+
 def imaging_models_home() -> Path:
     """Return the folder of installed imaging weights; it need not exist."""
     return home() / "imaging-models"

@@ -8,16 +8,20 @@ import sys
 from pathlib import Path
 
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
+from wardround.cli.paths import library_of
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, start
-from wardround.tools import AID_NAMES, Aids
+from wardround.tools import AID_NAMES, TOOLSETS, Aids
+from wardround.tools.toolsets import USUAL
 
 EXAMPLES = """
   wardround play --benchmark bench --store store --task diagnoses --limit 5 --name my-agent --out played
       writes played/handout.jsonl: prompt, address and token of each episode; ends when all are finished
   wardround play --benchmark bench --store store --stdio --limit 1 --name my-agent --out played
       serves one episode on standard input and output (the MCP prompt `task` holds the question)
+  wardround play --benchmark bench --store store --toolset clinseek --limit 1 --name my-agent --out played
+      with the tools that seek evidence in corpora too: those of wardround corpus list, or of --library
   wardround play --resume played
   wardround report played
 """
@@ -40,6 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=["all", "none", *AID_NAMES],
         help="what is done for a language model beyond the papers' tools",
     )
+    parser.add_argument("--toolset", choices=TOOLSETS.names, default=USUAL, help="which tools are offered")
+    parser.add_argument("--tool", nargs="+", default=[], help="offer these tools too (wardround list tools)")
+    parser.add_argument("--library", type=Path, help="folder of corpora (default: those of wardround corpus list)")
     parser.add_argument("--limit", type=int, help="at most this many samples per task")
     parser.add_argument("--stdio", action="store_true", help="serve one episode on standard input and output")
     add_listening_options(parser)
@@ -87,6 +94,9 @@ def _new_run(arguments: argparse.Namespace) -> RunFolder:
         agents=(arguments.name,),
         models=("outside",),
         samples=tuple(arguments.sample),
+        toolset=arguments.toolset,
+        tools=tuple(arguments.tool),
+        library=library_of(arguments.library),
         aids=Aids.named(arguments.aids),
         plugins=tuple(arguments.plugin),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
-from wardround.cli.paths import corpora_home
+from wardround.cli.paths import library_of
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.settings_options import add_settings_options, asked_settings
 from wardround.core import UserError, estimate_tokens
@@ -55,8 +55,8 @@ def open_run(arguments: argparse.Namespace, asked: Mapping[str, Any], **changes:
 
 def _own_corpora() -> dict[str, Any]:
     """The setting that names the user's own folder of corpora, where there is one."""
-    folder = corpora_home()
-    return {"knowledge": {"library": str(folder)}} if folder.is_dir() else {}
+    library = library_of(None)
+    return {} if library is None else {"knowledge": {"library": library}}
 
 
 def notes_on(folder: RunFolder) -> list[str]:

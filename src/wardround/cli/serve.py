@@ -14,9 +14,10 @@ from typing import Any
 
 from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
-from wardround.cli.paths import home, imaging_models_home
+from wardround.cli.paths import home, imaging_models_home, library_of
 from wardround.core import UserError, content_hash, parse_time
 from wardround.imaging import ImageSettings, Imaging, open_images
+from wardround.knowledge import Knowledge, KnowledgeSettings
 from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.retrieval import open_encoder
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--result-tokens", type=int, default=2_000, help="budget of one tool result")
     parser.add_argument("--tool", action="append", default=[], help="offer this tool too (wardround list tools)")
+    parser.add_argument("--library", type=Path, help="folder of corpora (default: those of wardround corpus list)")
     parser.add_argument("--images", help="where the image tools find the chart's images: a folder or a DICOMweb URL")
     parser.add_argument(
         "--permit-endpoint",
@@ -90,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         where.check(store.spec.sensitivity)
     access, lane = AccessLog(_access_log(arguments)), SqlLane()
     images = _open_images(arguments, store)
+    knowledge = Knowledge.open(KnowledgeSettings(library=library_of(arguments.library)))
     toolset = default_toolset(evidence=arguments.evidence_tool, more=arguments.tool)
     toolset = toolset.without(["finish"])  # nothing is asked here, so nothing ends the session
     encoder = open_encoder(arguments.encoder, base_url=arguments.encoder_url) if arguments.evidence_tool else None
@@ -108,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             {} if benchmark is None else benchmark.spaces_of(store.person_of(subject_id)),
             max_result_tokens=arguments.result_tokens,
             encoder=encoder,
+            knowledge=knowledge,
             images=images.of(chart, subject),
         )
         return ServedSession(environment, name=who, limits=SessionLimits(calls=sys.maxsize), access=access, sql=lane)
@@ -171,6 +175,7 @@ def _client_configuration(arguments: argparse.Namespace) -> dict[str, Any]:
         words += ["--benchmark", str(arguments.benchmark.resolve())]
     for name in arguments.tool:
         words += ["--tool", name]
+    words += ["--library", str(arguments.library.resolve())] if arguments.library else []
     words += ["--images", arguments.images] if arguments.images else []
     for url in arguments.permit_endpoint:
         words += ["--permit-endpoint", url]

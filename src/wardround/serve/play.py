@@ -31,6 +31,7 @@ from wardround.runs import (
     open_store,
 )
 from wardround.runs.guard import data_use_guard
+from wardround.runs.knowledge import open_knowledge
 from wardround.serve.access import TOKEN_SECONDS, SessionTokens
 from wardround.serve.access_log import AccessLog
 from wardround.serve.exposure import Listening
@@ -63,6 +64,7 @@ class Game:
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
         self.images = open_images(folder.settings.images, data_use_guard(folder.settings, self.store))
+        self.knowledge = open_knowledge(folder, self.store)
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
         self.queue = WorkQueue(folder.queue)
         self.queue.reclaim()
@@ -82,8 +84,10 @@ class Game:
             self.benchmark,
             sample,
             result_tokens=run.budget.result_tokens,
+            toolset=run.run.toolset,
             more_tools=run.run.tools,
             aids=run.aids,
+            knowledge=self.knowledge,
             images=self.images,
         )
         return ServedSession(
