@@ -114,7 +114,8 @@ def _settled_in_one_future(futures: Futures) -> set[str]:
     """The tasks of ClinSeek-Bench with a question that was settled by its moment and is asked in one future only."""
     store, other, moments = futures
     here, there = possible_questions(store, moments)[0], possible_questions(other, moments)[0]
-    return {question[0] for question in here.keys() ^ there.keys() if (here | there)[question]}
+    settled = here | there
+    return {question[0] for question in here.keys() ^ there.keys() if settled[question]}
 
 
 def test_what_is_not_declared_is_a_difference(

@@ -70,7 +70,8 @@ def differing_questions(store: Store, other: Store, moments: Moments) -> Compare
 
 def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQuestions) -> None:
     found.left_out |= {**here.left_out, **there.left_out}  # whether a source has a code at all is of the source
-    for question in sorted(here.settled.keys() | there.settled.keys()):
+    settled = {**here.settled, **there.settled}
+    for question in sorted(settled):
         task, subject, asked = question
         if task in found.left_out:
             continue
@@ -78,7 +79,7 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
         if question in here.settled and question in there.settled:
             continue
         reason = hindsight_of(task, source)
-        if reason is not None and not ({**here.settled, **there.settled})[question]:
+        if reason is not None and not settled[question]:
             found.declared[reason] += 1
             continue
         where = "only here" if question in here.settled else "only in the other future"

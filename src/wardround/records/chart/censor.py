@@ -65,7 +65,7 @@ def as_frame(table: pa.Table) -> Any:
 def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
     """Policy ``known_at``: return the visible rows with late cells nulled, and their event times."""
     if stored is None:
-        return layout.view(None).empty, _NO_TIMES
+        return layout.empty(), _NO_TIMES
     event = clock(stored, EVENT)
     visible = (clock(stored, AVAILABLE) <= now) & (event <= now) & holds(stored, now)
     if layout.spec.pending is not None:
@@ -82,7 +82,7 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
     """Policy ``published``: return the rows that the papers' clock shows, without the columns that they drop."""
     papers = layout.spec.published
     if stored is None:
-        return layout.view(None, papers.hide).empty, _NO_TIMES
+        return layout.empty(papers.hide), _NO_TIMES
     event = clock(stored, EVENT)
     stored, event = _select(stored, first_versions(stored), event)
     if papers.time is not None:

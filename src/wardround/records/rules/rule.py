@@ -7,9 +7,10 @@ A rule of a plug-in is registered like ours: ``RULES.named("weekday")`` before a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -122,19 +123,19 @@ class Arguments:
         return (names[0] if fine and not names[0].startswith("'") else None), quoted
 
 
-def walk(rule: Rule) -> Iterator[Rule]:
-    """Yield a rule and every rule inside it that reads the same row."""
-    yield rule
-    for part in rule.parts:
-        yield from walk(part)
+@cache
+def walk(rule: Rule) -> tuple[Rule, ...]:
+    """Return a rule and every rule inside it that reads the same row."""
+    return (rule, *(inside for part in rule.parts for inside in walk(part)))
 
 
-def walk_everywhere(rule: Rule) -> Iterator[Rule]:
-    """Yield a rule and every rule inside it, those that read rows of other tables too."""
+@cache
+def walk_everywhere(rule: Rule) -> tuple[Rule, ...]:
+    """Return a rule and every rule inside it, those that read rows of other tables too."""
+    found: list[Rule] = []
     for part in walk(rule):
-        yield part
-        for other in part.parts_elsewhere:
-            yield from walk_everywhere(other)
+        found += [part, *(inside for other in part.parts_elsewhere for inside in walk_everywhere(other))]
+    return tuple(found)
 
 
 def evaluate(rule: Rule, frame: Frame) -> Times:

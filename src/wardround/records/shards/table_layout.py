@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,6 @@ class ColumnView:
     added: tuple[tuple[int, str], ...]
     position: Mapping[str, int]
     nulls: tuple[Any, ...]
-    empty: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,33 +52,47 @@ class TableLayout:
     late: tuple[LateGroup, ...]
     all_columns: Mapping[str, ColumnType]
     _views: dict[tuple[str, ...], ColumnView] = field(default_factory=dict, repr=False, compare=False)
+    _empty: dict[tuple[str, ...], pa.RecordBatch] = field(default_factory=dict, repr=False, compare=False)
 
-    def view(self, stored: pa.RecordBatch | None, hide: tuple[str, ...] = ()) -> ColumnView:
+    def view(self, stored: pa.RecordBatch, hide: tuple[str, ...] = ()) -> ColumnView:
         """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
-        view = self._views.get(hide)
-        if view is None:
-            view = self._view(None if stored is None else stored.schema, hide)
-            if stored is not None:
-                self._views[hide] = view
-        return view
+        if hide not in self._views:
+            self._views[hide] = self._view(stored.schema, hide)
+        return self._views[hide]
+
+    def empty(self, hide: tuple[str, ...] = ()) -> pa.RecordBatch:
+        """Return no rows without the columns in ``hide``, made once: most tables of most subjects are empty."""
+        if hide not in self._empty:
+            schema = self._schema(hide)
+            none = [_no_cells(kind) for kind in schema.types]
+            self._empty[hide] = pa.RecordBatch.from_arrays(none, schema=schema)
+        return self._empty[hide]
+
+    def _schema(self, hide: tuple[str, ...]) -> Any:
+        types: Mapping[str, ColumnType] = {"row_id": "text", **self.columns}
+        return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in types.items() if name not in hide])
 
     def _view(self, stored: Any, hide: tuple[str, ...]) -> ColumnView:
-        names = ["row_id", *(name for name in self.columns if name not in hide)]
-        types: Mapping[str, ColumnType] = {"row_id": "text", **self.columns}
-        schema = pa.schema([(name, ARROW_TYPES[types[name]]) for name in names])
+        schema = self._schema(hide)
+        names = schema.names
         made = {name for name in names if name in self.joined or (name == "age" and self.spec.age is not None)}
         return ColumnView(
             schema=schema,
-            places=tuple(stored.get_field_index(name) for name in names if name not in made) if stored else (),
+            places=tuple(stored.get_field_index(name) for name in names if name not in made),
             added=tuple((place, name) for place, name in enumerate(names) if name in made),
             position={name: place for place, name in enumerate(names)},
-            nulls=tuple(pa.scalar(None, kind) for kind in schema.types),
-            empty=_no_rows(schema),
+            nulls=tuple(_null(kind) for kind in schema.types),
         )
 
 
-def _no_rows(schema: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+@cache
+def _no_cells(kind: Any) -> Any:
+    return pa.array([], kind)
+
+
+@cache
+def _null(kind: Any) -> Any:
+    return pa.scalar(None, kind)
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:

@@ -17,6 +17,7 @@ from wardround.codes import LabelSet, distinct_labels, load_ccs, load_ccs_words,
 from wardround.core import RecordError
 from wardround.records import RowRole, SourceSpec, Store
 from wardround.records.specs.coded_rows import CodedRows
+from wardround.tools.candidates.index import SpaceIndex
 from wardround.tools.candidates.laboratory import LABORATORY
 from wardround.tools.candidates.role_labels import RoleLabels, ccs_kind, drug_grouper, role_labels
 from wardround.tools.candidates.space import CandidateSpace
@@ -106,9 +107,9 @@ def _ccs_space(played: _Played, user_codes: Path | None) -> CandidateSpace:
     for group, rows_of_one in _training_subjects(played, labels.columns):
         known.update({cells: labels.label(*cells) for cells in rows_of_one - known.keys()})
         seen.add(group, {label: () for cells in rows_of_one if (label := known[cells]) is not None})
-    whole = CandidateSpace(
-        name=played.space, labels=load_ccs(kind, user_codes).label_set(), descriptions=described, uses=seen.all().uses
-    )
+    categories = load_ccs(kind, user_codes).label_set()
+    index = SpaceIndex.shared(categories, described)
+    whole = CandidateSpace(name=played.space, labels=categories, index=index, uses=seen.all().uses)
     return whole.beside({group: whole.with_uses(seen.all(but=group).uses) for group in _groups(training)})
 
 

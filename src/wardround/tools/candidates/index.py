@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ class SpaceIndex:
         object.__setattr__(self, "_text", "\n".join(self.names))
         object.__setattr__(self, "_lengths", lengths)
         object.__setattr__(self, "_starts", np.cumsum(lengths + 1) - lengths - 1)
+
+    @classmethod
+    def shared(cls, labels: LabelSet, descriptions: Mapping[str, Iterable[str]]) -> SpaceIndex:
+        """The same as ``build``, made once for the few spaces of a process that hold the same (all CCS categories)."""
+        described = frozenset((label, text) for label, texts in descriptions.items() for text in texts)
+        return _shared(labels.labels, frozenset(labels.aliases.items()), described)
 
     @classmethod
     def build(cls, labels: LabelSet, descriptions: Mapping[str, Iterable[str]]) -> SpaceIndex:
@@ -119,3 +126,13 @@ def _postings(prefix: str, arrays: Mapping[str, NDArray[Any]], row_count: int) -
         weights=arrays[f"{prefix}_weights"],
         row_count=row_count,
     )
+
+
+@lru_cache(maxsize=4)
+def _shared(
+    labels: tuple[str, ...], aliases: frozenset[tuple[str, str]], described: frozenset[tuple[str, str]]
+) -> SpaceIndex:
+    descriptions: dict[str, list[str]] = {}
+    for label, text in described:
+        descriptions.setdefault(label, []).append(text)
+    return SpaceIndex.build(LabelSet(name="shared", labels=labels, aliases=dict(aliases)), descriptions)
