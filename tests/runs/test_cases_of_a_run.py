@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,9 +22,11 @@ def entry(key: str, *, state: str = "finished", finish: str = "finish", turns: i
 def reader(*entries: EpisodeEntry, epochs: int = 2, split: str = "train") -> CaseReader:
     sample = SimpleNamespace(id="s", split=split, person=1, subject_id=1, task="diagnoses")
     return CaseReader(
-        folder=cast(Any, SimpleNamespace(settings=SimpleNamespace(run=SimpleNamespace(epochs=epochs)))),
+        folder=cast(
+            Any, SimpleNamespace(path=Path("run"), settings=SimpleNamespace(run=SimpleNamespace(epochs=epochs)))
+        ),
         store=cast(Any, None),
-        benchmark=cast(Any, SimpleNamespace(all_samples=[sample])),
+        benchmark=cast(Any, SimpleNamespace(all_samples=[sample], tasks=())),
         bank=cast(Bank, None),
         episodes=cast(Any, SimpleNamespace(episodes=lambda: list(entries))),
         success=None,
