@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from wardround.core import FormatError, Progress, ProviderError, Reporter, silent
@@ -58,6 +58,8 @@ class _PeerBuilding:
     opened: Constructing
     peer: Peer
     memory: PeerMemory
+    _undrawn: set[str] = field(default_factory=set)
+    """The marks of cases that could not be drawn from: the next building tries again."""
 
     async def take_in(self, groups: Sequence[Sequence[EpisodeEntry]], concurrency: int, report: Reporter) -> None:
         """Draw from all cases, settle every note, close."""
@@ -83,9 +85,12 @@ class _PeerBuilding:
         name = f"peer|draw|{self._mark(group)}"
         model = EpisodeKey.parse(group[0].key).model
         found = await self._asked(name, model, lambda asking: self.peer.draw(case, asking, self.memory.settings))
-        result.drawn["note"] += len(found or ())
-        result.naming_answers += sum(bool(one.facts["names_answer"]) for one in found or ())
-        return found or ()
+        if found is None:
+            self._undrawn.add(self._mark(group))
+            return ()
+        result.drawn["note"] += len(found)
+        result.naming_answers += sum(bool(one.facts["names_answer"]) for one in found)
+        return found
 
     async def _take(self, group: Sequence[EpisodeEntry], notes: Sequence[Experience]) -> None:
         """Settle a case's notes in order, each once, then mark the case; one that an endpoint failed waits."""
@@ -97,7 +102,7 @@ class _PeerBuilding:
                 if changes is None:
                     return
                 self.memory.apply(changes, mark=own, sample=key.sample)
-        if notes:
+        if mark not in self._undrawn:
             self.memory.apply(NoteChanges(), mark=mark)
 
     async def _settled(self, name: str, model: str, note: Experience) -> NoteChanges | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from wardround.agents.experiences.adapting import ADAPT_PROMPTS, adapted
 from wardround.agents.experiences.asked_case import asked_case
 from wardround.agents.experiences.recalling import Memory
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Episode
 from wardround.core import UserError
-from wardround.memory import BankReader, render_experiences
-from wardround.memory.peers import PEERS, PeerCase, PeerSettings, Remembered
+from wardround.memory import BankReader, Experience, render_experiences
+from wardround.memory.peers import PEERS, PeerCase, PeerSettings
 
 _PINNED_SHARE = 0.2
 """The most of the actor's room that notes may take, as of a graph's experiences: nothing removes them from there."""
@@ -23,7 +23,8 @@ _PINNED_SHARE = 0.2
 def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
     """An agent with the notes of a peer's memory before its first turn."""
     recollection = partial(PeerRecalling, memory, peer=peer, settings=settings)
-    return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, "memory/served_note"))
+    prompts = ("memory/served_note", *(ADAPT_PROMPTS if PEERS.get(peer).adapted and settings.adapt else ()))
+    return replace(agent, hooks=(recollection, *agent.hooks), prompts=(*agent.prompts, *prompts))
 
 
 class PeerRecalling(Hooks):
@@ -42,8 +43,9 @@ class PeerRecalling(Hooks):
         if not self._memory.serves(episode.task):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
-        found, facts = await asyncio.to_thread(self._recalled, episode)
-        notes = [one.note for one in found]
+        notes, facts, description = await asyncio.to_thread(self._recalled, episode)
+        if notes and self._peer.adapted and self._settings.adapt:
+            notes = await adapted(episode, notes, description)
         room = int(episode.room() * _PINNED_SHARE)
         served = render_experiences(notes, max_tokens=room, count=episode.counter.count)
         episode.recorder.note("experiences", facts)
@@ -53,8 +55,8 @@ class PeerRecalling(Hooks):
         if served.text:
             episode.pin(served.text)
 
-    def _recalled(self, episode: Episode) -> tuple[Sequence[Remembered], dict[str, Any]]:
-        """What the peer remembers, and what is noted of it. Blocks."""
+    def _recalled(self, episode: Episode) -> tuple[list[Experience], dict[str, Any], str]:
+        """What the peer remembers, what is noted of it, and what the case looks like. Blocks."""
         asked = asked_case(episode, self._bank, self._memory.encoder)
         case = PeerCase(
             peer=self._peer.name,
@@ -73,4 +75,4 @@ class PeerRecalling(Hooks):
             "withheld": dict(case.withheld),
             "bank_revision": self._bank.revision,
         }
-        return found, facts
+        return [one.note for one in found], facts, asked.description

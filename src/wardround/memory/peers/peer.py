@@ -40,7 +40,7 @@ async def nothing_more(memory: PeerMemory, asking: PeerAsking | None) -> NoteCha
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
     """One peer. ``title`` says after whom it is; ``differences`` what is not as there, one sentence each. ``keyed_by``
-    is the text whose vector finds a note; ``prompts`` are its templates."""
+    is the text whose vector finds a note; ``adapted``: a model may rewrite what was recalled; ``prompts``: files."""
 
     name: str
     title: str
@@ -50,6 +50,7 @@ class Peer:
     settle: Settle = simply_added
     close: Close = nothing_more
     keyed_by: Callable[[Experience], str] = searched_text
+    adapted: bool = False
     prompts: tuple[str, ...] = ()
 
 

@@ -65,9 +65,9 @@ class PeerMemory:
             for name, reason in changes.dropped.items():
                 self.bank.retire(name, reason=reason)
                 self.counts["dropped"] += 1
-            edges = [*self._moved(stands_for), *changes.links]
+            edges = {(edge.source, edge.target): edge for edge in (*self._moved(stands_for), *changes.links)}
             if mark or edges:
-                self.bank.set_graph(edges=edges, reason=f"{self.peer} wrote", sample=sample, episode=mark)
+                self.bank.set_graph(edges=edges.values(), reason=f"{self.peer} wrote", sample=sample, episode=mark)
             self.counts["linked"] += len(changes.links) // 2
         return True
 

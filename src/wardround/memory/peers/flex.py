@@ -1,0 +1,163 @@
+"""After FLEX (Cai et al., 2025): a library with a golden and a warning zone, each in three levels: strategies, patterns
+under them, cases under these. An updater adds or merges; reading goes down the levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from wardround.memory.construction.attempts import Case
+from wardround.memory.construction.duplicates import SAME, words_in_common
+from wardround.memory.construction.rules import draw_by_rules
+from wardround.memory.experience import Experience
+from wardround.memory.peers.asking import PeerAsking
+from wardround.memory.peers.changes import NewNote, NoteChanges, linked
+from wardround.memory.peers.documents import case_document, listed, note_of, searched_text
+from wardround.memory.peers.peer import Peer
+from wardround.memory.peers.peer_case import PeerCase, Remembered
+from wardround.memory.peers.peer_memory import PeerMemory
+from wardround.memory.peers.settings import PeerSettings
+
+ZONES = ("golden", "warning")
+LEVELS = ("strategy", "pattern", "case")
+_NEAR = 20
+_COMPARED = 3
+_ITEM = {
+    "type": "object",
+    "properties": {
+        "zone": {"type": "string", "enum": list(ZONES)},
+        "level": {"type": "string", "enum": list(LEVELS)},
+        "title": {"type": "string", "minLength": 1, "maxLength": 200},
+        "content": {"type": "string", "minLength": 1, "maxLength": 1_200},
+    },
+    "required": ["zone", "level", "title", "content"],
+}
+_ITEMS = {"type": "array", "items": _ITEM, "maxItems": 6}
+_UPDATE = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": ["add", "merge", "skip"]},
+        "into": {"type": "integer"},
+        "content": {"type": "string", "maxLength": 1_200},
+    },
+    "required": ["action"],
+}
+
+
+async def distil_items(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
+    """Items of a case for the library, higher levels first, so that what stands under them finds them there."""
+    if asking is None:
+        return _in_order(_by_rules(case))
+    document = case_document(case, max_tokens=settings.document_tokens)
+    said = await asking.value("flex_distil", _ITEMS, document=document)
+    return _in_order([_item(case, one, **asking.origin) for one in said])
+
+
+async def update_library(note: Experience, memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
+    """Add an item under its parent, merge it into one of its shelf, or skip it."""
+    near = [one for one in memory.nearest(searched_text(note), limit=_NEAR) if _zone(one[0]) == _zone(note)]
+    shelf = [other for other, _ in near if _level(other) == _level(note)][:_COMPARED]
+    said: Mapping[str, Any] = _update_by_rules(note, shelf)
+    if asking is not None and shelf:
+        said = await asking.value("flex_update", _UPDATE, note=note, shelf=shelf)
+    into = dict(enumerate(shelf, start=1)).get(said.get("into", 0))
+    if said["action"] == "skip":
+        memory.counts["skipped"] += 1
+        return NoteChanges()
+    if said["action"] == "merge" and into is not None:
+        merged = replace(into, content=said.get("content") or into.content, id="")
+        return NoteChanges(new=(NewNote(note=merged, hands=(note.provenance,), replaces=into.id),))
+    return NoteChanges(new=(NewNote(note=note),), links=_under_its_parent(note, near))
+
+
+def read_downwards(case: PeerCase) -> Sequence[Remembered]:
+    """The nearest strategy, then patterns under it, then cases under these; what is left goes to the nearest."""
+    nearest = case.by_vector()
+    shown: dict[str, Remembered] = {}
+    parents: list[Remembered] = []
+    for level, places in zip(LEVELS, _places(case.settings.k), strict=True):
+        under = {note.id for parent in parents for note, _ in case.linked(parent.note.id)}
+        there = [one for one in nearest if _level(one.note) == level]
+        ordered = sorted(there, key=lambda one: one.note.id not in under)
+        parents = [_marked(one, under) for one in ordered[:places]]
+        shown |= {one.note.id: one for one in parents}
+    return [*shown.values(), *(one for one in nearest if one.note.id not in shown)]
+
+
+def _places(k: int) -> tuple[int, int, int]:
+    """How many of k texts come from each level: one strategy, and as many patterns as cases."""
+    patterns = k // 2
+    return (1, patterns, max(0, k - 1 - patterns))
+
+
+def _marked(one: Remembered, under: set[str]) -> Remembered:
+    return replace(one, why=f"{one.why}, under what was read before") if one.note.id in under else one
+
+
+def _under_its_parent(note: Experience, near: Sequence[tuple[Experience, float]]) -> tuple[Any, ...]:
+    """The link to the nearest item one level up."""
+    above = dict(zip(LEVELS[1:], LEVELS, strict=False)).get(_level(note))
+    parents = [linked(note.id, other.id, weight) for other, weight in near if _level(other) == above]
+    return tuple(chain.from_iterable(parents[:1]))
+
+
+def _update_by_rules(note: Experience, shelf: Sequence[Experience]) -> dict[str, Any]:
+    """Merge with what says the same in almost the same words."""
+    for place, other in enumerate(shelf, start=1):
+        if words_in_common(note.content, other.content) >= SAME:
+            return {"action": "merge", "into": place}
+    return {"action": "add"}
+
+
+def _by_rules(case: Case) -> list[Experience]:
+    found = []
+    setting = listed(case.setting) or "no setting"
+    ended = f"{len(case.successes)} of {len(case.attempts)} attempts succeeded"
+    for one in draw_by_rules(case):
+        zone = "golden" if one.kind == "indication" else "warning"
+        words = {
+            "strategy": (f"{one.task_type} questions", f"For {one.task_type} questions: {one.title.lower()}."),
+            "pattern": (one.title, one.content),
+            "case": (f"A case of {one.task}", f"{setting}: {one.title.lower()} ({ended})."),
+        }
+        found += [
+            _item(case, {"zone": zone, "level": level, "title": title, "content": content})
+            for level, (title, content) in words.items()
+        ]
+    return found
+
+
+def _item(case: Case, said: Mapping[str, Any], **origin: Any) -> Experience:
+    place = {"zone": said["zone"], "level": said["level"]}
+    title = f"{said['zone']} {said['level']}: {said['title']}"
+    return note_of(case, "flex", title=title, content=said["content"], facts=place, **origin)
+
+
+def _in_order(items: Sequence[Experience]) -> list[Experience]:
+    return sorted(items, key=lambda one: LEVELS.index(_level(one)))
+
+
+def _zone(note: Experience) -> str:
+    return str(note.facts["zone"])
+
+
+def _level(note: Experience) -> str:
+    return str(note.facts["level"])
+
+
+FLEX = Peer(
+    name="flex",
+    title="after FLEX: a library of golden and warning items in three levels (Cai et al., 2025)",
+    draw=distil_items,
+    settle=update_library,
+    recall=read_downwards,
+    prompts=("flex_distil", "flex_update"),
+    differences=(
+        "going down the levels is by vector and link; there a model chooses at each level",
+        "a merged item replaces the one it was merged into and can be had back",
+        "attempts are those of the training run; there the library is shown to the attempts that come later",
+    ),
+)

@@ -1,0 +1,195 @@
+"""After GraphRAG (Edge et al., 2025): entities and relations of every training case, communities of entities with a
+report each, and local search: what the question names leads to reports and to cases.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from typing import Any
+
+from wardround.memory.construction.attempts import Case
+from wardround.memory.entities import normal_name
+from wardround.memory.experience import Experience
+from wardround.memory.findings import plain_words
+from wardround.memory.peers.asking import PeerAsking
+from wardround.memory.peers.changes import NewNote, NoteChanges
+from wardround.memory.peers.communities import communities_of
+from wardround.memory.peers.documents import PEER_RULES, best_attempt, case_document, listed, note_of
+from wardround.memory.peers.peer import Peer
+from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
+from wardround.memory.peers.peer_memory import PeerMemory
+from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.reflector import tables_naming_answers
+
+_MOST_ENTITIES = 12
+_REPORTS = 2
+"""Of the texts that are shown, so many are reports, where there are; the rest are cases."""
+_SHOWN_RELATIONS = 12
+_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
+_RELATION = {
+    "type": "object",
+    "properties": {
+        "source": _NAME,
+        "target": _NAME,
+        "relation": _NAME,
+        "strength": {"type": "number", "minimum": 1, "maximum": 10},
+    },
+    "required": ["source", "target", "relation", "strength"],
+}
+_GRAPH = {
+    "type": "object",
+    "properties": {
+        "entities": {"type": "array", "items": _NAME, "maxItems": 30},
+        "relations": {"type": "array", "items": _RELATION, "maxItems": 40},
+    },
+    "required": ["entities", "relations"],
+}
+_REPORT = {
+    "type": "object",
+    "properties": {"title": _NAME, "report": {"type": "string", "minLength": 1, "maxLength": 2_000}},
+    "required": ["title", "report"],
+}
+
+
+async def draw_graph(case: Case, asking: PeerAsking | None, settings: PeerSettings) -> Sequence[Experience]:
+    """The case as a document, with the entities and relations that it speaks of."""
+    content = case_document(case, max_tokens=settings.document_tokens)
+    title = f"A case of {case.attempts[0].material.task}"
+    if asking is None:
+        return [note_of(case, "graphrag", title=title, content=content, facts=_by_rules(case))]
+    said = await asking.value("graphrag_extract", _GRAPH, document=content)
+    entities = [normal_name(name) for name in said["entities"]][:_MOST_ENTITIES]
+    relations = [
+        [normal_name(one["source"]), one["relation"], normal_name(one["target"]), float(one["strength"])]
+        for one in said["relations"]
+    ]
+    facts = _facts(entities, [one for one in relations if {one[0], one[2]} <= set(entities)])
+    return [note_of(case, "graphrag", title=title, content=content, facts=facts, **asking.origin)]
+
+
+async def write_reports(memory: PeerMemory, asking: PeerAsking | None) -> NoteChanges:
+    """Find the communities again, and give each that is new its report; those that are no more lose theirs."""
+    notes = memory.notes()
+    documents = [note for note in notes if note.facts["level"] == "case"]
+    known = {_members(note): note for note in notes if note.facts["level"] == "report"}
+    found = _communities(documents)
+    new = [await _report(one, asking) for one in found if one.members not in known]
+    gone = known.keys() - {one.members for one in found}
+    return NoteChanges(
+        new=tuple(new), dropped={known[one].id: "its community is no more" for one in sorted(gone, key=sorted)}
+    )
+
+
+def search_locally(case: PeerCase) -> Sequence[Remembered]:
+    """Reports and cases by the entities that the question names, then by words and vectors."""
+    words = set(plain_words(case.question.text).split())
+    ranked = []
+    for place, one in enumerate(fused([case.by_words(), case.by_vector()])):
+        named = [name for name in one.note.facts["entities"] if set(plain_words(name).split()) <= words]
+        why = f"{one.why}, names {listed(named)}" if named else one.why
+        ranked.append((-len(named), place, replace(one, why=why)))
+    best = [one for _, _, one in sorted(ranked, key=lambda three: three[:2])]
+    reports = [one for one in best if one.note.facts["level"] == "report"]
+    cases = [one for one in best if one.note.facts["level"] == "case"]
+    shown = reports[:_REPORTS]
+    return [*shown, *cases, *reports[_REPORTS:]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Community:
+    """Entities that hang together, the cases that join them, and how."""
+
+    entities: tuple[str, ...]
+    relations: Mapping[tuple[str, str, str], float]
+    documents: tuple[Experience, ...]
+
+    @property
+    def members(self) -> frozenset[str]:
+        return frozenset((*self.entities, *(note.id for note in self.documents)))
+
+    def lines(self) -> list[str]:
+        strongest = sorted(self.relations, key=lambda one: (-self.relations[one], one))[:_SHOWN_RELATIONS]
+        return [f"{', '.join(one)} ({self.relations[one]:g})" for one in strongest]
+
+
+def _communities(documents: Sequence[Experience]) -> list[_Community]:
+    """Those that several cases join: what one case says alone is in its document already."""
+    weights: Counter[tuple[str, str]] = Counter()
+    for source, _, target, strength in chain.from_iterable(note.facts["relations"] for note in documents):
+        one, other = sorted((source, target))
+        weights[one, other] += strength
+    found = [_community(group, documents) for group in communities_of(weights)]
+    return [one for one in found if len(one.documents) > 1]
+
+
+def _community(group: frozenset[str], documents: Sequence[Experience]) -> _Community:
+    relations: Counter[tuple[str, str, str]] = Counter()
+    joining = {}
+    for note in documents:
+        for source, said, target, strength in note.facts["relations"]:
+            if {source, target} <= group:
+                relations[source, said, target] += strength
+                joining[note.id] = note
+    return _Community(entities=tuple(sorted(group)), relations=relations, documents=tuple(joining.values()))
+
+
+async def _report(community: _Community, asking: PeerAsking | None) -> NewNote:
+    """A community's report: it says something of all of its cases, and carries their hands."""
+    first, *others = community.documents
+    origin, title = replace(first.provenance, model=PEER_RULES), f"What belongs to {listed(community.entities[:4])}"
+    report = ". ".join(community.lines())
+    if asking is not None:
+        values = {"entities": community.entities, "relations": community.lines(), "documents": community.documents}
+        said = await asking.value("graphrag_report", _REPORT, **values)
+        title, report = said["title"], said["report"]
+        origin = replace(origin, **asking.origin)
+    note = replace(
+        first,
+        title=title,
+        content=report,
+        provenance=origin,
+        evidence=tuple(chain.from_iterable(one.evidence for one in community.documents)),
+        facts={
+            "level": "report",
+            "entities": list(community.entities),
+            "cases": sorted(one.id for one in community.documents),
+            "names_answer": any(one.facts["names_answer"] for one in community.documents),
+        },
+        id="",
+    )
+    return NewNote(note=note, hands=tuple(one.provenance for one in others))
+
+
+def _members(report: Experience) -> frozenset[str]:
+    return frozenset((*report.facts["entities"], *report.facts["cases"]))
+
+
+def _by_rules(case: Case) -> dict[str, Any]:
+    """The setting, the tables that told and the right answers, each pair seen in one case."""
+    best = best_attempt(case).material
+    names = (*case.setting, *tables_naming_answers(best), *(best.target or ())[:3], best.task)
+    entities = list(dict.fromkeys(map(normal_name, names)))[:_MOST_ENTITIES]
+    return _facts(entities, [[one, "in one case with", other, 1.0] for one, other in combinations(sorted(entities), 2)])
+
+
+def _facts(entities: Sequence[str], relations: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    return {"level": "case", "entities": list(entities), "relations": [list(one) for one in relations]}
+
+
+GRAPHRAG = Peer(
+    name="graphrag",
+    title="after GraphRAG: entities, communities, reports, local search (Edge et al., 2025)",
+    draw=draw_graph,
+    close=write_reports,
+    recall=search_locally,
+    prompts=("graphrag_extract", "graphrag_report"),
+    differences=(
+        "one level of communities, found by the Louvain method; there a hierarchy by Leiden",
+        "a report is written only where at least two cases join a community",
+        "local search only (up to two reports, then cases); no global search over all reports",
+        "entities of a question are the names that stand in it; there the nearest descriptions by vector",
+    ),
+)
