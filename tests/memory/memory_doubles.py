@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from wardround.core import Message, ToolCall
+from wardround.core import Message, ToolCall, Usage
 from wardround.memory import POLARITIES, Bank, Experience, Key, Material, PinnedBank, Provenance, Subject
+from wardround.models import Reply
 
 SOURCE = "mimiciv"
 
@@ -76,6 +79,30 @@ def episode(**changes: Any) -> Material:
         "score": 0.4,
     }
     return Material(**{**fields, **changes})
+
+
+class Scripted:
+    """Answers by purpose: a value, or a function of the prompt. Everything asked and noted is kept."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, str]] = []
+        self.notes: list[tuple[str, dict[str, Any]]] = []
+
+    async def ask(self, messages: Sequence[Message], *, purpose: str) -> Reply:
+        text = messages[-1].content or ""
+        self.asked.append((purpose, text))
+        answer = self.answers[purpose]
+        value = answer(text) if isinstance(answer, Callable) else answer  # type: ignore[arg-type]
+        said = value if isinstance(value, str) else json.dumps(value)
+        message = Message(role="assistant", content=said)
+        return Reply(message=message, usage=Usage(), finish_reason="stop", model="scripted")
+
+    def note(self, kind: str, detail: Any) -> None:
+        self.notes.append((kind, dict(detail)))
+
+    def count(self, purpose: str) -> int:
+        return sum(name == purpose for name, _ in self.asked)
 
 
 def served_hash(bank: Bank) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_doubles import episode, key, lesson, origin, turns
+from memory_doubles import Scripted, episode, key, lesson, origin, turns
 
-from wardround.core import FormatError, Message, Usage, load_prompt
+from wardround.core import FormatError, load_prompt
 from wardround.memory import Bank, Entity, Experience, RoleEdge
 from wardround.memory.construction import (
     CONSTRUCTION_PROMPTS,
@@ -36,7 +34,6 @@ from wardround.memory.construction import (
     with_structure,
 )
 from wardround.memory.construction.structure import allowed_edges
-from wardround.models import Reply
 
 DRAFT = {
     "title": "Look for pus",
@@ -53,30 +50,6 @@ DIVERGENCE = {
     "why_fatal": "nothing was read",
     "consequence": "missed",
 }
-
-
-class Scripted:
-    """Answers by purpose: a value, or a function of the prompt. Everything asked and noted is kept."""
-
-    def __init__(self, **answers: Any) -> None:
-        self.answers = answers
-        self.asked: list[tuple[str, str]] = []
-        self.notes: list[tuple[str, dict[str, Any]]] = []
-
-    async def ask(self, messages: Sequence[Message], *, purpose: str) -> Reply:
-        text = messages[-1].content or ""
-        self.asked.append((purpose, text))
-        answer = self.answers[purpose]
-        value = answer(text) if isinstance(answer, Callable) else answer  # type: ignore[arg-type]
-        said = value if isinstance(value, str) else json.dumps(value)
-        message = Message(role="assistant", content=said)
-        return Reply(message=message, usage=Usage(), finish_reason="stop", model="scripted")
-
-    def note(self, kind: str, detail: Any) -> None:
-        self.notes.append((kind, dict(detail)))
-
-    def count(self, purpose: str) -> int:
-        return sum(name == purpose for name, _ in self.asked)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -118,7 +119,11 @@ def _unsent(*_: Any, **__: Any) -> None:
 @cache
 def _package() -> ModuleType:
     """The package's module. Raises UserError where it is not installed."""
-    with TemporaryDirectory() as folder, _environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}):
+    with (
+        TemporaryDirectory() as folder,
+        _environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}),
+        warnings.catch_warnings(action="ignore"),  # it is written for an older pydantic
+    ):
         try:
             module = import_module("mem0.memory.main")
         except ImportError as error:
