@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from wardround.benchmarks import Benchmark
+from wardround.benchmarks import Benchmark, get_task
 from wardround.cli import main
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, RecallQuestion, Subject, contamination_check, text_key
-from wardround.memory.peers import PEERS, PeerCase, PeerSettings
+from wardround.memory.peers import PEERS, USED, PeerCase, PeerSettings
 from wardround.memory.peers.documents import searched_text
 from wardround.retrieval import LexicalEncoder
 from wardround.runs import ConstructionSettings, RunFolder, RunSettings, build_peer, construct, execute, start
 from wardround.runs.results import score_run
+from wardround.runs.settings import EpisodeKey
 
 NAMES = PEERS.names
 
@@ -138,3 +140,26 @@ def test_one_bank_may_hold_several_memories_and_each_reads_its_own(
     for note in notes:
         assert {stored[one["id"]] for one in note["served"]} <= {note.get("peer", "")}
     assert all(note["served"] for note in notes if "peer" in note)
+
+
+def test_what_a_training_run_made_of_lessons_is_kept_once(
+    training: RunFolder, settings: RunSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "reme.sqlite"
+    with Bank.open(path) as bank:
+        build_peer(training, bank, "reme", ConstructionSettings())
+    used = start(tmp_path / "used", settings.changed(agents=("reme",), epochs=1, bank=str(path)))
+    execute(used)
+    right = {one.sample: float(one.value >= get_task(one.task).answer.success) for one in score_run(used)}
+    expected = Counter()
+    with LogReader(used.logs) as reader:
+        for played in reader.trajectories():
+            ids = [one["id"] for note in played.notes if note.kind == "experiences" for one in note.detail["served"]]
+            expected.update((name, right[EpisodeKey.parse(played.episode).sample]) for name in ids)
+    assert {value for _, value in expected} == {0.0, 1.0}
+    with Bank.open(path) as bank:
+        for _ in range(2):
+            build_peer(used, bank, "reme", ConstructionSettings())
+        names = {name for name, _ in expected}
+        kept = Counter((name, said.value) for name in names for said in bank.feedback(name) if said.kind == USED)
+    assert kept == expected, "each use once, with what came of it"
