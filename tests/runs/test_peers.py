@@ -163,3 +163,12 @@ def test_what_a_training_run_made_of_lessons_is_kept_once(
         names = {name for name, _ in expected}
         kept = Counter((name, said.value) for name in names for said in bank.feedback(name) if said.kind == USED)
     assert kept == expected, "each use once, with what came of it"
+
+
+def test_evolving_a_memory_of_notes_says_what_fills_it(
+    settings: RunSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ["--benchmark", str(settings.run.benchmark), "--store", str(settings.run.store), "--limit", "1"]
+    bank = ["--bank", str(tmp_path / "bank.sqlite"), "--out", str(tmp_path / "run")]
+    assert main(["evolve", *there, *bank, "--agent", "a-mem"]) == 2
+    assert "a-mem reads another memory's notes" in capsys.readouterr().err

@@ -104,7 +104,9 @@ def _remembering(
 ) -> AgentSpec:
     """Put what an agent reads of a bank before its first turn."""
     if memory is None:
-        raise UserError(f"{name} needs a bank: make one with `wardround evolve`, then give --bank")
+        raise UserError(
+            f"{name} needs a bank: make one with `wardround evolve` or `wardround memory build`, then give --bank"
+        )
     for part in parts:
         if isinstance(part, Method) and part.memory and not (part.walker or part.peer):
             recollection = partial(Recalling, memory, kinds=part.memory, k=recall.k, advice=recall.advice)
