@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports doors sweep long mutants declared lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors sweep long mutants declared lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -50,6 +50,10 @@ test-exports: $(VENV)/dev-installed .venv-readers/installed
 	.venv-readers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-readers.txt \
 	  inspect-ai opentelemetry-proto
 	touch $@
+
+# The wheel, outside the tree, and the tour's commands, as a newcomer would: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
+tour:
+	$(PYTHON) scripts/follow_tour.py tour-followed $(if $(TRANSCRIPT),--transcript $(TRANSCRIPT))
 
 # Fine-tuning of a tiny model: needs torch (its CPU build, exactly this version) and half a gigabyte.
 test-train: $(VENV)/dev-installed
@@ -118,4 +122,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) .venv-readers demo demo-model doors gsem-cycle mutants build src/*.egg-info
+	rm -rf $(VENV) .venv-readers tour-followed demo demo-model doors gsem-cycle mutants build src/*.egg-info
