@@ -16,6 +16,7 @@ EXAMPLES = """
   wardround synth hospital --patients 200
   wardround synth big --patients 100000 --workers 2 --no-notes
   wardround synth hospital --patients 20 --films
+  wardround synth hospital --patients 300 --rarer-courses
   wardround synth planted --patients 400 --plant rules.toml
       rules such as: lactate > 2 -> start Vancomycin; planted.json says where they were obeyed
   wardround synth omop-hospital --patients 50 --dialect omop --traps
@@ -32,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for part in ("icu", "ed", "notes"):
         parser.add_argument(f"--no-{part}", action="store_true", help=f"leave out the {part} tables")
     parser.add_argument("--films", action="store_true", help="draw the chest radiographs too, as DICOM files in cxr/")
+    parser.add_argument(
+        "--rarer-courses",
+        action="store_true",
+        help="some stay in intensive care for weeks, come back to it, or come back to the emergency department in days",
+    )
     parser.add_argument(
         "--dialect",
         choices=list(DIALECTS),
@@ -101,6 +107,7 @@ def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) 
         ed=not arguments.no_ed,
         notes=not arguments.no_notes,
         films=arguments.films,
+        rarer=arguments.rarer_courses,
         report=progress,
     )
     progress.close()

@@ -24,6 +24,8 @@ BATCH = 40
 """Subjects per batch; part of the file format, because a batch is one gzip member."""
 MANIFEST = "synth_manifest.json"
 SCHEMA = 1
+RARER = "rarer-courses"
+"""Stands among a manifest's modules where rarer courses were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +101,15 @@ def synthesize(
     ed: bool = True,
     notes: bool = True,
     films: bool = False,
+    rarer: bool = False,
     report: Reporter = silent,
 ) -> SynthManifest:
     """Write a MIMIC-IV shaped hospital of invented subjects below ``folder`` and return its manifest.
 
     The files are the same bytes for the same seed, number of patients and modules, whatever ``workers``. Subject ``i``
     is the same in a smaller and a larger hospital of that seed. With ``films`` there are rows about chest radiographs
-    too, and :func:`wardround.synth.radiographs.write_films` draws them. With ``workers`` above 1, call it below
+    too, and :func:`wardround.synth.radiographs.write_films` draws them; with ``rarer`` there are courses that a small
+    hospital is without (:mod:`wardround.synth.rarer`). With ``workers`` above 1, call it below
     ``if __name__ == "__main__"``: processes are spawned.
     Raises UserError when the folder holds something else, cannot be written, or the numbers make no sense.
     """
@@ -115,7 +119,7 @@ def synthesize(
         raise UserError("films come with the reports about them: leave out --no-notes")
     wanted = {"hosp": True, "icu": icu, "ed": ed, "note": notes, "cxr": films}
     chosen = {name for name, asked in wanted.items() if asked}
-    modules = Modules(icu=icu, ed=ed, notes=notes, films=films)
+    modules = Modules(icu=icu, ed=ed, notes=notes, films=films, rarer=rarer)
     work = partial(make_batch, patients=patients, seed=seed, modules=modules, compress=compress)
     count = -(-patients // BATCH)
     _claim(folder)
@@ -133,7 +137,7 @@ def synthesize(
             complete=True,
             patients=patients,
             seed=seed,
-            modules=tuple(sorted(chosen)),
+            modules=tuple(sorted(chosen | ({RARER} if rarer else set()))),
             compress=compress,
             catalog_sha256=load_catalog().sha256,
             rows=files.rows,

@@ -27,6 +27,7 @@ from wardround.synth.person import LAST_YEAR, acquire, draw_subject
 from wardround.synth.pharmacy import write_pharmacy
 from wardround.synth.planning import plan_encounter, severity
 from wardround.synth.radiographs.films import write_film_rows
+from wardround.synth.rarer import quick_return, rarer_dice
 from wardround.synth.reasons import choose_reason
 from wardround.synth.signals import Signals
 from wardround.synth.subject_writer import SubjectWriter
@@ -45,6 +46,8 @@ class Modules:
     notes: bool = True
     films: bool = False
     """Rows about chest radiographs; they need the notes."""
+    rarer: bool = False
+    """Courses that a small hospital is without (:mod:`wardround.synth.rarer`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,18 +173,28 @@ def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
     """Let the subject come back until death or the end of the years covered; returns the last moment."""
     subject, dice, catalog = writer.subject, writer.dice, writer.catalog
     more = min(0.74, 0.26 + 0.06 * len(subject.ailments))
+    rarer = rarer_dice(writer.seed, subject.index) if modules.rarer else None
     moment, stays, end = subject.first_visit, 0, subject.first_visit
     for number in range(_MOST_VISITS):
         moment += int(_arrival_hour(dice) * HOUR)
         condition = choose_reason(dice, catalog, subject, moment, life.past)
+        soon: int | None = None
         if dice.chance(condition.get("home", 0.0) * 0.85) and (number or dice.chance(0.4)):
             end = _sent_home(writer, condition, moment, modules)
             life.died = None
+            soon = None if rarer is None else quick_return(rarer)
         else:
             if condition.get("elective", False):
                 moment += -moment % DAY + int(dice.between(5.6, 8) * HOUR)
             stay = plan_encounter(
-                dice, catalog, writer.numbers, subject=subject, condition=condition, arrival=moment, number=stays
+                dice,
+                catalog,
+                writer.numbers,
+                subject=subject,
+                condition=condition,
+                arrival=moment,
+                number=stays,
+                rarer=rarer,
             )
             stays += 1
             _live_stay(writer, stay, modules, life)
@@ -194,10 +207,11 @@ def _visits(writer: SubjectWriter, modules: Modules, life: _Life) -> int:
             life.died = stay.death or _died_after(dice, stay, present)
             if stay.death is not None:
                 break
-        moment = end + _gap(dice)
+        gap = _gap(dice)
+        moment = end + (gap if soon is None else soon)
         moment -= moment % DAY
         dead = life.died is not None and moment > life.died - 2 * DAY
-        again = dice.chance(more) or stays == 0
+        again = dice.chance(more) or stays == 0 or soon is not None
         if dead or not again or subject.real_year(moment) > LAST_YEAR + 0.9 or stays >= _MOST_STAYS:
             break
         life.died = None

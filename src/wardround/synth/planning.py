@@ -8,6 +8,7 @@ from wardround.synth.dice import Dice
 from wardround.synth.encounter import Act, ClinicalProblem, Encounter
 from wardround.synth.ids import Numbers
 from wardround.synth.person import SyntheticSubject
+from wardround.synth.rarer import USUAL_COURSE, draw_course
 from wardround.synth.route import plan_places, settle_acts
 
 
@@ -76,8 +77,9 @@ def plan_encounter(
     condition: Condition,
     arrival: int,
     number: int,
+    rarer: Dice | None = None,
 ) -> Encounter:
-    """Plan an admission for a condition, arriving at a moment."""
+    """Plan an admission for a condition, arriving at a moment. ``rarer``: dice of rarer courses, if they are wanted."""
     level = severity(dice)
     age = subject.age(arrival)
     elective = bool(condition.get("elective", False))
@@ -93,9 +95,12 @@ def plan_encounter(
     start = admit if ed_out is None else ed_out
     icu = dice.chance(min(0.97, condition.get("icu", 0.0) * level)) or (fatal and dice.chance(0.6))
     icu_hours = 24 * dice.skewed(condition.get("icu_days", 1.6) * level, 0.4) if icu else 0.0
+    course = draw_course(rarer) if rarer is not None and icu and not fatal else USUAL_COURSE
+    icu_hours += course.more_hours
     direct = dice.chance(0.78)
     delay = 0.0 if direct or not icu else dice.between(6, 40)
-    hours = max(hours, icu_hours + delay + 22) if not fatal else max(14.0, hours * dice.between(0.4, 1.1))
+    beyond = course.ward_hours + course.again_hours
+    hours = max(hours, icu_hours + delay + beyond + 22) if not fatal else max(14.0, hours * dice.between(0.4, 1.1))
     end = int(start + hours * HOUR)
     if not fatal:
         end = end - end % DAY + int(dice.between(10.5, 18.5) * HOUR)
@@ -118,6 +123,7 @@ def plan_encounter(
         "end": end,
         "icu_hours": icu_hours if icu else 0.0,
         "icu_delay": delay,
+        "course": course,
         "fatal": fatal,
         "dies_in_icu": fatal and icu and dice.chance(0.8),
     }

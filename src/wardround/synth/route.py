@@ -10,6 +10,7 @@ from wardround.synth.clock import HOUR, MINUTE, at_minute
 from wardround.synth.dice import Dice
 from wardround.synth.encounter import Act, UnitStretch
 from wardround.synth.ids import Numbers
+from wardround.synth.rarer import UnitCourse
 
 _ICU_ACTS = frozenset({"intubation", "arterial_line", "ventilation_brief"})
 
@@ -68,6 +69,10 @@ def plan_places(
             route.go("transfer", icu, route.now + icu_left * 0.4)
             icu_left *= 0.6
         route.go("transfer", icu, end if plan["dies_in_icu"] else route.now + icu_left)
+        course: UnitCourse = plan["course"]
+        if course.again_hours:
+            route.go("transfer", ward, route.now + course.ward_hours * HOUR)
+            route.go("transfer", icu, route.now + course.again_hours * HOUR)
     while end - route.now > 30 * HOUR and dice.chance(0.22):
         route.go("transfer", ward, route.now + (end - route.now) * dice.between(0.3, 0.7))
     lounge = dice.chance(0.08) and not plan["fatal"] and end - route.now > 6 * HOUR
@@ -99,6 +104,14 @@ def _named_events(places: list[UnitStretch], end: int) -> list[UnitStretch]:
     return named
 
 
+def _left_first(icu: list[UnitStretch]) -> int:
+    """When intensive care is left for the first time."""
+    end = icu[0].end
+    for place in icu[1:]:
+        end = place.end if place.start == end else end
+    return end
+
+
 def settle_acts(
     dice: Dice, catalog: Catalog, acts: list[Act], places: list[UnitStretch], fatal: bool
 ) -> tuple[list[Act], tuple[int, int] | None]:
@@ -106,7 +119,7 @@ def settle_acts(
     icu = [place for place in places if place.is_icu]
     if not icu:
         return [act for act in acts if act.key not in _ICU_ACTS], None
-    start, end = icu[0].start, icu[-1].end
+    start, end = icu[0].start, _left_first(icu)
     settled, tube = [], None
     for act in acts:
         moment = act.moment
