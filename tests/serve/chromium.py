@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from base64 import b64decode
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )  # fmt: skip
 _PATIENCE_SECONDS = 120
-_KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r")}
+_KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " ")}
 
 
 class Chromium:
@@ -31,15 +32,22 @@ class Chromium:
         from websockets.sync.client import connect
 
         assert PROGRAM is not None
-        self._process = subprocess.Popen(
-            [PROGRAM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        port, path = _written(folder / "DevToolsActivePort", self._process).split()
-        self._socket = connect(
-            f"ws://127.0.0.1:{port}{path}", max_size=None, open_timeout=_PATIENCE_SECONDS, proxy=None
-        )
+        self._open = ExitStack()
+        with ExitStack() as until_it_runs:
+            process = subprocess.Popen(
+                [PROGRAM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            until_it_runs.callback(_end, process)
+            port, path = _written(folder / "DevToolsActivePort", process).split()
+            there = connect(f"ws://127.0.0.1:{port}{path}", max_size=None, open_timeout=_PATIENCE_SECONDS)
+            self._socket = until_it_runs.enter_context(there)
+            self._open = until_it_runs.pop_all()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Attach to the tab, and turn its scripts off."""
         self._numbers = itertools.count(1)
         self._session: str | None = None
         targets = self.ask("Target.getTargets")["targetInfos"]
@@ -108,9 +116,12 @@ class Chromium:
 
     def close(self) -> None:
         """End the browser."""
-        self._socket.close()
-        self._process.terminate()
-        self._process.wait(_PATIENCE_SECONDS)
+        self._open.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(_PATIENCE_SECONDS)
 
 
 def _written(file: Path, process: subprocess.Popen[bytes]) -> str:

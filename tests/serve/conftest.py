@@ -1,12 +1,24 @@
-"""A small run to look at, shared by the tests of the viewer."""
+"""Small runs to look at, shared by the tests of the viewer."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fake_server import Answer, FakeServer, error, text, tools
 from wardround.cli import main
+from wardround.runs import RunFolder, RunSettings, start
+
+ATTACK = '"><script>document.title="taken"</script><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture(scope="session")
+def attack() -> str:
+    """What a model of one of the runs says."""
+    return ATTACK
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +31,45 @@ def viewed_run_path(
     new += ["--out", str(folder), "--task", "labevents", "diagnoses", "--limit", "2", "--workers", "1"]
     assert main([*new, "--agent", "react", "retrosum"]) == 0
     return folder
+
+
+class _Attacking:
+    """Attacks the first episode that asks, fails every other."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+
+    def __call__(self, body: Any) -> Answer:
+        question = body["messages"][1]["content"]
+        self.asked.setdefault(question, 0)
+        self.asked[question] += 1
+        if len(self.asked) > 1 and question != next(iter(self.asked)):
+            return error(400)
+        if self.asked[question] == 1:
+            return tools(("get_table_names", json.dumps({"table": ATTACK})), content=ATTACK)
+        if self.asked[question] == 2:
+            return text(ATTACK)
+        return tools(("finish", json.dumps({"response": [ATTACK]})))
+
+
+@pytest.fixture(scope="session")
+def odd_runs(
+    synthetic_store_path: Path,
+    synthetic_benchmark_path: Path,
+    synthetic_stays_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """A run whose model attacks or fails, one that was not begun, a stay played bundle by bundle, a stream with its
+    bank: each as small as it can be."""
+    place = tmp_path_factory.mktemp("odd-runs")
+    there = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--workers", "1"]
+    with FakeServer(_Attacking()) as server:
+        words = ["--task", "transfers", "--limit", "2", "--model", "openai/test-model", "--base-url", server.url]
+        assert main(["run", *there, *words, "--out", str(place / "attacked")]) == 0
+    store, benchmark = str(synthetic_store_path), str(synthetic_benchmark_path)
+    start(place / "empty", RunSettings.of(store=store, benchmark=benchmark, tasks=("transfers",), limit=1))
+    stay = ["--benchmark", str(synthetic_stays_path), "--store", store, "--workers", "1", "--agent", "trace"]
+    assert main(["run", *stay, "--limit", "1", "--out", str(place / "stay")]) == 0
+    learning = ["--agent", "gsem-walk", "--task", "labevents", "--limit", "3", "--bank", str(place / "bank.sqlite")]
+    assert main(["evolve", *there, *learning, "--out", str(place / "stream")]) == 0
+    return {name: RunFolder.open(place / name).path for name in ("attacked", "empty", "stay", "stream")}

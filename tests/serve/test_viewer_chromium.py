@@ -1,0 +1,268 @@
+"""The viewer's pages in headless Chromium, scripts off: narrow, dark, printed, by keyboard, from disk. One server, one
+browser; skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [view]")
+pytest.importorskip("mcp", reason="needs the extra [view]")
+
+from chromium import PROGRAM, Chromium
+from starlette.types import ASGIApp
+
+from wardround.serve.viewer import (
+    MarksFile,
+    ReviewPages,
+    ViewedRun,
+    ViewerPages,
+    review_app,
+    viewer_app,
+    write_site,
+)
+from wardround.serve.viewer.episode_view import page_counts
+from wardround.serve.viewer.viewed_run import sample_page
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
+
+PAGES = (
+    "runs", "run", "samples", "episode", "turns", "sides", "not yet known", "bank", "experience", "stay", "steps",
+    "stream's episode", "marks", "empty run", "empty samples", "attacked run", "attacked episode", "failed episode",
+    "nowhere", "review", "item",
+)  # fmt: skip
+NARROW = 390
+FOCUSABLE = "a[href], select, button, input:not([type=hidden]), textarea, summary"
+NEEDS_A_NAME = "img, svg:not([aria-hidden=true]), select, input:not([type=hidden]), textarea"
+CONTRAST = """(() => {
+  const read = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = rgb => { const [r, g, b] = rgb.slice(0, 3).map(v => { v /= 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = one => { for (let e = one; e; e = e.parentElement) {
+    const c = read(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const faint = [];
+  for (const one of document.body.querySelectorAll('*')) {
+    if (one.closest('svg') || ![...one.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+    const pair = [light(read(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => a - b);
+    const ratio = (pair[1] + 0.05) / (pair[0] + 0.05);
+    if (ratio < 4.5) faint.push(one.tagName + '.' + one.className + ' ' + ratio.toFixed(2));
+  }
+  return [...new Set(faint)];
+})()"""
+
+
+def serve(app: ASGIApp) -> Iterator[str]:
+    """Serve on a free port of loopback."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    pytest.importorskip("websockets")
+    one = Chromium(tmp_path_factory.mktemp("chromium"))
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def runs(viewed_run_path: Path, odd_runs: dict[str, Path]) -> list[ViewedRun]:
+    return [ViewedRun(path) for path in (viewed_run_path, *odd_runs.values())]
+
+
+@pytest.fixture(scope="module")
+def marks(runs: list[ViewedRun], tmp_path_factory: pytest.TempPathFactory) -> MarksFile:
+    return MarksFile(tmp_path_factory.mktemp("marks") / "marks.jsonl", runs[:1])
+
+
+@pytest.fixture(scope="module")
+def viewer(runs: list[ViewedRun], marks: MarksFile) -> Iterator[str]:
+    yield from serve(viewer_app(ViewerPages(runs, marks=marks)))
+
+
+@pytest.fixture(scope="module")
+def review(runs: list[ViewedRun], marks: MarksFile) -> Iterator[str]:
+    yield from serve(review_app(ReviewPages(runs[:1], marks)))
+
+
+@pytest.fixture(scope="module")
+def addresses(viewer: str, review: str, runs: list[ViewedRun], marks: MarksFile) -> dict[str, str]:
+    run, attacked, _, stay, stream = runs
+    long = next(page for page in run.pages if page_counts(run, page)[0] > 1)
+    ends = {score.finish: page for page, score in attacked.pages.items()}
+    (stayed,) = stay.pages
+    assert stream.bank is not None
+    paths = {
+        "runs": "",
+        "run": "runs/1/index.html",
+        "samples": "runs/1/samples.html?sort=-score",
+        "episode": f"runs/1/{long}",
+        "turns": f"runs/1/{long.replace('.html', '.turns-2.html')}",
+        "sides": f"runs/1/samples/{sample_page(run.pages[long].sample)}",
+        "not yet known": f"runs/1/{long.replace('.html', '.not-yet-known-1.html')}",
+        "marks": "runs/1/marks.html",
+        "attacked run": "runs/2/index.html",
+        "attacked episode": f"runs/2/{ends['finish']}",
+        "failed episode": f"runs/2/{ends['error']}",
+        "empty run": "runs/3/index.html",
+        "empty samples": "runs/3/samples.html",
+        "stay": f"runs/4/{stayed}",
+        "steps": f"runs/4/{stayed.replace('.html', '.steps-1.html')}",
+        "bank": "runs/5/bank/index.html",
+        "experience": f"runs/5/bank/{next(iter(stream.bank.experiences))}.html",
+        "stream's episode": f"runs/5/{next(iter(stream.pages))}",
+        "nowhere": "nowhere",
+    }
+    item = marks.item_of(run, run.scores[0].episode)
+    found = {name: f"{viewer}/{path}" for name, path in paths.items()}
+    return {**found, "review": f"{review}/?reviewer=ann", "item": f"{review}/items/{item}.html?reviewer=ann"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole_without_scripts_on_every_medium(
+    browser: Chromium, addresses: dict[str, str], attack: str, name: str
+) -> None:
+    browser.look(width=NARROW)
+    browser.open(addresses[name])
+    assert browser.value("document.querySelectorAll('h1').length") == 1
+    assert browser.value("document.title.startsWith('wardround') || document.title.includes(' · ')")
+    assert browser.value("document.querySelectorAll('script').length") == 0
+    assert browser.value("performance.getEntriesByType('resource').length") == 0, "nothing else is fetched"
+    assert browser.value("document.documentElement.scrollWidth") <= NARROW
+    unnamed = (
+        "[...document.querySelectorAll('img, svg:not([aria-hidden=true]), select, input:not([type=hidden]), textarea')]"
+    )
+    named = "one.alt || one.getAttribute('aria-label') || one.closest('label')"
+    assert browser.value(f"{unnamed}.filter(one => !({named})).map(one => one.outerHTML.slice(0, 80))") == []
+    assert browser.value(CONTRAST) == []
+    paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    browser.look(dark=True)
+    assert browser.value("getComputedStyle(document.body).backgroundColor") != paper, "the style was let in"
+    assert browser.value(CONTRAST) == []
+    browser.look(media="print")
+    assert browser.value("[...document.querySelectorAll('nav')].every(one => getComputedStyle(one).display === 'none')")
+    browser.look()
+
+
+def test_what_a_model_says_is_text(browser: Chromium, addresses: dict[str, str], attack: str) -> None:
+    browser.open(addresses["attacked episode"])
+    assert browser.value("document.querySelectorAll('main img').length") == 0
+    assert attack in browser.value("document.querySelector('#turn-1').textContent")
+    assert attack in [
+        one.strip() for one in browser.value("[...document.querySelectorAll('.chip')].map(e => e.textContent)")
+    ]
+
+
+def test_empty_and_failed_runs_say_so(browser: Chromium, addresses: dict[str, str]) -> None:
+    for name, said in (
+        ("empty run", "No finished episode yet."),
+        ("empty samples", "None."),
+        ("attacked run", "1 episodes failed"),
+        ("failed episode", "400"),
+        ("nowhere", "Not Found: /nowhere"),
+    ):
+        browser.open(addresses[name])
+        notes = browser.value("[...document.querySelectorAll('.note')].map(one => one.textContent).join(' ')")
+        assert said in notes, name
+
+
+@pytest.mark.parametrize("name", ["samples", "episode", "bank"])
+def test_focus_goes_in_the_order_of_the_page_and_is_seen(
+    browser: Chromium, addresses: dict[str, str], name: str
+) -> None:
+    browser.open(addresses[name])
+    places = []
+    for _ in range(12):
+        browser.press("Tab")
+        place = browser.value(f"[...document.querySelectorAll('{FOCUSABLE}')].indexOf(document.activeElement)")
+        if place in places:
+            break  # round again
+        if place >= 0:  # what scrolls takes the focus too
+            places.append(place)
+            style = "getComputedStyle(document.activeElement).outlineStyle"
+            assert browser.value(style) != "none", browser.value("document.activeElement.outerHTML")
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert len(places) >= 6
+
+
+def test_a_clinician_gets_to_an_episode_by_keys_alone(browser: Chromium, viewer: str) -> None:
+    browser.open(f"{viewer}/")
+    for wanted in ("a <run> & more", "samples", ""):
+        for _ in range(30):
+            browser.press("Tab")
+            focus = browser.value("document.activeElement.textContent")
+            is_episode = browser.value("(document.activeElement.href || '').includes('/episodes/')")
+            if focus == wanted if wanted else is_episode:
+                break
+        before = browser.value("location.href")
+        browser.press("Enter")
+        browser.wait(f"location.href !== {before!r} && document.readyState === 'complete'")
+    assert "/episodes/" in browser.value("location.href")
+
+
+def test_a_review_is_done_by_keys_alone(browser: Chromium, review: str, marks: MarksFile) -> None:
+    browser.open(f"{review}/")
+    browser.press("Tab")
+    browser.type("by keys")
+    browser.press("Enter")
+    browser.wait("location.search.includes('by+keys') && document.readyState === 'complete'")
+    browser.press("Tab")
+    browser.press("Enter")
+    browser.wait("location.pathname.startsWith('/items/') && document.readyState === 'complete'")
+    item = browser.value("location.pathname").removeprefix("/items/").removesuffix(".html")
+    press_until = partial(_press_until, browser)
+    press_until("document.activeElement.name === 'answer'")
+    browser.press("Space")
+    press_until("document.activeElement.name === 'evidence'")
+    browser.press("Space")
+    press_until("document.activeElement.name === 'comment'")
+    browser.type("plain & <b>simple</b>")
+    press_until("document.activeElement.type === 'submit'")
+    browser.press("Enter")
+    browser.wait(f"!location.pathname.includes({item!r}) && document.readyState === 'complete'")
+    mark = marks.marks()[item, "by keys"]
+    assert (mark.answer, mark.evidence, mark.comment) == ("right", "support", "plain & <b>simple</b>")
+
+
+def _press_until(browser: Chromium, holds: str) -> None:
+    for _ in range(400):
+        browser.press("Tab")
+        if browser.value(holds):
+            return
+    raise AssertionError(holds)
+
+
+def test_an_export_opens_from_disk(browser: Chromium, runs: list[ViewedRun], tmp_path: Path) -> None:
+    first = write_site(ViewerPages([runs[1], runs[4]], shows_later=False), tmp_path / "site")
+    browser.open(first.as_uri())
+    assert browser.value("document.querySelectorAll('td a').length") == 2
+    browser.press("Tab")
+    browser.press("Enter")
+    browser.wait("location.pathname.endsWith('runs/1/index.html') && document.readyState === 'complete'")
+    assert browser.value("getComputedStyle(document.body).marginTop") == "0px", "the style was let in"
+    browser.open((tmp_path / "site" / "runs" / "2" / "bank" / "index.html").as_uri())
+    assert browser.value("document.querySelectorAll('svg.graph .node, td a').length") > 0
+
+
+def test_an_episode_prints(browser: Chromium, addresses: dict[str, str]) -> None:
+    browser.open(addresses["episode"])
+    printed = browser.pdf()
+    assert printed.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) > 1
