@@ -14,10 +14,9 @@ from wardround.serve.viewer.course import WIDTH as COURSE_WIDTH
 from wardround.serve.viewer.course import draw_course
 from wardround.serve.viewer.documents import draw_documents
 from wardround.serve.viewer.experiences import serving_of
-from wardround.serve.viewer.paging import TranscriptPage, paged, places
+from wardround.serve.viewer.paging import TranscriptPage, places
 from wardround.serve.viewer.standing import StandingRecord, document_tables, standing_record
 from wardround.serve.viewer.timeline import HEIGHT, WIDTH, Interest, draw_timeline
-from wardround.serve.viewer.transcript import transcript
 from wardround.serve.viewer.viewed_run import NotThere, ViewedRun, sample_page
 
 MOST_CITATIONS = 100
@@ -89,7 +88,7 @@ def episode_view(run: ViewedRun, page: str) -> dict[str, Any]:
         "sample_page": sample_page(score.sample),
         "serving": serving_of(trajectory.notes, bank_title(run)),
         "bank_there": not isinstance(bank_or_reason(run), str | None),
-        "course": draw_course(trajectory.turns, run.folder.settings.budget_tokens),
+        "course": draw_course(trajectory.turns, run.settings.budget_tokens),
         "course_width": COURSE_WIDTH,
     }
 
@@ -98,7 +97,7 @@ def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
     """Return what one page of an episode's transcript shows, from 1. NotThere: there is none of that number."""
     score = run.score(page)
     trajectory = run.trajectory(score.episode)
-    pages = paged(transcript(trajectory))
+    pages = run.turns(score.episode)
     if not 1 <= number <= len(pages):
         raise NotThere(f"the episode has {len(pages)} pages of turns, not {number}")
     stem = episode_stem(page)
@@ -125,7 +124,7 @@ def page_counts(run: ViewedRun, page: str) -> tuple[int, int]:
     score = run.score(page)
     trajectory = run.trajectory(score.episode)
     steps = len(timeline(trajectory, run.samples[score.sample]))
-    return len(paged(transcript(trajectory))), -(-steps // STEPS)
+    return len(run.turns(score.episode)), -(-steps // STEPS)
 
 
 def episode_stem(page: str) -> str:

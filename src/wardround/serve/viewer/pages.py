@@ -147,7 +147,7 @@ class ViewerPages:
             run=run,
             episodes=episodes,
             reviewers=sorted({name for one in episodes for name in one.marks}),
-            rows=agreement_rows(episodes, seed=run.folder.settings.run.seed),
+            rows=agreement_rows(episodes, seed=run.settings.run.seed),
             page=episode_page,
             contender=contender,
             most=MOST_MARKED,

@@ -11,10 +11,12 @@ from wardround.codes import LabelSet
 from wardround.core import UserError, content_hash
 from wardround.log import LogReader, Trajectory
 from wardround.records import Store
-from wardround.runs import RunFolder, RunSummary, open_benchmark, open_store, score_run, summarise_run
+from wardround.runs import RunFolder, RunSettings, RunSummary, open_benchmark, open_store, score_run, summarise_run
 from wardround.runs.pages import episode_page
 from wardround.scoring import EpisodeScore
 from wardround.serve.viewer.experiences import ServedExperience, served_by
+from wardround.serve.viewer.paging import TranscriptPage, paged
+from wardround.serve.viewer.transcript import transcript
 from wardround.serve.viewer.viewed_bank import ViewedBank
 
 _HELD = 4
@@ -31,13 +33,17 @@ def sample_page(sample: str) -> str:
 
 
 class ViewedRun:
-    """The finished episodes of one run, by the names of their pages. ``trajectory`` reads what an episode did."""
+    """The finished episodes of one run, by the names of their pages.
+
+    ``trajectory`` reads what an episode did, ``turns`` cuts it into pages; both by its key.
+    """
 
     def __init__(self, path: Path) -> None:
         self.folder = RunFolder.open(path)
         self.scores = tuple(score_run(self.folder))
         self.pages = {episode_page(score): score for score in self.scores}
         self.trajectory = lru_cache(maxsize=_HELD)(self._read)
+        self.turns = lru_cache(maxsize=_HELD)(self._paged)
 
     @property
     def name(self) -> str:
@@ -45,10 +51,14 @@ class ViewedRun:
         return self.folder.path.resolve().name
 
     @cached_property
+    def settings(self) -> RunSettings:
+        """What it was run with, read once."""
+        return self.folder.settings
+
+    @cached_property
     def summary(self) -> RunSummary:
         """Its figures, with intervals and paired tests."""
-        settings = self.folder.settings
-        return summarise_run(self.scores, seed=settings.run.seed, baseline=settings.scoring.baseline)
+        return summarise_run(self.scores, seed=self.settings.run.seed, baseline=self.settings.scoring.baseline)
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -107,3 +117,6 @@ class ViewedRun:
     def _read(self, episode: str) -> Trajectory:
         with LogReader(self.folder.logs) as reader:
             return reader.trajectory(episode)
+
+    def _paged(self, episode: str) -> tuple[TranscriptPage, ...]:
+        return paged(transcript(self.trajectory(episode)))
