@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from wardround.runs.pages import episode_page
@@ -59,8 +60,9 @@ class ListedSamples:
     after: str | None
 
 
+@lru_cache(maxsize=8)
 def choices(run: ViewedRun) -> Mapping[str, tuple[str, ...]]:
-    """Return the values that each field has among a run's episodes."""
+    """Return the values that each field has among a run's episodes, which do not change while it is viewed."""
     return {name: tuple(sorted({one for score in run.scores for one in of(score)})) for name, of in _FIELDS.items()}
 
 
