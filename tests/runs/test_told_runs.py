@@ -209,6 +209,16 @@ def test_words_judge_without_a_model(reports: Path, tmp_path: Path) -> None:
     assert not any(one.figures for one in read_results(folder))
 
 
+def test_a_dry_run_and_the_pages_of_a_run_need_no_record(questions: Path, tmp_path: Path) -> None:
+    asked = ["run", "--benchmark", str(questions), "--agent", "direct", "--model", "offline", "--out"]
+    assert main([*asked, str(tmp_path / "dry"), "--dry-run"]) == 0
+    assert main([*asked, str(tmp_path / "run"), "--limit", "1", "--workers", "1"]) == 0
+    assert main(["report", str(tmp_path / "run"), "--all-episodes"]) == 0
+    assert main(["view", str(tmp_path / "run"), "--export", str(tmp_path / "site")]) == 0
+    pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")]
+    assert any("told in words: it has no chart and no time" in page for page in pages)
+
+
 @pytest.mark.parametrize(
     ("named", "said"),
     [
@@ -281,6 +291,20 @@ def test_an_experience_of_the_same_report_is_not_served(reports: Path, tmp_path:
                 one["id"] for note in trajectory.notes if note.kind == "experiences" for one in note.detail["served"]
             ]
             assert own[trajectory.facts["sample"]] not in served
+
+
+def test_a_bank_of_the_tests_own_reports_is_refused(reports: Path, tmp_path: Path) -> None:
+    """The same report is training in one benchmark and test in another: a bank of the first is none for the second."""
+    bank, other = tmp_path / "bank.sqlite", tmp_path / "other"
+    path = write_list(tmp_path / "train.json.gz", both(range(20), "T"))
+    build_told("medr-bench", CaseFiles(test=(path,)), other)
+    with serving(Ward(right=range(20))) as server:
+        training = start(tmp_path / "training", settings(reports, server.url, split="train", limit=1, judge="words"))
+        execute(training)
+        assert main(["memory", "build", str(bank), str(training.path)]) == 0
+        asked = settings(other, server.url, bank=str(bank), agents=("gsem-walk",), judge="words")
+        with pytest.raises(UserError, match=r"2 experiences of the bank .* came from reports or questions"):
+            start(tmp_path / "run", asked)
 
 
 def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def dry_run(arguments: argparse.Namespace, asked: Mapping[str, Any]) -> int:
     if arguments.resume:
         raise UserError("--dry-run is of a new run; leave --resume out")
     settings = RunSettings.read(asked)
-    if not settings.run.benchmark or not settings.run.store:
-        raise UserError("a dry run needs --benchmark and --store, as the run would")
+    if not settings.run.benchmark:
+        raise UserError("a dry run needs --benchmark, and --store where its questions are about charts")
     like = RunFolder.open(arguments.like) if arguments.like else None
     found = forecast(prepare(settings), like)
     at_once = min(arguments.workers * arguments.concurrency, sum(one.episodes for one in found))

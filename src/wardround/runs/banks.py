@@ -39,12 +39,18 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
     with PinnedBank.open(Path(settings.memory.bank), revision=settings.memory.bank_revision) as bank:
         if not len(bank) and settings.run.split != TRAINING_SPLIT:
             raise UserError(f"the bank {settings.memory.bank!r} holds no experience; fill it with `wardround evolve`")
+        withheld = withhold_evaluated(bank, settings)
+        if withheld and settings.told and settings.run.split != TRAINING_SPLIT:
+            raise UserError(
+                f"{withheld:,} experiences of the bank {settings.memory.bank!r} came from reports or questions that "
+                "this benchmark tests on: build it from others, or take them out with `wardround memory withdraw`"
+            )
         return {
             "revision": bank.revision,
             "sha256": bank.content_hash(),
             "experiences": len(bank),
             "kinds": dict(sorted(Counter(one.kind for one in bank.experiences()).items())),
-            "withheld_evaluated": withhold_evaluated(bank, settings),
+            "withheld_evaluated": withheld,
             "encoder": bank.encoder,
             **_gate_facts(bank),
         }
