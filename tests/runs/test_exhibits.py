@@ -48,7 +48,9 @@ def test_what_is_said_to_be_played_resolves(exhibit: Exhibit) -> None:
         assert exhibit.reference in published_models(exhibit.name)
 
 
-@pytest.mark.parametrize("name", ["retrosum-table-2", "retrosum-table-4", "ehr-rag-table-1", "ehr-rag-table-4"])
+@pytest.mark.parametrize(
+    "name", ["retrosum-table-2", "retrosum-table-4", "ehr-rag-table-1", "ehr-rag-table-4", "gsem-table-1"]
+)
 def test_a_table_has_the_agents_that_name_it(name: str) -> None:
     paper, _, number = name.rpartition("-table-")
     methods = {one.name for one in AGENTS.registered if one.paper == paper and int(number) in one.tables}
