@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import signal
@@ -26,10 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wardround.cli import main as wardround
 from wardround.core import Progress
-from wardround.records import Store, load_source_spec
+from wardround.records import load_source_spec
 from wardround.records.shards.layout import bucket_numbers
-from wardround.stream import FollowSettings, coded_responder, follow, write_replay
+from wardround.stream import FollowSettings, coded_responder, follow
 
 CONCEPTS = ("Heart Rate", "Respiratory Rate", "Lactate", "Creatinine", "Sodium", "Potassium", "Hemoglobin")
 HOUR = datetime(2150, 1, 1, 9)
@@ -153,29 +155,37 @@ def partition(given: argparse.Namespace) -> None:
 
 
 def kills(given: argparse.Namespace) -> None:
-    """Kill a stream again and again and compare what it told with one that was left alone."""
-    spec, dice = load_source_spec("mimiciv"), random.Random(7)
+    """Kill a stream again and again and compare what it told with one that was left alone. Children are forked from
+    this process, which has loaded everything and done nothing."""
+    dice = random.Random(7)
     with tempfile.TemporaryDirectory(dir=given.scratch) as name:
         folder = Path(name)
-        write_replay(Store.open(given.paths[0]), folder / "lines")
-        responder = coded_responder(given.protocol) if given.protocol else None
-        alone = FollowSettings(once=True, finish=True)
-        follow(spec, folder / "lines", folder / "alone", settings=alone, responder=responder)
-        expected, told = (folder / "alone" / "told.jsonl").read_bytes(), folder / "live" / "told.jsonl"
-        words = ["-m", "wardround", "stream", "follow", "--source", "mimiciv", "--lines", str(folder / "lines")]
-        words += ["--out", str(told.parent), "--once", "--finish", "--lines-per-commit", "100"]
-        words += ["--entries-in-memory", "2000"]
+        lines, alone, told = (folder / part for part in ("lines", "alone/told.jsonl", "live/told.jsonl"))
+        os.waitpid(_forked(["replay", "--store", str(given.paths[0]), "--out", str(lines)]), 0)
+        words = ["follow", "--source", "mimiciv", "--lines", str(lines), "--once", "--finish"]
         words += ["--protocol", str(given.protocol)] if given.protocol else []
+        os.waitpid(_forked([*words, "--out", str(alone.parent)]), 0)
+        expected = alone.read_bytes()
+        words += ["--out", str(told.parent), "--lines-per-commit", "100", "--entries-in-memory", "2000"]
         for each in range(given.times):
             goal = len(expected) * each // (given.times + 2)
-            process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            while process.poll() is None and (not told.exists() or told.stat().st_size <= goal):
+            process = _forked(words)
+            while not told.exists() or told.stat().st_size <= goal:
                 time.sleep(dice.uniform(0, 0.01))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        subprocess.run([sys.executable, *words], check=False)
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+        os.waitpid(_forked(words), 0)
         same = "the same byte for byte" if told.read_bytes() == expected else "DIFFERENT"
         print(f"{given.times} kills over {len(expected):,} bytes told: {same}")
+
+
+def _forked(words: list[str]) -> int:
+    """Run a command of the stream in a child; return its process id."""
+    process = os.fork()
+    if process == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os._exit(wardround(["stream", *words]))
+    return process
 
 
 def main() -> None:

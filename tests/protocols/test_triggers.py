@@ -173,3 +173,14 @@ def test_an_index_of_441_rules_asks_a_handful() -> None:
     )
     index = RuleIndex(GlobalProtocol(name="many", rules=rules))
     assert [one.rule.id for one in index.candidates(["test7", "test300", "heparin"])] == ["R7", "R300"]
+
+
+def test_an_index_that_forgets_the_names_it_met_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = tuple(
+        ProtocolRule(id=f"R{place}", category="ANY", trigger=f"test{place} > 4", actions=("order Lactate",))
+        for place in range(9)
+    )
+    index = RuleIndex(GlobalProtocol(name="many", rules=rules))
+    monkeypatch.setattr("wardround.protocols.index._NAMES", 1)
+    for names in (["test1", "test2"], ["test2", "test1"], ["test3"], ["test1", "test3", "other"]):
+        assert [one.rule.id for one in index.candidates(names)] == sorted(f"R{n[4:]}" for n in names if n != "other")

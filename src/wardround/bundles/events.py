@@ -109,6 +109,8 @@ class BundleEvents:
             )
 
 
+_TOGETHER = 512
+"""Bundles whose events are made together."""
 _KINDS = {int(kind): kind for kind in EventKind}
 _LEVELS = {int(level): level for level in ValueLevel}
 NUMBERS = ("subject", "event", "known", "kind", "concept", "value", "low", "high", "level", "revision", "timed")
@@ -119,18 +121,21 @@ WORDS = ("text", "unit", "row_id", "encounter")
 class Bundle:
     """What became known of a subject within the clock hour that begins at ``hour``.
 
-    ``gap_hours``: clock hours since the bundle before, None for the first. ``encounter``: the stay that its rows name.
+    ``gap_hours``: clock hours since the bundle before, None for the first. ``within``, ``start``: where its events lie
+    as columns. ``encounter``: the stay that its rows name.
     """
 
     subject_id: int
     hour: datetime
     gap_hours: int | None
-    columns: BundleEvents = field(repr=False)
+    events: tuple[BundleEvent, ...]
+    within: BundleEvents = field(repr=False)
+    start: int
 
     @cached_property
-    def events(self) -> tuple[BundleEvent, ...]:
-        """Its events as objects."""
-        return tuple(self.columns)
+    def columns(self) -> BundleEvents:
+        """Its events as columns, without a copy."""
+        return self.within.slice(self.start, self.start + len(self.events))
 
     @cached_property
     def encounter(self) -> str | None:
@@ -152,7 +157,7 @@ class BundleStream:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def subjects(self) -> Integers:
         """(b,) whose each bundle is."""
         return self.columns.subject[self.starts[:-1]]
@@ -172,16 +177,27 @@ class BundleStream:
     def __getitem__(self, place: int) -> Bundle:
         if not 0 <= place < len(self):
             raise IndexError(place)
-        gap = int(self.gaps[place])
-        return Bundle(
-            subject_id=int(self.subjects[place]),
-            hour=from_microseconds(int(self.hours[place]) * HOUR),
-            gap_hours=gap or None,
-            columns=self.columns.slice(int(self.starts[place]), int(self.starts[place + 1])),
-        )
+        return next(self._some(place, place + 1))
 
     def __iter__(self) -> Iterator[Bundle]:
-        return (self[place] for place in range(len(self)))
+        for first in range(0, len(self), _TOGETHER):
+            yield from self._some(first, min(first + _TOGETHER, len(self)))
+
+    def _some(self, first: int, stop: int) -> Iterator[Bundle]:
+        """Yield some bundles in a row, whose events are made together."""
+        starts = self.starts[first : stop + 1].tolist()
+        events = tuple(self.columns.slice(starts[0], starts[-1]))
+        each = (self.subjects, self.hours, self.gaps)
+        places = zip(*(column[first:stop].tolist() for column in each), starts, starts[1:], strict=False)
+        for subject, hour, gap, start, end in places:
+            yield Bundle(
+                subject_id=subject,
+                hour=from_microseconds(hour * HOUR),
+                gap_hours=gap or None,
+                events=events[start - starts[0] : end - starts[0]],
+                within=self.columns,
+                start=start,
+            )
 
 
 def in_order(events: BundleEvents) -> BundleEvents:
@@ -196,6 +212,11 @@ def cut(columns: BundleEvents) -> BundleStream:
     hour, subject = columns.hour, columns.subject
     fresh = np.r_[True, (subject[1:] != subject[:-1]) | (hour[1:] != hour[:-1])]
     return BundleStream(columns=columns, starts=np.r_[np.flatnonzero(fresh), len(columns)])
+
+
+def amends(event: BundleEvent) -> bool:
+    """Say whether an event changes what was told before."""
+    return event.kind is EventKind.RETRACTION or (event.revision > 0 and event.kind not in ENDS)
 
 
 def is_amendment(events: BundleEvents) -> npt.NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from wardround.bundles.amendments import as_if_always_so, joined
-from wardround.bundles.events import Bundle, BundleEvent, cut, is_amendment
+from wardround.bundles.events import Bundle, BundleEvent, amends, cut
 from wardround.bundles.kinds import EventKind
 from wardround.bundles.levels import with_levels
 from wardround.bundles.state import (
@@ -54,7 +54,7 @@ def states(bundles: Iterable[Bundle], start: PatientState | None = None) -> Iter
 def fold(state: PatientState, bundle: Bundle, past: Sequence[Bundle] = ()) -> PatientState:
     """Return the state after a bundle. ``past`` are the subject's bundles before it: looked at only where the bundle
     corrects or withdraws a row, as the state is then folded afresh from what the chart shows now."""
-    if is_amendment(bundle.columns).any():
+    if any(map(amends, bundle.events)):
         return _folded_afresh(state, [*past, bundle])
     return fold_events(state, bundle.hour, bundle.events)
 

@@ -48,6 +48,7 @@ def load_drug_classes() -> Mapping[str, frozenset[str]]:
     return MappingProxyType({name: frozenset(_members(name, rows)) for name in rows})
 
 
+@lru_cache(maxsize=65_536)
 def drug_class(text: str) -> str | None:
     """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
     return _class_spellings().get(_plain_class(text))

@@ -135,10 +135,13 @@ class Joined:
 
     def holds(self, facts: Facts) -> Truth:
         deciding = self.how == "OR"
-        held = [part.holds(facts) for part in self.parts]
-        if deciding in held:
-            return deciding
-        return None if None in held else not deciding
+        unknown = False
+        for part in self.parts:
+            held = part.holds(facts)
+            if held is deciding:
+                return deciding
+            unknown = unknown or held is None
+        return None if unknown else not deciding
 
     def __str__(self) -> str:
         return f" {self.how} ".join(f"({part})" if isinstance(part, Joined) else str(part) for part in self.parts)

@@ -12,6 +12,9 @@ from wardround.protocols.facts import Facts
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
 
+_NAMES = 65_536
+"""So many names are remembered with the rules that ask for them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledRule:
@@ -40,6 +43,8 @@ class RuleIndex:
         self.rules = tuple(compile_rule(rule) for rule in protocol.rules)
         self.by_id = {compiled.rule.id: compiled for compiled in self.rules}
         self._by_concept: dict[str, list[int]] = {}
+        self._asking: dict[str, list[int]] = {}
+        self._met: set[str] = set()
         self._always: list[int] = []
         for place, compiled in enumerate(self.rules):
             self._enter(place, compiled.trigger.node)
@@ -51,11 +56,20 @@ class RuleIndex:
 
     def candidates(self, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that what is named could make hold, in the protocol's order."""
-        places = set(self._always)
-        for name in names:
-            for key in keys_of(name):
-                places.update(self._by_concept.get(key, ()))
+        named = set(names)
+        if len(self._met) > _NAMES:
+            self._met, self._asking = set(), {}
+        self._meet(named - self._met)
+        places = set(self._always).union(*(self._asking[name] for name in named & self._asking.keys()))
         return tuple(self.rules[place] for place in sorted(places))
+
+    def _meet(self, names: set[str]) -> None:
+        """Remember of new names which rules ask for them: names are few, come again, and most are asked by none."""
+        for name in names:
+            asking = [place for key in keys_of(name) for place in self._by_concept.get(key, ())]
+            if asking:
+                self._asking[name] = asking
+        self._met |= names
 
     def find(self, facts: Facts, names: Iterable[str]) -> tuple[CompiledRule, ...]:
         """Return the rules that hold. ``names``: everything the facts could know something of."""
@@ -84,6 +98,7 @@ def keys_of(name: str) -> frozenset[str]:
     return frozenset({clinical_name(name), drug_name(name), *drug_classes(name)})
 
 
+@lru_cache(maxsize=65_536)
 def asked_keys(name: str) -> frozenset[str]:
     """The keys under which a rule asks for a name: the class where it is one, else as a test or as a drug."""
     named = drug_class(name)

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import BundleEvent, EventKind, PatientState, ValueLevel, event_text
-from wardround.bundles.events import HOUR
+from wardround.bundles import BundleEvent, PatientState, ValueLevel, event_text
+from wardround.bundles.events import HOUR, amends
 from wardround.bundles.fold import fold_events
-from wardround.bundles.kinds import ENDS
 from wardround.bundles.levels import level_against
 from wardround.core import from_microseconds
 
@@ -58,23 +57,23 @@ class Closing:
         """Bring a patient up to a bundle, all of whose events are in memory; return what is told."""
         hour = from_microseconds(bundle.hour * HOUR)
         events = tuple(_levelled(patient, bundle))
-        amends = any(_amends(event) for event in events)
+        amended = any(map(amends, events))
         subject = patient.state.subject_id
-        if amends:
+        if amended:
             patient.state, patient.first_values = self.refold(subject, bundle.hour, bundle.lines)
         else:
             patient.state = fold_events(patient.state, hour, events)
         patient.hour, patient.unsaved, patient.size = bundle.hour, patient.unsaved + 1, size_of(patient.state)
-        told = _told(patient.state, hour, events, amends)
+        told = _told(patient.state, hour, events, amended)
         return told | dict(self.responder(events, patient.state, patient.memory)) if self.responder else told
 
 
-def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amends: bool) -> dict[str, Any]:
+def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
     return {
         "subject": state.subject_id,
         "hour": f"{hour:%Y-%m-%d %H:00}",
         "events": len(events),
-        "amended": amends,
+        "amended": amended,
         "abnormal": [event_text(event) for event in events if event.level in _ABNORMAL],
         "changes": [
             f"{change.section}: {change.what} {change.concept} [{change.row_id}]"
@@ -89,10 +88,6 @@ def size_of(state: PatientState) -> int:
     """Return about how many entries a state holds in memory."""
     readings = sum(len(trend.readings) for trend in state.trends.values())
     return 10 + readings + len(state.actions) + len(state.medications) + len(state.problems) + len(state.history)
-
-
-def _amends(event: BundleEvent) -> bool:
-    return event.kind is EventKind.RETRACTION or (event.revision > 0 and event.kind not in ENDS)
 
 
 def _levelled(patient: Patient, bundle: OpenBundle) -> Iterator[BundleEvent]:

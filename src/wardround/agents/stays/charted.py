@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from wardround.bundles import DoneAction, PatientState, Trend, ValueLevel
+from wardround.bundles import PatientState, Trend, ValueLevel
 from wardround.codes import clinical_name
 from wardround.protocols import ChartedValue, Direction, Level, asked_keys, is_allergy, is_drug, is_problem, keys_of
 
@@ -48,9 +48,9 @@ class StateFacts:
     def names(self) -> Iterator[str]:
         """Everything that something is known of: what the index of rules is asked with."""
         yield from (HOUR_OF_DAY, STAY)
-        yield from self._trends
+        yield from (name for name, trend in self._trends.items() if trend.last.time >= self._oldest)
         yield from (medication.concept for medication in self.state.medications.values())
-        yield from (action.concept for action in self.state.actions.values())
+        yield from (concept for _, concept in self.state.actions)
 
     def value(self, concept: str) -> ChartedValue | None:
         """The newest number within the window; the clock's hour for ``hour of day``."""
@@ -97,7 +97,7 @@ class StateFacts:
 
     def last_done(self, action: str) -> datetime | None:
         """When an action was last done; None where the state remembers none."""
-        moments = [done.last for key in asked_keys(action) for done in self._done.get(key, ())]
+        moments = [self._done[key] for key in asked_keys(action) if key in self._done]
         return max(moments, default=None)
 
     def _recent(self, concept: str) -> Trend | None:
@@ -116,10 +116,12 @@ class StateFacts:
         return found
 
     @cached_property
-    def _done(self) -> Mapping[str, list[DoneAction]]:
-        """By every name and class that may be asked for."""
-        found: dict[str, list[DoneAction]] = {}
+    def _done(self) -> Mapping[str, datetime]:
+        """When what may be asked for by a name or class was last done."""
+        found: dict[str, datetime] = {}
         for action in self.state.actions.values():
             for key in keys_of(action.concept):
-                found.setdefault(key, []).append(action)
+                held = found.get(key)
+                if held is None or held < action.last:
+                    found[key] = action.last
         return found
