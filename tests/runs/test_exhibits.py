@@ -26,10 +26,10 @@ PLAYED = [one for one in EVERY if one.is_played]
 
 
 def test_every_table_and_figure_of_the_papers_is_listed() -> None:
-    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8), "clinseek": (9, 9), "gsem": (21, 8)}
+    counted = {"retrosum": (6, 12), "ehr-rag": (5, 8), "clinseek": (9, 9), "gsem": (21, 8), "trace": (2, 2)}
     wanted = {f"{paper}-table-{n}" for paper, (tables, _) in counted.items() for n in range(1, tables + 1)}
     wanted |= {f"{paper}-figure-{n}" for paper, (_, figures) in counted.items() for n in range(1, figures + 1)}
-    assert wanted == {one.name for one in EVERY}
+    assert wanted | {"trace-statistics"} == {one.name for one in EVERY}
     assert all(one.how for one in EVERY)
 
 
@@ -123,6 +123,23 @@ def test_a_table_is_played_and_stands_beside_the_papers(
         "retrosum": "0.2791",
     }
     assert RunFolder.open(out / "run").manifest["preset"]["name"] == "retrosum"
+
+
+def test_a_table_of_stays_has_each_type_adherence_and_audits(
+    synthetic_stays_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """By the offline policy the Reasoner is asked in code; the paper's other roles are a model's, so code here too."""
+    roles = ("router", "reasoner", "auditor", "keeper")
+    by_code = [word for role in roles for word in ("--set", f"agent.trace.{role}=code")]
+    assert (
+        reproduce("trace-table-2", synthetic_stays_path, synthetic_store_path, tmp_path / "t", *by_code, "--json") == 0
+    )
+    text = capsys.readouterr().out
+    rows = {(row["agent"], row["task"], row["metric"]): row for row in json.loads(text[text.index("[\n") :])}
+    assert rows["trace", "all", "recall@5"]["published"] == "0.5319"
+    assert rows["trace-no-state", "all", "audited"]["published"] == "27.8%"
+    assert rows["trace-no-protocol", "all", "recall@5"]["value"] == 0
+    assert {task for _, task, _ in rows} >= {"all", "labs"}
 
 
 def test_two_arms_and_their_difference_stand_beside_the_papers(

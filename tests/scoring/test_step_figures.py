@@ -37,10 +37,10 @@ def test_what_an_agent_noted_is_counted_by_step() -> None:
 def test_steps_come_in_order_with_their_types_and_none_is_the_first() -> None:
     target = ("00010|LABS|Sodium", "00002|PROCEDURES|EKG", "*|LABS|Sodium", "00002|LABS|Sodium")
     assert step_hits(("00002|PROCEDURES|EKG",), target) == [
-        StepHits(step=0, kind="LABS", hits=0, targets=1),
-        StepHits(step=2, kind="LABS", hits=0, targets=1),
-        StepHits(step=2, kind="PROCEDURES", hits=1, targets=1),
-        StepHits(step=10, kind="LABS", hits=0, targets=1),
+        StepHits(step=0, kind="LABS", hits=0, targets=1, predicted=0),
+        StepHits(step=2, kind="LABS", hits=0, targets=1, predicted=0),
+        StepHits(step=2, kind="PROCEDURES", hits=1, targets=1, predicted=1),
+        StepHits(step=10, kind="LABS", hits=0, targets=1, predicted=0),
     ]
 
 
@@ -58,7 +58,16 @@ def test_rows_are_whole_with_the_intervals_of_their_seed() -> None:
     procedures = {"micro": [[0, 1], [0, 1]], "macro": [[0, 1], [0, 1]]}
     everything = {"micro": [[2, 3], [0, 2], [0, 1]], "macro": [[0.75, 1], [0, 1], [0, 1]]}
 
-    def row(kind: str, matching: Any, tables: dict[str, Any], people: list[int], steps: int, targets: int) -> RecallRow:
+    def row(
+        kind: str,
+        matching: Any,
+        tables: dict[str, Any],
+        people: list[int],
+        steps: int,
+        targets: int,
+        *,
+        precision: float | None = 1.0,
+    ) -> RecallRow:
         found = {
             name: cluster_bootstrap(np.array(table, float), people, mean_of_rows, seed=7)
             for name, table in tables.items()
@@ -72,11 +81,13 @@ def test_rows_are_whole_with_the_intervals_of_their_seed() -> None:
             steps=steps,
             targets=targets,
             stays=len(people),
+            capped=sum(hits for hits, _ in tables["micro"]) / targets,
+            precision=precision,
         )
 
     assert recall_rows("x", stays, seed=7) == [
         row("LABS", "name", labs, [1, 2], 3, 4),
-        row("PROCEDURES", "name", procedures, [2, 2], 2, 2),
+        row("PROCEDURES", "name", procedures, [2, 2], 2, 2, precision=None),
         row("all", "name", everything, [1, 2, 2], 5, 6),
         row("LABS", "class", {"micro": [[2, 2], [0, 1]], "macro": [[1, 1], [0, 1]]}, [1, 2], 3, 3),
         row("all", "class", {"micro": [[2, 2], [0, 2], [0, 1]], "macro": [[1, 1], [0, 1], [0, 1]]}, [1, 2, 2], 5, 5),

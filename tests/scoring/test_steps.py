@@ -55,3 +55,13 @@ def test_the_scorer_pools_a_stay_and_rows_pool_or_average_stays() -> None:
     assert (labs.steps, labs.targets, labs.stays) == (3, 5, 2)
     assert rows["MEDICATIONS", "name"].stays == 1
     assert ("PROCEDURES", "name") not in rows
+
+
+def test_a_draw_of_more_than_five_is_capped_and_what_was_said_in_vain_lowers_precision() -> None:
+    """Seven tests are drawn, three of the five predicted are among them; at another step one of one, of two said."""
+    target = (*(f"00000|LABS|test {place}" for place in range(7)), "00001|LABS|Lactate")
+    said = (*(f"00000|LABS|test {place}" for place in (0, 1, 2, 8, 9, 3)), "00001|LABS|Lactate", "00001|LABS|Iron")
+    (labs, *_) = recall_rows("x", [(said, target, 1)])
+    assert labs.micro.estimate == pytest.approx(4 / 8)
+    assert labs.capped == pytest.approx(4 / 6)
+    assert labs.precision == pytest.approx(4 / 7)

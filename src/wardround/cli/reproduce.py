@@ -45,7 +45,7 @@ EXAMPLES = """
 """
 
 
-PAPERS = ("retrosum", "ehr-rag", "clinseek", "gsem")
+PAPERS = ("retrosum", "ehr-rag", "clinseek", "gsem", "trace-paper")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

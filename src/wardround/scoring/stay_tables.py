@@ -64,7 +64,19 @@ def _share(counts: Sequence[StepCounts], parts: Sequence[int], people: Sequence[
 
 def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
     """Return both as aligned plain-text tables."""
-    header = ("", "type", "by", "micro", "95 % interval", "macro", "95 % interval", "steps", "decisions")
+    header = (
+        "",
+        "type",
+        "by",
+        "micro",
+        "95 % interval",
+        "macro",
+        "95 % interval",
+        "capped",
+        "precision",
+        "steps",
+        "decisions",
+    )
     first = [header, *map(_recall_cells, recall)]
     second = [("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws"), *map(_rule_cells, adherence)]
     return f"{_aligned(first)}\n\n{_aligned(second)}"
@@ -73,7 +85,9 @@ def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow])
 def _recall_cells(row: RecallRow) -> tuple[str, ...]:
     micro, macro = row.micro, row.macro
     figures = (f"{micro.estimate:.3f}", micro.as_text(), f"{macro.estimate:.3f}", macro.as_text())
-    return row.contender, row.kind.lower(), row.matching, *figures, str(row.steps), str(row.targets)
+    precision = "–" if row.precision is None else f"{row.precision:.3f}"
+    shares = (f"{row.capped:.3f}", precision)
+    return row.contender, row.kind.lower(), row.matching, *figures, *shares, str(row.steps), str(row.targets)
 
 
 def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict
 
 import numpy as np
 
@@ -29,12 +29,13 @@ Matching = Literal["name", "class"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepHits:
-    """One step and type: of ``targets`` decisions so many were ``hits`` among the first five predicted."""
+    """One step and type: of ``targets`` decisions so many were ``hits`` among the first five ``predicted``."""
 
     step: int
     kind: str
     hits: int
     targets: int
+    predicted: int
 
 
 def step_hits(answer: Iterable[str] | None, target: Iterable[str], matching: Matching = "name") -> list[StepHits]:
@@ -48,7 +49,8 @@ def step_hits(answer: Iterable[str] | None, target: Iterable[str], matching: Mat
     for (step, kind), names in sorted(wanted.items(), key=lambda one: (one[0][0] or 0, one[0][1])):
         first = [*said.get((step, kind), ()), *said.get((None, kind), ())][:MOST]
         decided, given = ({_key(kind, name, matching) for name in some} for some in (names, first))
-        found.append(StepHits(step=step or 0, kind=kind, hits=len(decided & given), targets=len(decided)))
+        hits = len(decided & given)
+        found.append(StepHits(step=step or 0, kind=kind, hits=hits, targets=len(decided), predicted=len(given)))
     return found
 
 
@@ -131,7 +133,11 @@ def _cited(note: Mapping[str, Any]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRow:
-    """Recall@5 of one contender, type and matching. ``steps`` are those with a decision of the type."""
+    """Recall@5 of one contender, type and matching. ``steps`` are those with a decision of the type.
+
+    ``capped``: hits over what five predictions could hit, where a draw of 20 tests counts five; ``precision``: over
+    what was predicted at those steps, None where nothing was. Both are pooled.
+    """
 
     contender: str
     kind: str
@@ -141,6 +147,8 @@ class RecallRow:
     steps: int
     targets: int
     stays: int
+    capped: float
+    precision: float | None
 
 
 ALL_TYPES = "all"
@@ -178,4 +186,18 @@ def _row(
         steps=sum(len(some) for some, _ in stays),
         targets=int(pooled[:, 1].sum()),
         stays=len(stays),
+        **_pooled_shares([one for some, _ in stays for one in some]),
     )
+
+
+class _PooledShares(TypedDict):
+    capped: float
+    precision: float | None
+
+
+def _pooled_shares(found: Sequence[StepHits]) -> _PooledShares:
+    hits, said = sum(one.hits for one in found), sum(one.predicted for one in found)
+    return {
+        "capped": hits / sum(min(one.targets, MOST) for one in found),
+        "precision": hits / said if said else None,
+    }

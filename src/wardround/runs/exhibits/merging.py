@@ -15,6 +15,7 @@ from wardround.runs.arms import win_map
 from wardround.runs.exhibits.exhibit import Exhibit, Point
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import ACCURACY, ArmRow, ClassificationRow, EpisodeScore, Interval, SummaryRow
+from wardround.scoring.steps import ALL_TYPES, RECALL
 
 IN_PER_CENT = "f1 in per cent"
 """What the figures of two arms are called."""
@@ -51,6 +52,7 @@ def merged_rows(
             _set_rows(point, summary, published),
             _class_rows(point, summary, published),
             _figure_rows(point, summary, published),
+            _stay_rows(point, summary, published),
         )
         if row.metric in exhibit.metrics or row.metric.partition(" of ")[0] in exhibit.metrics
     ]
@@ -161,6 +163,33 @@ def _class_rows(
                 interval=_in_per_cent(interval),
                 published=published.get((row.agent, row.task, metric), ""),
             )
+
+
+def _stay_rows(point: Point, summary: RunSummary, published: Mapping[tuple[str, str, str], str]) -> Iterable[MergedRow]:
+    """Recall@5 of each type, micro and by name, and the shares of steps that adhere and are audited."""
+    for who, kind, metric, n, interval in _stay_figures(summary):
+        agent, _, model = who.partition(" · ")
+        yield MergedRow(
+            point=point,
+            agent=agent,
+            model=model,
+            task=kind,
+            metric=metric,
+            n=n,
+            value=interval.estimate,
+            interval=interval.as_text(),
+            published=_printed(published, point, (agent, kind, metric)),
+        )
+
+
+def _stay_figures(summary: RunSummary) -> Iterable[tuple[str, str, str, int, Interval]]:
+    """Yield contender, type, metric, steps and figure."""
+    for row in summary.recall:
+        if row.matching == "name":
+            yield row.contender, row.kind.lower(), RECALL, row.steps, row.micro
+    for said in summary.adherence:
+        yield said.contender, ALL_TYPES, "adherence", said.steps, said.adherence
+        yield said.contender, ALL_TYPES, "audited", said.steps, said.audited
 
 
 def _class_figures(row: ClassificationRow) -> list[tuple[str, Interval]]:
