@@ -1,32 +1,48 @@
-"""The Auditor's log-probability trigger on the real small model over its real server (``WARDROUND_REAL_MODEL=1``)."""
+"""The Auditor's log-probability trigger on the real small model over its real server (``WARDROUND_REAL_MODEL=1``).
+
+One prompt of a few hundred tokens and a reply of at most a few dozen: the shape is the Reasoner's with its lists and
+texts cut short, so that a small model cannot ramble. That the player asks in this way is seen with scripted models.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+from dataclasses import replace
 
-from stay_doubles import LAB, event, play_stay, stay, write
+from stay_doubles import episode_of
 
-from wardround.agents.stays.auditor import AuditSettings, reasons_to_look
+from wardround.agents.stays.asking import REASONER, ask_role
+from wardround.agents.stays.auditor import AuditSettings, reasons_to_look, uncertainty_of
 from wardround.models import open_model
 
-RULE = """
-schema = 1
-name = "one"
+SHORT = {
+    "type": "object",
+    "properties": {
+        "thought_process": {"type": "string", "maxLength": 20},
+        "next_bundle_type": {"type": "string", "enum": ["LABS"]},
+        "predicted_actions": {
+            "type": "array",
+            "maxItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {"type": {"enum": ["LABS"]}, "name": {"enum": ["Potassium", "Sodium"]}},
+                "required": ["type", "name"],
+            },
+        },
+        "citations": {"type": "array", "maxItems": 1, "items": {"enum": ["K"]}},
+    },
+    "required": ["thought_process", "next_bundle_type", "predicted_actions", "citations"],
+}
 
-[[rule]]
-id = "K"
-category = "K"
-trigger = "potassium < 3.5"
-actions = ["order Potassium"]
-"""
 
-
-def test_the_trigger_is_the_mean_of_the_tokens_log_probabilities(real_model_url: str, tmp_path: Path) -> None:
-    model = open_model("openai/smollm2", base_url=real_model_url)
-    stream = stay(event(0, LAB, "Potassium", 3.0, unit="mEq/L"))
-    (step,) = play_stay("trace", stream, model, protocol=write(tmp_path, RULE), tau=0.0).predictions
-    audit = step.notes["audit"]
-    assert audit["uncertainty"] > 0
-    assert "uncertain" in audit["fired"]
-    sure = AuditSettings(tau=audit["uncertainty"])
-    assert "uncertain" not in reasons_to_look(step.actions, audit["uncertainty"], sure)
+def test_the_trigger_is_the_mean_of_the_tokens_log_probabilities(real_model_url: str) -> None:
+    episode = episode_of("trace", open_model("openai/smollm2", base_url=real_model_url))
+    shown = {"rules": "[K] IF potassium < 3.5 THEN order Potassium.", "history": "Potassium: 3.0 (Low)"}
+    empty = dict.fromkeys(("state", "summary", "segments"), "")
+    role = replace(REASONER, schema=SHORT)
+    found = asyncio.run(ask_role(episode, role, 4_000, most=1, examples="K", **shown, **empty))
+    uncertainty = uncertainty_of(found.token_logprobs)
+    assert uncertainty is not None
+    assert uncertainty > 0
+    assert reasons_to_look((), uncertainty, AuditSettings(tau=0.0)) == ("uncertain",)
+    assert reasons_to_look((), uncertainty, AuditSettings(tau=uncertainty)) == ()

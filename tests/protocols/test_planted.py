@@ -64,6 +64,25 @@ def test_every_planted_row_follows_a_result_that_meets_its_rule(planted: Path, s
         assert not any(name == "Creatinine" and value > 1.2 for name, value in near)
 
 
+def test_the_key_says_when_an_action_was_forbidden_and_when_evidence_turned(
+    planted: Path, synthetic_hospital: Path
+) -> None:
+    body = json.loads((planted / "planted.json").read_text(encoding="utf-8"))
+    labels = {row["itemid"]: row["label"] for row in rows(synthetic_hospital, "d_labitems")}
+    told = {
+        (row["subject_id"], labels[row["itemid"]], row["storetime"]): float(row["valuenum"])
+        for row in rows(synthetic_hospital, "labevents")
+        if row["valuenum"]
+    }
+    assert {one["rule"] for one in body["forbidden"]} == {"ANEMIA"}
+    for one in body["forbidden"]:
+        assert told[one["subject_id"], "Creatinine", one["from"]] > 1.2
+        assert datetime.fromisoformat(one["to"]) - datetime.fromisoformat(one["from"]) == timedelta(hours=24)
+    turned = [one for one in body["flips"] if one["rule"] == "ANEMIA"]
+    assert turned
+    assert all(told[one["subject_id"], "Hemoglobin", one["known"]] >= 10 for one in turned)
+
+
 def test_the_same_seed_plants_the_same_and_only_adds(planted: Path, synthetic_hospital: Path, tmp_path: Path) -> None:
     plant_rules(synthetic_hospital, tmp_path / "again", planted_rules(PLANTED), seed=1)
     for table in ("procedureevents", "labevents", "prescriptions"):

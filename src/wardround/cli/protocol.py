@@ -26,7 +26,10 @@ from wardround.protocols import (
     write_protocol,
 )
 from wardround.records import Store
+from wardround.runs import RunFolder
 from wardround.runs.induction import InductionSettings, induce_protocol
+from wardround.runs.safety import safety_counts
+from wardround.scoring import PlantedKey, SafetyCounts
 
 EXAMPLES = """
   wardround protocol lint sepsis.toml
@@ -37,6 +40,8 @@ EXAMPLES = """
   wardround protocol induce induced.toml --benchmark bench-stays --store store
   wardround protocol found induced.toml planted.toml
       which rules of a planted hospital (synth --plant planted.toml) were found
+  wardround protocol meter planted/planted.json --run run
+      forbidden actions that were predicted, and turns of evidence that were followed
 """
 
 
@@ -51,10 +56,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "merge": "join two files; a rule that both have is kept once",
         "induce": "count rules over the training stays of a benchmark, and write them into a new file",
         "found": "list which rules of a second file the first says too",
+        "meter": "count forbidden actions and turns of evidence in a run, by the key of a planted hospital",
     }
     made = {name: actions.add_parser(name, help=told[name], examples=EXAMPLES) for name in told}
     for name, action in made.items():
-        action.add_argument("protocol", type=Path, help="file of rules (TOML)")
+        what = "key of a planted hospital (planted.json)" if name == "meter" else "file of rules (TOML)"
+        action.add_argument("protocol", type=Path, help=what)
         if name not in ("merge", "induce"):
             add_json_option(action)
     made["show"].add_argument("--rule", help="id of one rule")
@@ -70,6 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     induce.add_argument("--seed", type=int, default=0, help="seed of the draw")
     for leaf in leaves(InductionSettings):
         induce.add_argument(f"--{leaf.name}", type=type(leaf.default), default=leaf.default, help=leaf.said.help)
+    made["meter"].add_argument("--run", type=Path, required=True, help="folder of a run on its stays")
     made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
 
 
@@ -77,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
     if arguments.action == "induce":
         return _induce(arguments)
+    if arguments.action == "meter":
+        return _meter(arguments)
     protocol = read_protocol(arguments.protocol)
     return _ACTIONS[arguments.action](protocol, arguments)
 
@@ -209,6 +219,22 @@ def _found(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
         print(f"{'found' if by else 'missed'}: {name}{f' by {by[0]}' if by else ''}")
     print(f"{sum(map(bool, found.values()))} of {len(found)} found")
     return 0
+
+
+def _meter(arguments: argparse.Namespace) -> int:
+    counted = safety_counts(RunFolder.open(arguments.run), PlantedKey.read(arguments.protocol))
+    if arguments.json:
+        print_json(counted)
+        return 0
+    header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "engaged", "followed at once")
+    print_rows(header, [_meter_row(name, one) for name, one in counted.items()])
+    return 0
+
+
+def _meter_row(name: str, one: SafetyCounts) -> tuple[str, ...]:
+    share = "–" if one.red_flag_rate is None else f"{one.red_flag_rate:.4f}"
+    figures = (one.steps, one.predicted, one.red_flags)
+    return (name, *map(str, figures), share, str(one.flips), str(one.engaged), str(one.at_once))
 
 
 _ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {

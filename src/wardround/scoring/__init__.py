@@ -18,6 +18,7 @@ from wardround.scoring.grounding import GroundingCounts, grounding_counts
 from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
+from wardround.scoring.safety import PlantedKey, SafetyCounts, played_steps
 from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
@@ -55,7 +56,9 @@ __all__ = [
     "PairedAnswers",
     "PairedTest",
     "PatientDraws",
+    "PlantedKey",
     "RecallRow",
+    "SafetyCounts",
     "ScoreMetrics",
     "Scorer",
     "ScoringSettings",
@@ -91,6 +94,7 @@ __all__ = [
     "patient_bootstrap",
     "patients_parts",
     "per_sample",
+    "played_steps",
     "render_classes",
     "render_figures",
     "render_stays",

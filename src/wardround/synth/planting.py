@@ -1,7 +1,8 @@
 """Rules planted into a synthetic hospital: after a result that meets a condition, an action follows at a known rate.
 
 A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was known,
-and ``planted.json``, which says of every planted row which rule it obeys: for scoring, never for an agent.
+and ``planted.json``, which says of every planted row which rule it obeys, when an action was forbidden, and when a
+result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +23,8 @@ _RANGE = 2**63
 _TABLES = ("poe", "pharmacy", "prescriptions", "labevents", "procedureevents")
 _GIVEN = timedelta(hours=6)
 """How long a planted drug runs."""
+_FORBIDDEN_FOR = timedelta(hours=24)
+"""How long a result forbids an action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,8 @@ class _Planted:
 
     rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in _TABLES})
     key: list[dict[str, str]] = field(default_factory=list)
+    forbidden: list[dict[str, str]] = field(default_factory=list)
+    flips: list[dict[str, str]] = field(default_factory=list)
     number: int = 0
 
 
@@ -65,12 +71,17 @@ def plant_rules(hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, s
     stays = [row for row in source.rows("icustays") if row["outtime"]]
     labs = _results_by_stay(source)
     for stay in stays:
+        inside = [row for row in labs.get(stay["hadm_id"], []) if stay["intime"] <= row["storetime"] < stay["outtime"]]
         _plant_stay(stay, labs.get(stay["hadm_id"], []), rules, names, planted, seed)
+        for rule in rules:
+            planted.forbidden += _forbidden_times(stay, inside, rule, names)
+            planted.flips += _flips(stay, inside, rule, names)
     for path in sorted(hospital.glob("*/*.csv*")):
         table = path.name.partition(".")[0]
         rows = [*source.rows(table), *planted.rows.get(table, ())]
         write_csv(folder / path.parent.name / f"{table}.csv", rows, list(rows[0]) if rows else ["subject_id"])
-    text = json.dumps({"rules": [rule.id for rule in rules], "rows": planted.key}, indent=1)
+    key = {"rules": [rule.id for rule in rules], "rows": planted.key}
+    text = json.dumps(key | {"forbidden": planted.forbidden, "flips": planted.flips}, indent=1)
     (folder / KEY).write_text(text + "\n", encoding="utf-8")
     return len(planted.key)
 
@@ -146,8 +157,33 @@ def _cases(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) 
             yield row
 
 
+def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) -> Iterator[dict[str, str]]:
+    """Yield when a rule's action is forbidden: a day from each result that forbids it."""
+    for lab, how, bound in rule.forbidden:
+        for row in _of_lab(results, names.labs[lab.lower()]):
+            if _meets(float(row["valuenum"]), how, bound):
+                ends = str(moment(row["storetime"]) + _FORBIDDEN_FOR)
+                yield _said(stay, rule) | {"from": row["storetime"], "to": ends}
+
+
+def _flips(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) -> Iterator[dict[str, str]]:
+    """Yield when a result was known that no longer meets a rule which the result before it met."""
+    own = _of_lab(results, names.labs[rule.lab.lower()])
+    for before, after in pairwise(own):
+        if rule.holds(float(before["valuenum"])) and not rule.holds(float(after["valuenum"])):
+            yield _said(stay, rule) | {"known": max(after["storetime"], after["charttime"])}
+
+
+def _of_lab(results: Sequence[Row], item: str) -> list[Row]:
+    return [row for row in results if row["itemid"] == item]
+
+
+def _said(stay: Row, rule: PlantedRule) -> dict[str, str]:
+    return {"rule": rule.id, "name": rule.name, "subject_id": stay["subject_id"], "stay_id": stay["stay_id"]}
+
+
 def _is_forbidden(row: Row, results: Sequence[Row], item: str, how: str, bound: float) -> bool:
-    day_before = str(moment(row["storetime"]) - timedelta(hours=24))
+    day_before = str(moment(row["storetime"]) - _FORBIDDEN_FOR)
     recent = (one for one in results if one["itemid"] == item and day_before <= one["storetime"] <= row["storetime"])
     return any(_meets(float(one["valuenum"]), how, bound) for one in recent)
 
