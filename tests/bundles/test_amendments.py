@@ -21,6 +21,8 @@ from wardround.bundles import (
     subject_bundles,
 )
 from wardround.records import Store, ingest, load_source_spec
+from wardround.stream import FollowSettings, follow, write_replay
+from wardround.stream.follow import states_of
 
 START = datetime(2150, 3, 1)
 SUBJECTS = often(12, 500)
@@ -185,3 +187,16 @@ def test_what_two_rows_say_of_one_moment_is_a_contradiction(tmp_path: Path) -> N
     store = stored(tmp_path, [one, two, other])
     assert store.chart(2, START).table("results").num_rows == 1
     assert store.manifest["tables"]["results"]["quarantined"] or 1 not in store.subjects.tolist()
+
+
+def test_a_live_stream_with_nothing_in_memory_follows_every_cascade(store: Store, tmp_path: Path) -> None:
+    """Snapshots between a result and its correction: what is read back is refolded from all versions."""
+    write_replay(store, tmp_path / "lines")
+    settings = FollowSettings(once=True, finish=True, lines_per_commit=50, entries_in_memory=0)
+    follow(store.spec, tmp_path / "lines", tmp_path / "live", settings=settings)
+    live = states_of(store.spec, tmp_path / "live")
+    for stream in store_bundles(store):
+        batch = batch_states(stream)
+        for subject in set(stream.subjects.tolist()):
+            assert readings(live[subject]) == readings(batch.of(subject))
+    assert len(live) == SUBJECTS
