@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.agents import Method, list_agents
+from wardround.memory.peers import PEERS
 from wardround.models.local import LOCAL_MODELS, serving
 
 NAMES = ("transfers", "diagnoses", "labevents")
@@ -29,6 +30,8 @@ CLASSES = ("guo_los", "guo_readmission", "lab_anemia")
 STAYS = ("next_bundle",)
 WITH_TOOLS, ALONE, STEPPING = 3600, 1800, 2400
 """Context tokens: the tools alone take 2,400; an agent that answers from evidence has none."""
+LONGER = 4
+"""So many times longer are replies to steps: a thought, a type and five actions, bound to a schema."""
 LITTLE = """# What fits a model of 135 million parameters: short replies, few turns.
 [model]
 tool_calls = "auto"
@@ -76,7 +79,9 @@ def main() -> int:
         for method in chosen:  # a run each: one that is refused stops no other
             half, tasks, room = half_of(method)
             roles = ROLES.format(protocol=place / "rules.toml") if tasks is STAYS else ""
-            settings.write_text(LITTLE.format(context_tokens=room, **vars(given)) + roles, encoding="utf-8")
+            reply = given.reply_tokens * (LONGER if tasks is STAYS else 1)
+            little = LITTLE.format(**{**vars(given), "context_tokens": room, "reply_tokens": reply})
+            settings.write_text(little + roles, encoding="utf-8")
             limit = given.tasks * given.limit if tasks is STAYS else given.limit
             words = ["--model", given.model, "--base-url", url, "--limit", str(limit)]
             rows += played(place, half, method.name, tasks[: given.tasks], words)
@@ -111,6 +116,7 @@ def made_ready(place: Path) -> None:
         ["protocol", "induce", rules, "--benchmark", stays, "--store", store],
         ["evolve", *training, "--bank", bank, "--rules", "--out", teaching],
         ["memory", "build", bank, teaching, "--rules"],
+        *(["memory", "build", bank, teaching, "--rules", "--peer", peer] for peer in PEERS.names),
     ):
         if wardround(words):
             print(f"wardround {' '.join(words)} failed; agents that need it are refused", file=sys.stderr)
