@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors sweep long mutants declared lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors sweep long mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -35,6 +35,10 @@ test-busy: $(VENV)/dev-installed
 # The tables that tests hold settings and agents against, as the code has them now.
 declared: $(VENV)/dev-installed
 	$(BIN)/python scripts/write_declared.py
+
+# The API reference, a page per room, from the source's own words.
+api:
+	$(PYTHON) scripts/write_api.py
 
 # The tests that need a real language model: its server, grammar, probabilities, and four episodes.
 test-model: weights $(VENV)/dev-installed
