@@ -20,7 +20,7 @@ from wardround.records.reading.source_files import SourceFiles
 
 
 def files_of(*paths: Path, raw: tuple[Path, ...] = ()) -> SourceFiles:
-    tables = {f"t{place}": (path,) for place, path in enumerate(paths)}
+    tables: dict[str, tuple[Path, ...]] = {f"t{place}": (path,) for place, path in enumerate(paths)}
     return SourceFiles(folders=(), tables=tables, dictionaries={}, missing=(), unknown=(), raw=raw)
 
 

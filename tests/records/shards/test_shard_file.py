@@ -72,9 +72,7 @@ def test_a_subject_between_two_others_has_no_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "packed"), [((511,), False), ((512,), True), ((1, 1022), False), ((1, 1023), True)])
-def test_subjects_of_four_kilobytes_on_average_are_packed(
-    tmp_path: Path, rows: tuple[int, ...], packed: bool
-) -> None:
+def test_subjects_of_four_kilobytes_on_average_are_packed(tmp_path: Path, rows: tuple[int, ...], packed: bool) -> None:
     shard = written(tmp_path, each(*rows))
     assert shard.path.name == ("t.arrows.zst" if packed else "t.arrows")
     assert (shard.raw > 0).tolist() == [packed] * len(rows)

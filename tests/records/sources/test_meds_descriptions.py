@@ -74,6 +74,22 @@ def test_a_line_without_words_says_nothing_of_its_code(data_set: Path, tmp_path:
     assert (found.before, found.after) == (1, 2)
 
 
+@pytest.mark.parametrize("name", ["words.csv", "words.parquet"])
+def test_a_concept_with_an_empty_cell_takes_no_word_away(data_set: Path, tmp_path: Path, name: str) -> None:
+    lines = [("MOON", "7", "Full"), ("MOON", "7", ""), ("", "7", "no vocabulary"), ("KEPT", "", "no code")]
+    columns = dict(zip(("vocabulary_id", "concept_code", "concept_name"), zip(*lines, strict=True), strict=True))
+    if name.endswith(".parquet"):
+        pq.write_table(
+            pa.table({key: [cell or None for cell in cells] for key, cells in columns.items()}), tmp_path / name
+        )
+    else:
+        (tmp_path / name).write_text("\n".join(",".join(line) for line in [tuple(columns), *lines]) + "\n")
+    found = describe_codes(data_set, [tmp_path / name], tmp_path / "words")
+    said = {row["code"]: row["description"] for row in pq.read_table(found.path).to_pylist()}
+    assert said == {**dict.fromkeys(WORDS), "MOON/7": "Full", "KEPT": "said before"}
+    assert (found.before, found.after) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
