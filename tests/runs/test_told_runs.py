@@ -175,7 +175,7 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
 
 def test_a_judge_is_needed_and_is_none_of_the_players_unless_said(reports: Path, tmp_path: Path) -> None:
     with serving(Ward()) as server:
-        with pytest.raises(UserError, match="need a judge: --judge MODEL"):
+        with pytest.raises(UserError, match=r"need a judge: --set scoring\.judge=MODEL"):
             start(tmp_path / "run", settings(reports, server.url))
         with pytest.raises(UserError, match="is a model that plays"):
             start(tmp_path / "run", settings(reports, server.url, judge=PLAYER))
@@ -315,7 +315,7 @@ def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> N
         execute(training)
         main(["memory", "build", str(bank), str(training.path)])
         asked = ["evolve", "--benchmark", str(reports), "--agent", "gsem-walk", "--bank", str(bank), "--out", str(out)]
-        asked += ["--model", PLAYER, "--base-url", server.url, "--limit", "2", "--judge", "words"]
+        asked += ["--model", PLAYER, "--base-url", server.url, "--limit", "2", "--set", "scoring.judge=words"]
         assert main(asked) == 0
     record = json.loads((out / "evolution.json").read_text())
     assert len(record["updates"]) == 4
@@ -335,7 +335,9 @@ def text_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reproduce(what: str, bench: Path, url: str, out: Path, *more: str) -> int:
     where = ["reproduce", what, "--benchmark", str(bench), "--out", str(out), "--workers", "1", "--base-url", url]
-    return main([*where, "--model", PLAYER, "--judge", JUDGE, "--set", "retrieval.encoder=lexical", *more])
+    return main(
+        [*where, "--model", PLAYER, "--set", f"scoring.judge={JUDGE}", "--set", "retrieval.encoder=lexical", *more]
+    )
 
 
 def rows_of(printed: str) -> list[dict[str, Any]]:
@@ -366,7 +368,16 @@ def test_tables_2_and_3_of_gsem_are_a_run_for_each_case(
 ) -> None:
     bank, lexical = tmp_path / "bank.sqlite", ["--set", "retrieval.encoder=lexical"]
     with serving(Ward(right=range(0, 44, 2))) as server:
-        where = ["--benchmark", str(text_cases), "--model", PLAYER, "--base-url", server.url, "--judge", "words"]
+        where = [
+            "--benchmark",
+            str(text_cases),
+            "--model",
+            PLAYER,
+            "--base-url",
+            server.url,
+            "--set",
+            "scoring.judge=words",
+        ]
         tasks = ["--task", "medr-bench.diagnosis", "medr-bench.treatment", "--limit", "2"]
         training = ["run", *where, *tasks, "--split", "train", "--agent", "direct", "--out", str(tmp_path / "training")]
         assert main([*training, *lexical]) == 0

@@ -34,7 +34,7 @@ def must_have_judge(settings: RunSettings, tasks: Iterable[str]) -> None:
     judge = settings.scoring.judge
     if judge is None:
         raise UserError(
-            f"answers to {', '.join(judged)} are in words of one's own and need a judge: --judge MODEL, or --judge "
+            f"answers to {', '.join(judged)} are in words of one's own and need a judge: --set scoring.judge=MODEL, or "
             f"{WORDS} (no model: right is an answer that holds every word of the right one)"
         )
     players = {settings.model_named(name).name for name in settings.run.models}

@@ -18,7 +18,6 @@ class ScoringSettings:
     judge: str | None = setting(
         None,
         "model that judges answers in words of one's own (a name of [models.NAME] too), or 'words': no model, a floor",
-        flag="--judge",
     )
     judge_may_play: bool = setting(False, "the judge may be a model that plays too, as in the GSEM paper")
     judge_reasoning: bool = setting(True, "the judge marks the reasoning too: efficiency, factuality, completeness")
