@@ -96,10 +96,11 @@ def test_hours_count_from_the_end_of_the_hour_and_never_below_none() -> None:
     assert (known.hours_since("stay"), facts().hours_since("stay")) == (5.0, 1.0)
 
 
-def test_rules_are_looked_up_by_all_that_is_known() -> None:
+def test_rules_are_looked_up_by_all_that_is_known_and_recent() -> None:
     one = done("EKG", 2)
     known = facts(
-        trend("Lactate", 4, hours_ago=99),
+        trend("Lactate", 4, hours_ago=6),
+        trend("Sodium", 140, hours_ago=99),
         medications={"m": medication("Heparin")},
         actions={(one.kind, one.concept): one},
     )

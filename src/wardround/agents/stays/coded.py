@@ -14,7 +14,7 @@ from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, without
 from wardround.agents.stays.reasoner import due_actions
-from wardround.agents.stays.router import HeldRule, Router, RuleMemory
+from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import PatientState
 from wardround.protocols import RuleIndex
@@ -49,7 +49,7 @@ class CodedRoles:
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
         router.suspect(held)
-        read = router.selected(held)
+        read = asking(held)
         due = due_actions(read, held, most=settings.predictions)
         shown = tuple(rule.id for rule in read)
         proposal = Proposal(facts=facts, held=held, shown=shown, state="", rules="", actions=due)

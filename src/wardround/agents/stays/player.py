@@ -15,7 +15,7 @@ from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.coded import audit_noted, rules_noted
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
-from wardround.agents.stays.router import PRIOR, HeldRule, Router
+from wardround.agents.stays.router import PRIOR, HeldRule, Router, asking
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
 from wardround.agents.stays.steward import Steward
@@ -133,7 +133,7 @@ class TracePlayer:
             return ()
         if self.settings.router == "code":
             by_model = self.reasons_by_model(step.episode)
-            return self.router.selected(step.held) if by_model else tuple(rule for rule in step.held if rule.due)
+            return self.router.selected(step.held) if by_model else asking(step.held)
         listed = self._candidates(step)
         lines = [f"[{one.rule.id}] {one.rule.trigger}" for one in listed]
         answered = await ask_role(

@@ -136,3 +136,8 @@ def is_running(action: RuleAction, facts: StateFacts) -> bool:
 
 def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:
     return not rule.due, -rule.precision, -rule.compiled.rule.support, rule.id
+
+
+def asking(held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
+    """Return the rules that ask for anything: those that code reads, for which no prompt has to have room."""
+    return tuple(rule for rule in held if rule.due)
