@@ -4,6 +4,7 @@ A bank never serves an experience to the subject it came from, nor one from outs
 """
 
 from wardround.memory.bank import Bank
+from wardround.memory.candidates import RecallQuestion
 from wardround.memory.cascade import Withdrawn, withdraw
 from wardround.memory.contamination import ContaminationReport, Finding, contamination_check
 from wardround.memory.edges import Edge
@@ -39,7 +40,7 @@ from wardround.memory.parse import ParsedItem, parse_experiences
 from wardround.memory.past import Feedback, RevisionEntry
 from wardround.memory.pinned import PinnedBank
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import RecallQuestion, Seed, SeedRecall, SeedSettings
+from wardround.memory.recall import Seed, SeedRecall, SeedSettings
 from wardround.memory.reflector import RuleReflector
 from wardround.memory.scope import CheckedPhrase, Scope, scope_of
 from wardround.memory.serve import ServedText, render_experiences

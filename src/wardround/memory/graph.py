@@ -6,8 +6,9 @@ it is asked for (microseconds a node), so that opening a bank costs nothing for 
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -30,6 +31,20 @@ WHERE number <= ? GROUP BY source, target ORDER BY source, target
 """
 _ALL_ALIASES = "SELECT name, entity, max(number) FROM alias WHERE number <= ? GROUP BY name ORDER BY name"
 _MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
+_MENTIONS_OF = """
+SELECT name, experience FROM mention WHERE name IN (SELECT value FROM json_each(?)) ORDER BY name, experience
+"""
+_RENAMED = """
+SELECT value FROM json_each(?)
+WHERE EXISTS (SELECT 1 FROM alias WHERE name = value) OR EXISTS (SELECT 1 FROM alias WHERE entity = value)
+"""
+_TOO_COMMON = """
+SELECT value FROM json_each(?) WHERE EXISTS (
+    SELECT 1 FROM mention WHERE name = value LIMIT 1 OFFSET ? + max(0, (SELECT max(rowid) FROM experience) - ?)
+)
+"""
+"""Names that more than so many experiences mention even if all that are not live mention them: rows are counted in the
+index and none is read, which is most of the cost of a question full of common names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +107,12 @@ class GraphReader:
         row = self.connection.execute(_ALIAS, (normal_name(name), self.revision)).fetchone()
         return normal_name(name) if row is None else str(row[0])
 
+    def entities(self, names: Sequence[str]) -> list[str]:
+        """``entity`` of each name; the file is asked once where nobody renamed any."""
+        normal = [normal_name(name) for name in names]
+        renamed = self._among(_RENAMED, normal)
+        return [self.entity(name) if name in renamed else name for name in normal]
+
     def names(self, entity: str) -> tuple[str, ...]:
         """Every name that means an entity, its own first."""
         rows = self.connection.execute(_ALIASES_OF, (entity, self.revision)).fetchall()
@@ -110,6 +131,22 @@ class GraphReader:
             if most is not None and len(found) > most:
                 return None
         return tuple(found)
+
+    def mentions_of(self, entities: Sequence[str], *, live: Set[str], most: int) -> dict[str, tuple[str, ...] | None]:
+        """``mentions`` of each entity by experiences that are ``live``, in as few queries as can be."""
+        common = self._among(_TOO_COMMON, entities, most, len(live))
+        rest = [name for name in entities if name not in common]
+        renamed = self._among(_RENAMED, rest)
+        spoken: dict[str, list[str]] = {name: [] for name in rest if name not in renamed}
+        for name, experience in self.connection.execute(_MENTIONS_OF, (json.dumps(list(spoken)),)):
+            if experience in live:
+                spoken[name].append(experience)
+        found = {name: tuple(those) if len(those) <= most else None for name, those in spoken.items()}
+        found |= {name: self.mentions(name, known=live.__contains__, most=most) for name in renamed}
+        return {name: found.get(name) for name in entities}
+
+    def _among(self, query: str, names: Sequence[str], *values: int) -> set[str]:
+        return {name for (name,) in self.connection.execute(query, (json.dumps(names), *values))}
 
 
 def edge_facts(edge: Edge) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class Key:
         if not len(vector) or not np.isfinite(vector).all():
             raise ValueError("a key needs a vector of finite numbers")
 
+    @property
+    def length(self) -> float:
+        """The vector's length as it is held: 1, but for rounding."""
+        return float(np.linalg.norm(self.vector))
+
 
 def text_key(encoder: Encoder, text: str) -> Key:
     """Encode a text. Blocks: call it off the event loop."""

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from wardround.memory.bank_file import BankFile
+from wardround.memory.candidates import RecallQuestion
 from wardround.memory.database import explained
 from wardround.memory.experience import POLARITIES, Experience, Kind, Subject
 from wardround.memory.gates import GateRecord, read_gate
 from wardround.memory.graph import GraphReader
 from wardround.memory.graph_cache import GraphCache
 from wardround.memory.key import Key
-from wardround.memory.recall import RecallQuestion, SeedRecall, SeedSettings, eligible, recall_seeds
+from wardround.memory.recall import SeedRecall, SeedSettings, eligible, recall_seeds
 from wardround.memory.state import SERVABLE_SPLITS, BankState, Recall
 
 

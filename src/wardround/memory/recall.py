@@ -7,47 +7,23 @@ added to the lexical score with small weights: they order what words leave open 
 from __future__ import annotations
 
 import heapq
-import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from operator import mul
 
-import numpy as np
-
 from wardround.core import check_settings, setting
-from wardround.memory.choice import EligibleEntries, total
-from wardround.memory.entities import normal_name
+from wardround.memory.candidates import RecallCandidates, RecallQuestion
+from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
-from wardround.memory.graph import GraphReader
 from wardround.memory.key import Key
 from wardround.memory.rows import Entry
-from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState
-from wardround.memory.words import matching, rarest_terms
+from wardround.memory.words import rarest_terms
 
-_KNOWN_NAMES = """
-SELECT value FROM json_each(?)
-WHERE EXISTS (SELECT 1 FROM mention WHERE name = value) OR EXISTS (SELECT 1 FROM alias WHERE name = value)
-"""
-_LONGEST_NAME = 3
-_MOST_WORDS = 128
 _POOL_TO_COMPARE = 20
-_MOST_MENTIONS = 100
-"""What more experiences than this speak of tells them apart no better than its words do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallQuestion:
-    """What is asked: a text, its vector where one was made, its entities where somebody extracted them.
-
-    Without ``entities`` those are taken whose names stand in the text.
-    """
-
-    text: str
-    key: Key | None = None
-    entities: tuple[str, ...] | None = None
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,45 +93,67 @@ def recall_seeds(
     tool: str | None = None,
 ) -> SeedRecall:
     """Return the ``k`` best of everything that may be served to a subject. Equal scores go by age."""
-    asked = _Asked(state, connection, kinds, task, for_subject, tool)
+    asked = RecallCandidates(state, connection, kinds, task, for_subject, tool)
     terms = rarest_terms(connection, question.text)
     lexical = asked.by_words(terms, settings.pool)
     named, entity = asked.by_entities(question, settings.pool)
-    dense = {} if question.key is None else asked.by_vector(question.key, settings.pool)
-    found = {entry.name: entry for entry in (*lexical.keys(), *entity.keys(), *dense.keys())}
-    if question.key is not None:
-        dense |= asked.missing_similarities(question.key, [one for one in found.values() if one not in dense])
-    most_words, most_of = max(lexical.values(), default=0.0), max(entity.values(), default=0.0)
-    parts = {
-        entry: (
-            lexical.get(entry, 0.0) / (most_words or 1.0),
-            max(0.0, dense.get(entry, 0.0)),
-            entity.get(entry, 0.0) / (most_of or 1.0),
-        )
-        for entry in found.values()
-    }
-    weights = (settings.lexical, settings.dense, settings.entity)
-    scores = {entry: round(sum(map(mul, weights, three)), 9) for entry, three in parts.items()}
-    best = heapq.nsmallest(settings.k, scores, key=lambda entry: (-scores[entry], entry.order))
-    seeds = tuple(
-        Seed(
+    dense = asked.similarities(question.key, [*lexical, *entity])
+    fused = Fused(lexical, dense, entity, settings)
+    if question.key is not None and not fused.settled(state.longest_key * question.key.length):
+        dense |= asked.by_vector(question.key, settings.pool)
+        fused = Fused(lexical, dense, entity, settings)
+    seeds = tuple(fused.seed(entry, compared=question.key is not None) for entry in fused.best)
+    return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
+
+
+class Fused:
+    """The candidates of one question with their scores, and the best of them."""
+
+    def __init__(
+        self,
+        lexical: Mapping[Entry, float],
+        dense: Mapping[Entry, float],
+        entity: Mapping[Entry, float],
+        settings: SeedSettings,
+    ) -> None:
+        most_words, most_of = max(lexical.values(), default=0.0), max(entity.values(), default=0.0)
+        self.settings = settings
+        self.parts = {
+            entry: (
+                lexical.get(entry, 0.0) / (most_words or 1.0),
+                max(0.0, dense.get(entry, 0.0)),
+                entity.get(entry, 0.0) / (most_of or 1.0),
+            )
+            for entry in dict.fromkeys((*lexical, *dense, *entity))
+        }
+        weights = (settings.lexical, settings.dense, settings.entity)
+        self.scores = {entry: round(sum(map(mul, weights, three)), 9) for entry, three in self.parts.items()}
+        self.best = heapq.nsmallest(settings.k, self.scores, key=lambda entry: (-self.scores[entry], entry.order))
+
+    def settled(self, most_similar: float) -> bool:
+        """Whether nothing that words and entities left out can be among the best: its vector alone, at the most that a
+        product can be, would score less than the last of them (a threshold as in Fagin's algorithm, PODS 2001)."""
+        if len(self.best) < self.settings.k:
+            return False
+        return bool(self.scores[self.best[-1]] > self.settings.dense * most_similar + _ROUNDING)
+
+    def seed(self, entry: Entry, *, compared: bool) -> Seed:
+        words, vector, entities = self.parts[entry]
+        return Seed(
             experience=entry.experience,
-            score=scores[entry],
-            lexical=parts[entry][0],
-            dense=None if question.key is None else parts[entry][1],
-            entity=parts[entry][2],
+            score=self.scores[entry],
+            lexical=words,
+            dense=vector if compared else None,
+            entity=entities,
             revision=entry.revision,
         )
-        for entry in best
-    )
-    return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
 
 
 def related_experiences(
     state: BankState, connection: sqlite3.Connection, experience: Experience, *, kinds: Sequence[Kind], limit: int
 ) -> tuple[Experience, ...]:
     """Experiences to compare one with: by its rare words, its vector and its entities in turn, nearest first."""
-    asked = _Asked(state, connection, kinds, None, None)
+    asked = RecallCandidates(state, connection, kinds, None, None)
     own = state.known(experience.id)
     text = f"{experience.title} {experience.condition} {experience.content}"
     names = tuple(entity.name for entity in experience.entities)
@@ -174,7 +172,7 @@ def nearest_experiences(
     state: BankState, connection: sqlite3.Connection, key: Key, *, kind: Kind, tool: str | None, limit: int
 ) -> tuple[tuple[Experience, float], ...]:
     """Experiences to compare a text with, by the similarity of their vectors to its key, nearest first."""
-    found = _Asked(state, connection, (kind,), None, None, tool).by_vector(key, limit)
+    found = RecallCandidates(state, connection, (kind,), None, None, tool).by_vector(key, limit)
     return tuple((entry.experience, similarity) for entry, similarity in islice(found.items(), limit))
 
 
@@ -195,97 +193,3 @@ def eligible(
         return entry.experience
 
     return fetch
-
-
-class _Asked:
-    """One question's view of a bank: what may be served of the asked kinds to the one it is for; None where nothing is
-    served, but experiences are compared with each other."""
-
-    def __init__(
-        self,
-        state: BankState,
-        connection: sqlite3.Connection,
-        kinds: Sequence[Kind],
-        task: str | None,
-        for_subject: Subject | None,
-        tool: str | None = None,
-    ) -> None:
-        self.state = state
-        self.connection = connection
-        self.choices: Mapping[str, EligibleEntries] = {
-            kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds
-        }
-        subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
-        self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}
-
-    def serves(self, entry: Entry | None) -> bool:
-        choice = None if entry is None else self.choices.get(entry.row.kind)
-        if entry is None or choice is None:
-            return False
-        return entry.name in choice.entries and entry.name not in self.own[choice.kind]
-
-    def withheld(self) -> dict[str, int]:
-        return total(
-            choice.withheld(len(self.own[kind]), counts_evaluated=self.state.evaluates)
-            for kind, choice in self.choices.items()
-        )
-
-    def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
-        found: dict[Entry, float] = {}
-        for revision, score in matching(self.connection, terms, self.state.revision):
-            entry = self.state.standing(revision)
-            if entry is not None and self.serves(entry):
-                found[entry] = score
-                if len(found) == pool:
-                    break
-        return found
-
-    def by_vector(self, key: Key, pool: int) -> dict[Entry, float]:
-        rows = self.state.rows
-        if not rows or not any(choice.by_row for choice in self.choices.values()):
-            return {}
-        self.state.check_key(key)
-        penalty = np.maximum.reduce([choice.penalty(rows) for choice in self.choices.values()])
-        found: dict[Entry, float] = {}
-        for place, similarity in self.state.nearest(key.vector, penalty, [], pool, most_threaded=0):
-            for choice in self.choices.values():
-                found |= {entry: similarity for entry in choice.by_row.get(place, ()) if self.serves(entry)}
-        return found
-
-    def missing_similarities(self, key: Key, entries: Sequence[Entry]) -> dict[Entry, float]:
-        placed = {entry: entry.place for entry in entries if entry.place is not None}
-        if not placed:
-            return {}
-        known = self.state.similarities(key.vector, sorted(set(placed.values())))
-        return {entry: known[place] for entry, place in placed.items()}
-
-    def by_entities(self, question: RecallQuestion, pool: int) -> tuple[tuple[str, ...], dict[Entry, float]]:
-        """Experiences by the inverse document frequencies of the entities they share with the question, summed; an
-        entity of very many experiences tells nothing."""
-        graph = GraphReader(self.connection, self.state.revision)
-        asked = self._names_in(question.text) if question.entities is None else list(question.entities)
-        named: list[str] = []
-        found: dict[Entry, float] = {}
-        for name in dict.fromkeys(graph.entity(name) for name in asked):
-            mentions = graph.mentions(name, known=self.state.live_names.__contains__, most=_MOST_MENTIONS)
-            if mentions != () or question.entities is not None:
-                named.append(name)
-            if not mentions:
-                continue
-            tells = inverse_document_frequency(len(self.state), len(mentions))
-            entries = [entry for entry in map(self.state.known, mentions) if entry is not None]
-            for entry in filter(self.serves, entries):
-                found[entry] = found.get(entry, 0.0) + tells
-        best = heapq.nsmallest(pool, found, key=lambda entry: (-round(found[entry], 9), entry.order))
-        return tuple(named), {entry: found[entry] for entry in best}
-
-    def _names_in(self, text: str) -> list[str]:
-        words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]
-        spans = [
-            " ".join(words[start : start + length])
-            for length in range(_LONGEST_NAME, 0, -1)
-            for start in range(len(words) - length + 1)
-        ]
-        candidates = list(dict.fromkeys(span for span in spans if span))
-        known = {name for (name,) in self.connection.execute(_KNOWN_NAMES, (json.dumps(candidates),))}
-        return [name for name in candidates if name in known]

@@ -71,6 +71,7 @@ class BankState:
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
     _live: set[str] = field(default_factory=set)
+    _longest_square: float = 0.0
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
@@ -170,6 +171,12 @@ class BankState:
         first = len(self._rows)
         self._room[first : first + len(numbers)] = vectors
         self._rows.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+        self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max(initial=0.0)))
+
+    @property
+    def longest_key(self) -> float:
+        """The length of its longest key: 1, but for rounding. No similarity is greater than it times the question's."""
+        return float(np.sqrt(self._longest_square))
 
     @property
     def last_key(self) -> int:

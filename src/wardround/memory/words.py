@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from wardround.retrieval.lexical import words_of
 
@@ -20,7 +20,8 @@ MOST_DOCUMENTS = 2_500
 """A question's further words are left out once the rarer ones are in this many documents together."""
 
 _MATCHES = (
-    "SELECT rowid, bm25(words, 0.6) AS badness FROM words WHERE words MATCH ? AND rowid <= ? ORDER BY badness, rowid"
+    "SELECT rowid, bm25(words, 0.6) AS badness FROM words WHERE words MATCH ? AND rowid <= ? ORDER BY badness, rowid "
+    "LIMIT ?"
 )
 """A weight of 0.6 is k1 = 2 (FTS5 fixes k1 at 1.2 and multiplies the count of a word by the weight): chosen on half of
 the questions of a public set, where it finds as much as a maintained library does."""
@@ -92,12 +93,15 @@ def rarest_terms(connection: sqlite3.Connection, text: str) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def matching(connection: sqlite3.Connection, terms: Sequence[str], upto: int) -> Iterator[tuple[int, float]]:
-    """Revisions that hold any of the words, best first, with their BM25 score (greater is better)."""
-    if terms:
-        question = " OR ".join(f'"{term}"' for term in terms)
-        for number, badness in connection.execute(_MATCHES, (question, upto)):
-            yield int(number), -float(badness)
+def matching(
+    connection: sqlite3.Connection, terms: Sequence[str], upto: int, *, most: int = -1
+) -> list[tuple[int, float]]:
+    """Revisions that hold any of the words, best first, with their BM25 score (greater is better); -1: all of them."""
+    if not terms:
+        return []
+    question = " OR ".join(f'"{term}"' for term in terms)
+    rows = connection.execute(_MATCHES, (question, upto, most))
+    return [(int(number), -float(badness)) for number, badness in rows]
 
 
 def stem(word: str) -> str:

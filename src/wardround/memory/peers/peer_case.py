@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wardround.memory.candidates import RecallQuestion
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.peers.settings import PeerSettings
 from wardround.memory.reading import BankReader
-from wardround.memory.recall import RecallQuestion, SeedSettings
+from wardround.memory.recall import SeedSettings
 
 POOL = 50
 """How many notes each way of looking gives."""

@@ -1,0 +1,148 @@
+"""One question before a bank: what words, vectors and entities find of it, each in its own way, under the guards."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from wardround.memory.choice import EligibleEntries, total
+from wardround.memory.entities import normal_name
+from wardround.memory.experience import Kind, Subject
+from wardround.memory.graph import GraphReader
+from wardround.memory.key import Key
+from wardround.memory.rows import Entry
+from wardround.memory.similarity import inverse_document_frequency
+from wardround.memory.state import SERVABLE_SPLITS, BankState
+from wardround.memory.words import matching
+
+_KNOWN_NAMES = """
+SELECT value FROM json_each(?)
+WHERE EXISTS (SELECT 1 FROM mention WHERE name = value) OR EXISTS (SELECT 1 FROM alias WHERE name = value)
+"""
+_LONGEST_NAME = 3
+_MOST_WORDS = 128
+_FIRST_MATCHES = 2
+_MOST_MENTIONS = 100
+"""What more experiences than this speak of tells them apart no better than its words do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallQuestion:
+    """What is asked: a text, its vector where one was made, its entities where somebody extracted them.
+
+    Without ``entities`` those are taken whose names stand in the text.
+    """
+
+    text: str
+    key: Key | None = None
+    entities: tuple[str, ...] | None = None
+
+
+class RecallCandidates:
+    """One question's view of a bank: what may be served of the asked kinds to the one it is for; None where nothing is
+    served, but experiences are compared with each other."""
+
+    def __init__(
+        self,
+        state: BankState,
+        connection: sqlite3.Connection,
+        kinds: Sequence[Kind],
+        task: str | None,
+        for_subject: Subject | None,
+        tool: str | None = None,
+    ) -> None:
+        self.state = state
+        self.connection = connection
+        self.choices: Mapping[str, EligibleEntries] = {
+            kind: state.choice(kind, task, tool, SERVABLE_SPLITS) for kind in kinds
+        }
+        subject = "" if for_subject is None else for_subject.hashed(state.subject_key)
+        self.own = {kind: {entry.name for entry in choice.of_subject(subject)} for kind, choice in self.choices.items()}
+
+    @property
+    def _has_keys(self) -> bool:
+        return bool(self.state.rows) and any(choice.by_row for choice in self.choices.values())
+
+    def serves(self, entry: Entry | None) -> bool:
+        choice = None if entry is None else self.choices.get(entry.row.kind)
+        if entry is None or choice is None:
+            return False
+        return entry.name in choice.entries and entry.name not in self.own[choice.kind]
+
+    def withheld(self) -> dict[str, int]:
+        return total(
+            choice.withheld(len(self.own[kind]), counts_evaluated=self.state.evaluates)
+            for kind, choice in self.choices.items()
+        )
+
+    def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
+        """The best that are served, looked for among a few at first: to order all that match costs more."""
+        few = _FIRST_MATCHES * pool
+        matches = matching(self.connection, terms, self.state.revision, most=few)
+        found = self._standing(matches, pool)
+        if len(found) < pool and len(matches) == few:
+            found = self._standing(matching(self.connection, terms, self.state.revision), pool)
+        return found
+
+    def _standing(self, matches: Iterable[tuple[int, float]], pool: int) -> dict[Entry, float]:
+        entries = ((self.state.standing(revision), score) for revision, score in matches)
+        served = ((entry, score) for entry, score in entries if entry is not None and self.serves(entry))
+        return dict(islice(served, pool))
+
+    def by_vector(self, key: Key, pool: int) -> dict[Entry, float]:
+        rows = self.state.rows
+        if not self._has_keys:
+            return {}
+        self.state.check_key(key)
+        penalty = np.maximum.reduce([choice.penalty(rows) for choice in self.choices.values()])
+        found: dict[Entry, float] = {}
+        for place, similarity in self.state.nearest(key.vector, penalty, [], pool, most_threaded=0):
+            for choice in self.choices.values():
+                found |= {entry: similarity for entry in choice.by_row.get(place, ()) if self.serves(entry)}
+        return found
+
+    def similarities(self, key: Key | None, entries: Iterable[Entry]) -> dict[Entry, float]:
+        """The similarities of candidates that have a vector; of none where the question has none."""
+        if key is None or not self._has_keys:
+            return {}
+        self.state.check_key(key)
+        placed = {entry: entry.place for entry in entries if entry.place is not None}
+        known = self.state.similarities(key.vector, sorted(set(placed.values())))
+        return {entry: known[place] for entry, place in placed.items()}
+
+    def by_entities(self, question: RecallQuestion, pool: int) -> tuple[tuple[str, ...], dict[Entry, float]]:
+        """Experiences by the inverse document frequencies of the entities they share with the question, summed; an
+        entity of very many experiences tells nothing."""
+        graph = GraphReader(self.connection, self.state.revision)
+        asked = self._names_in(question.text) if question.entities is None else list(question.entities)
+        entities = list(dict.fromkeys(graph.entities(asked)))
+        mentions = graph.mentions_of(entities, live=self.state.live_names, most=_MOST_MENTIONS)
+        found: dict[Entry, float] = {}
+        for experiences in filter(None, mentions.values()):
+            tells = inverse_document_frequency(len(self.state), len(experiences))
+            for entry in self._served(experiences):
+                found[entry] = found.get(entry, 0.0) + tells
+        best = sorted(found, key=lambda entry: (-round(found[entry], 9), entry.order))[:pool]
+        named = tuple(name for name in entities if mentions[name] != () or question.entities is not None)
+        return named, {entry: found[entry] for entry in best}
+
+    def _served(self, names: Sequence[str]) -> Iterator[Entry]:
+        for choice in self.choices.values():
+            entries, own = choice.entries, self.own[choice.kind]
+            yield from (entries[name] for name in names if name in entries and name not in own)
+
+    def _names_in(self, text: str) -> list[str]:
+        words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]
+        spans = [
+            " ".join(words[start : start + length])
+            for length in range(_LONGEST_NAME, 0, -1)
+            for start in range(len(words) - length + 1)
+        ]
+        candidates = list(dict.fromkeys(span for span in spans if span))
+        known = {name for (name,) in self.connection.execute(_KNOWN_NAMES, (json.dumps(candidates),))}
+        return [name for name in candidates if name in known]
