@@ -1,0 +1,192 @@
+"""What a draft guesses of columns it has seen: times and their days, subjects, keys, roles; on looks made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wardround.core import UserError
+from wardround.records.drafts.draft import Draft, _agreed, _format, _key, _list, _most, _quoted, _subject, draft_spec
+from wardround.records.drafts.draft_roles import role_lines
+from wardround.records.drafts.file_look import ColumnLook, FileLook
+from wardround.records.drafts.time_formats import TimeFormats, time_formats
+
+
+@pytest.mark.parametrize(
+    ("cells", "formats", "others"),
+    [
+        (["2150-01-31"], ("%Y-%m-%d",), ()),
+        (["31.01.2150 10:00", "01.02.2150 11:30"], ("%d.%m.%Y %H:%M",), ()),
+        (["31/01/2150"], ("%d/%m/%Y",), ()),
+        (["01/31/2150"], ("%m/%d/%Y",), ()),
+        (["01/02/2150"], ("%d/%m/%Y",), ("%m/%d/%Y",)),
+        (["01-02-2150 10:00:00"], ("%d-%m-%Y %H:%M:%S",), ("%m-%d-%Y %H:%M:%S",)),
+        (["01/02/2150 01:00 PM"], ("%d/%m/%Y %I:%M %p",), ("%m/%d/%Y %I:%M %p",)),
+        (["21500131"], ("%Y%m%d",), ()),
+        (["31-Jan-2150"], ("%d-%b-%Y",), ()),
+        (["2150-01-02 10:00:00", "2150-01-03 10:00:00", "2150-01-04"], ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d"), ()),
+    ],
+)
+def test_times_are_read_in_the_formats_that_read_all_of_them(
+    cells: list[str], formats: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    assert time_formats(cells) == TimeFormats(formats=formats, others=others)
+
+
+@pytest.mark.parametrize(
+    "cells", [["2150-01-01", "soon.."], ["12345"], ["x" * 33], ["2150-01-01" + " " * 23], ["January"], ["2150-13-01"]]
+)
+def test_what_is_no_time_has_no_format(cells: list[str]) -> None:
+    assert time_formats(cells) is None
+
+
+@pytest.mark.parametrize(("cell", "formats"), [("1.1.50", ("%d.%m.%y",)), ("1.1.5", None)])
+def test_six_signs_are_the_shortest_time(cell: str, formats: tuple[str, ...] | None) -> None:
+    found = time_formats([cell])
+    assert (None if found is None else found.formats) == formats
+
+
+def column(
+    name: str, kind: Any = "int", cells: str = "", *, full: bool = True, unique: bool = False, **more: Any
+) -> Any:
+    held = frozenset(cells.split())
+    return ColumnLook(name=name, header=name, kind=kind, cells=held, is_full=full, is_unique=unique, **more)
+
+
+def look(name: str, *columns: ColumnLook, **more: Any) -> FileLook:
+    return FileLook(name=name, path=name, shown=f"{name}.csv", rows=9, columns=columns, **more)
+
+
+def test_the_subject_is_called_a_patient_or_shared_by_most_files_and_names_the_fewest() -> None:
+    a, b = look("a", column("nr", cells="1 2"), column("fall", cells="1 2 3")), look("b", column("fall", cells="1 4"))
+    assert _subject([a, b]) == "fall"
+    assert _subject([a, look("b", column("fall", cells="1"), column("nr", cells="1 2"))]) == "nr"
+    assert _subject([a, b, look("c", column("pat_nr", cells="1 2 3 4 5 6"))]) == "pat_nr"
+    assert _subject([look("a", column("x")), look("b", column("y"))]) is None
+    assert _subject([look("a", column("when", "time")), look("b", column("when", "time"))]) is None
+    three = [look(name, column("fall", cells="1 2"), *more) for name, more in
+             (("a", ()), ("b", (column("nr", cells="1"),)), ("c", (column("nr", cells="1"),)))]  # fmt: skip
+    assert _subject(three) == "fall"
+
+
+@pytest.mark.parametrize(
+    ("columns", "key"),
+    [
+        ((column("who", unique=True), column("n", unique=True)), "n"),
+        ((column("who", unique=True), column("n")), "who"),
+        ((column("n", unique=True, full=False),), None),
+        ((column("n", "time", unique=True), column("m", "text", unique=True)), "m"),
+        ((column("n"),), None),
+    ],
+)
+def test_a_key_is_filled_and_different_in_all_rows(columns: tuple[ColumnLook, ...], key: str | None) -> None:
+    assert _key(look("t", *columns), "who") == key
+
+
+def test_a_key_that_is_text_in_one_file_is_text_in_all() -> None:
+    looks = [look("a", column("nr", cells="1"), column("n")), look("b", column("nr", "text", "x"), column("n", "text"))]
+    assert [[one.kind for one in each.columns] for each in _agreed(looks)] == [["text", "int"], ["text", "text"]]
+    empty = [look("a", column("nr", cells="1")), look("b", column("nr", "text"))]
+    assert [each.columns[0].kind for each in _agreed(empty)] == ["int", "text"]
+    real = [look("a", column("nr", "float", "1.5")), look("b", column("nr", "text", "x"))]
+    assert _agreed(real)[0].columns[0].kind == "float"
+
+
+def test_a_column_that_is_another_tables_key_names_its_rows() -> None:
+    stays = look("stays", column("stay"), column("who"))
+    labs = look("labs", column("lab"), column("stay"), column("who"))
+    draft = Draft(name="d", tables=(stays, labs), subject="who", keys={"stays": "stay", "labs": "lab", "people": "who"})
+    assert draft.parents(labs) == {"stay": "stays"}
+    assert draft.parents(stays) == {}
+
+
+def test_what_most_files_have_is_said_for_all() -> None:
+    tables = (
+        look("a", delimiter=";", encoding="cp1252"),
+        look("b", delimiter=",", encoding=""),
+        look("c", delimiter=";"),
+    )
+    draft = Draft(name="d", tables=tables, subject=None, keys={})
+    assert (draft.delimiter, draft.encoding) == (";", "cp1252")
+    assert Draft(name="d", tables=tables[1:], subject=None, keys={}).encoding == "utf-8"
+    assert [_most([]), _most([], "x"), _most("abb"), _most("ab")] == ["", "x", "b", "a"]
+    assert _list(['a"b', "c\\d", "e\tf"]) == r'["a\"b", "c\\d", "e\tf"]'
+    assert _quoted("") == '""'
+
+
+def lines_of(*columns: ColumnLook, empty: frozenset[str] = frozenset()) -> list[str]:
+    table = look("t", *columns, delimiter=",", empty=empty)
+    return list(_format(Draft(name="d", tables=(table,), subject=None, keys={})))
+
+
+def timed(name: str, kind: Any, formats: tuple[str, ...], others: tuple[str, ...] = ()) -> ColumnLook:
+    found: ColumnLook = column(name, kind, times=TimeFormats(formats=formats, others=others))
+    return found
+
+
+def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> None:
+    assert lines_of(column("n")) == [
+        'delimiter = ","   # guessed',
+        'encoding = "utf-8"   # guessed',
+        'decimal = "."   # guessed',
+    ]
+    assert lines_of(column("n", has_comma=True))[2] == 'decimal = ","   # guessed'
+    assert lines_of(empty=frozenset(("n/a", "-")))[3] == (
+        'empty = ["-", "n/a"]   # guessed: words that stand for an empty cell'
+    )
+    assert len(lines_of(timed("a", "time", ("%Y-%m-%d %H:%M",)))) == 3
+    both = timed("a", "time", ("%d.%m.%Y", "%d.%m.%Y %H:%M"))
+    asked = (
+        "dates without a time stand among the times; refuse (set such rows aside) or end_of_day (known at 23:59:59)?"
+    )
+    assert lines_of(both)[3:] == [
+        'times = ["%d.%m.%Y %H:%M", "%d.%m.%Y"]   # guessed',
+        f'bare_dates = "TODO: a: {asked}"',
+    ]
+    unsure = timed("b", "date", ("%d/%m/%Y",), ("%m/%d/%Y",))
+    assert lines_of(unsure)[3:] == [
+        'times = ["TODO: days and months cannot be told apart in what was read: one of %d/%m/%Y, %m/%d/%Y"]'
+    ]
+    assert lines_of(unsure, timed("c", "date", ("%d/%m/%Y",)))[3:] == ['times = ["%d/%m/%Y"]   # guessed']
+
+
+def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:
+    stays = look("aufenthalte", column("fall"), column("von", "time"), column("bis", "time"), column("um", "time"))
+    labs = look(
+        "laborwerte",
+        column("who", "text", "a b"),
+        column("lab", "text", "x y", unique=True),
+        column("code", "text", "1 2"),
+        column("what", "text", "Hb Na"),
+        column("unit", "text", "g"),
+        column("value", "float"),
+        column("low", "float"),
+        column("at", "time"),
+    )
+    lines = list(role_lines([stays, labs], {"who", "fall", None}))
+    assert [line for line in lines[1:] if not line.startswith("# [")] == [
+        '# table = "aufenthalte"',
+        '# id = "fall"',
+        '# start = "von"',
+        '# ends = ["bis"]',
+        '# table = "laborwerte"',
+        '# label = "what"',
+        '# time = "at"',
+        '# value = "value"',
+        '# unit = "unit"',
+    ]
+    orders = list(role_lines([look("orders", column("n"), column("dose", "float"))], set()))
+    assert orders[2:] == ['# table = "orders"', '# label = "COLUMN"']
+    assert len(list(role_lines([look("people", column("n"))], set()))) == 1
+
+
+def test_a_folder_of_no_tables_or_of_one_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(UserError, match=r"no \.csv, \.csv\.gz or \.parquet file is there"):
+        draft_spec(tmp_path)
+    (tmp_path / "Werte.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "werte .csv").write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match="two files would both be the table 'werte'; rename one"):
+        draft_spec(tmp_path)
