@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("wardround.cli.train", "make training data of runs, fine-tune a model on it, compare its use of tools"),
     "images": ("wardround.cli.images", "make a release of images into tables to ingest beside its records"),
     "models": ("wardround.cli.models", "serve a small language model here; list, add and verify imaging weights"),
-    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP"),
+    "serve": ("wardround.cli.serve", "serve a chart's tools over MCP, or a run's answers as CDS Hooks cards"),
     "export": ("wardround.cli.export", "write stores, charts, labels, predictions or episodes for other tools"),
     "audit": ("wardround.cli.audit", "look for leaks: anything on a chart that was not known yet"),
     "corpus": ("wardround.cli.corpus", "add, list, search or remove corpora of medical text"),

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx2
+
 from wardround.cli.extras import needs_extra
-from wardround.core import UserError
+from wardround.core import Sensitivity, UserError
+from wardround.models.guard import is_loopback
 
 if TYPE_CHECKING:
     from wardround.serve import Listening
+
+TOKEN_VARIABLE = "WARDROUND_TOKEN"
 
 
 def add_address_options(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +60,23 @@ def address(arguments: argparse.Namespace) -> Listening:
         key=arguments.tls_key,
         plain_http=arguments.plain_http,
     )
+
+
+def guarding_token(where: Listening, what: str, sensitivities: Iterable[Sensitivity]) -> str | None:
+    """Return the token of the environment, if any. UserError where others could look at records: without a token, or
+    over a network that all can read."""
+    from wardround.serve.viewer import must_be_token
+
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if token is not None:
+        must_be_token(token)
+    if is_loopback(httpx2.URL(where.origin)):
+        return token
+    if token is None:
+        raise UserError(f"{what} listens on {where.host} only with a token: set {TOKEN_VARIABLE}")
+    for sensitivity in sensitivities:
+        where.check(sensitivity)
+    return token
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``wardround serve``: a chart's tools for outside agents."""
+"""``wardround serve``: a chart's tools for outside agents, the cards of a run for a hospital's system."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from wardround.benchmarks import Benchmark
 from wardround.cli.mcp_options import add_listening_options, listening, needs_mcp
 from wardround.cli.paths import home, imaging_models_home, library_of
+from wardround.cli.serve_cds import CDS_EXAMPLES, configure_cds, serve_cds
 from wardround.core import UserError, content_hash, parse_time
 from wardround.imaging import ImageSettings, Imaging, open_images
 from wardround.knowledge import Knowledge, KnowledgeSettings
@@ -37,7 +38,13 @@ EXAMPLES = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("protocol", choices=["mcp"], help="how to serve")
+    protocols = parser.add_subparsers(dest="protocol", required=True, metavar="PROTOCOL")
+    _configure_mcp(protocols.add_parser("mcp", help="a chart's tools, for outside agents", examples=EXAMPLES))
+    cards = protocols.add_parser("cds-hooks", help="cards of a finished run, by CDS Hooks 2.0", examples=CDS_EXAMPLES)
+    configure_cds(cards)
+
+
+def _configure_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, required=True, help="folder of the store")
     parser.add_argument("--subject", help="whose chart, as the source calls the subject")
     parser.add_argument("--as-of", help="as of when, YYYY-MM-DD HH:MM (a date means the end of that day)")
@@ -71,6 +78,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    return serve_cds(arguments) if arguments.protocol == "cds-hooks" else _serve_mcp(arguments)
+
+
+def _serve_mcp(arguments: argparse.Namespace) -> int:
     if arguments.print_config:
         print(json.dumps(_client_configuration(arguments), indent=2))
         return 0

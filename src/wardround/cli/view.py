@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx2
-
 from wardround.cli.extras import needs_extra
-from wardround.cli.mcp_options import add_address_options, address
+from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
-from wardround.models.guard import is_loopback
 
 if TYPE_CHECKING:
-    from wardround.serve import Listening
     from wardround.serve.viewer import MarksFile, ViewedRun
 
-_TOKEN_VARIABLE = "WARDROUND_TOKEN"
 EXAMPLES = """
   wardround view run
       then open http://127.0.0.1:8765/
@@ -64,22 +58,19 @@ def run(arguments: argparse.Namespace) -> int:
             ReviewPages,
             ViewedRun,
             ViewerPages,
-            must_be_token,
             review_app,
             viewer_app,
         )
     runs = [ViewedRun(path) for path in arguments.runs]
     if arguments.export is not None:
         return _export(arguments, runs)
-    where, token = address(arguments), os.environ.get(_TOKEN_VARIABLE) or None
-    if token is not None:
-        must_be_token(token)
-    _check(where, token, runs)
+    where = address(arguments)
+    token = guarding_token(where, "the viewer", (one.store.spec.sensitivity for one in runs))
     if arguments.blinded is not None:
         app = review_app(ReviewPages(runs, MarksFile(arguments.blinded, runs)), token=token)
     else:
         app = viewer_app(ViewerPages(runs, marks=_marks(arguments, runs)), token=token)
-    print(f"viewer: {where.origin}/" + (f" (password: as in {_TOKEN_VARIABLE})" if token else ""), file=sys.stderr)
+    print(f"viewer: {where.origin}/" + (f" (password: as in {TOKEN_VARIABLE})" if token else ""), file=sys.stderr)
     uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
 
@@ -109,13 +100,3 @@ def _marks(arguments: argparse.Namespace, runs: list[ViewedRun]) -> MarksFile | 
     if not arguments.marks.is_file():
         raise UserError(f"no marks in {str(arguments.marks)!r}; a review with --blinded makes the file")
     return MarksFile(arguments.marks, runs)
-
-
-def _check(where: Listening, token: str | None, runs: list[ViewedRun]) -> None:
-    """Raise UserError where others could look at records: without a token, or over a network that all can read."""
-    if is_loopback(httpx2.URL(where.origin)):
-        return
-    if token is None:
-        raise UserError(f"the viewer listens on {where.host} only with a token: set {_TOKEN_VARIABLE}")
-    for one in runs:
-        where.check(one.store.spec.sensitivity)

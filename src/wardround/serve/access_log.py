@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wardround.core import format_time, private_file, private_folder
+from wardround.core import format_time
+from wardround.serve.private_lines import PrivateLines
 from wardround.tools import Environment
 
 
@@ -16,9 +15,7 @@ class AccessLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        private_folder(path.parent)
-        private_file(path)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._lines = PrivateLines(path)
 
     def write(self, *, who: str, environment: Environment, tool: str, is_error: bool) -> None:
         """Note one call. A tool that does not exist is ``unknown``: its name is the caller's own text."""
@@ -30,8 +27,8 @@ class AccessLog:
             "tool": tool if tool in environment.toolset.names else "unknown",
             "is_error": is_error,
         }
-        os.write(self._file, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._lines.write([line])
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._lines.close()

@@ -6,14 +6,12 @@ from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from wardround.core import RecordError, UserError
-from wardround.serve.viewer.door import TokenDoor
+from wardround.serve.viewer.door import page_door
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.sample_query import listed, read_query
 from wardround.serve.viewer.viewed_run import NotThere
@@ -24,7 +22,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 
 def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
@@ -96,13 +93,6 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
     ]
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
     return Starlette(routes=routes, middleware=[page_door(token)], exception_handlers=handlers)
-
-
-def page_door(token: str | None) -> Middleware:
-    """What stands before every page: a token, or without one only loopback names."""
-    if token is None:
-        return Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
-    return Middleware(TokenDoor, token=token)
 
 
 def _episode(request: Request) -> str:

@@ -6,6 +6,8 @@ import secrets
 from base64 import b64decode
 from hashlib import sha256
 
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wardround.core import UserError
 
 _SHORTEST = 16
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 
 class TokenDoor:
@@ -35,6 +38,13 @@ class TokenDoor:
         scheme, _, given = authorization.partition(" ")
         token = _password(given) if scheme.lower() == "basic" else given if scheme.lower() == "bearer" else ""
         return secrets.compare_digest(_digest(token), self._digest)
+
+
+def page_door(token: str | None) -> Middleware:
+    """What stands before every page: a token, or without one only loopback names."""
+    if token is None:
+        return Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK_NAMES), www_redirect=False)
+    return Middleware(TokenDoor, token=token)
 
 
 def must_be_token(token: str) -> None:

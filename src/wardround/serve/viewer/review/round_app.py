@@ -13,7 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from wardround.core import RecordError, UserError
-from wardround.serve.viewer.app import html_page, page_door
+from wardround.serve.viewer.app import html_page
+from wardround.serve.viewer.door import page_door
 from wardround.serve.viewer.review.blinded import ReviewPages
 from wardround.serve.viewer.review.marks import read_mark, read_reviewer
 from wardround.serve.viewer.viewed_run import NotThere

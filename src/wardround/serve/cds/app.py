@@ -1,0 +1,82 @@
+"""CDS Hooks 2.0 over HTTP: discovery, services, feedback. Bodies are JSON; every mistake is answered in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from wardround.serve.cds.feedback import FeedbackFile
+from wardround.serve.cds.requests import MalformedRequest
+from wardround.serve.cds.services import SERVICES, CardShelf, discovery
+from wardround.serve.viewer.door import page_door
+
+MOST_BYTES = 1_000_000
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def cds_app(
+    shelf: CardShelf, feedback: FeedbackFile, *, token: str | None = None, origins: Sequence[str] = ()
+) -> Starlette:
+    """Return the application. Without a token it answers only to loopback names; ``origins``: of the pages in whose
+    name a browser may call it. No origin is allowed that is not named."""
+
+    async def services(request: Request) -> Response:
+        return _json(discovery())
+
+    async def call(request: Request) -> Response:
+        name = _service(request)
+        return _json(shelf.answer(SERVICES[name], await _body(request)))
+
+    async def said(request: Request) -> Response:
+        name = _service(request)
+        return _json({"stored": feedback.store(name, await _body(request))})
+
+    routes = [
+        Route("/cds-services", services),
+        Route("/cds-services/{service}", call, methods=["POST"]),
+        Route("/cds-services/{service}/feedback", said, methods=["POST"]),
+    ]
+    named = Middleware(
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+    )
+    handlers = {HTTPException: _wrong, MalformedRequest: _wrong}
+    return Starlette(routes=routes, middleware=[named, page_door(token)], exception_handlers=handlers)
+
+
+def _service(request: Request) -> str:
+    name = str(request.path_params["service"])
+    if name not in SERVICES:
+        raise HTTPException(404, "no such service; GET /cds-services lists them")
+    return name
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body. HTTPException: it is not declared as JSON, or too long."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "the body must be application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"the body is longer than {MOST_BYTES:,} bytes")
+    return body
+
+
+def _wrong(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _json({"error": error.detail}, error.status_code)
+    return _json({"error": str(error)}, 400)
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return JSONResponse(body, status, headers=_HEADERS)

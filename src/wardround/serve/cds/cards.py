@@ -1,0 +1,198 @@
+"""Cards of a finished run: an answer with its evidence and the moment that it is as of. No target or score is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from wardround.benchmarks import Sample, Task, get_task
+from wardround.codes import LabelSet
+from wardround.core import UserError, format_time, unknown
+from wardround.log import LogReader, Outline
+from wardround.records import Chart
+from wardround.runs import EpisodeKey, RunFolder, open_benchmark, open_store
+from wardround.serve.viewer.standing import row_text
+
+NOTICE = "research, not for care"
+SUMMARY_LENGTH = 139
+"""Characters: CDS Hooks asks for fewer than 140."""
+MOST_ROWS = 40
+_MARKUP = re.compile(r"[\\`*_\[\]<>&~#|!@]|:(?=//)|(?<=www)\.|^[-+=]|(?<=\d)[.)](?=\s|$)", re.IGNORECASE)
+_NAMESPACE = UUID("6f1d7c1e-54a9-4e35-9b7f-2f3d8f0a9c11")
+_REASONS = {
+    "wrong": "The answer is wrong",
+    "unsupported": "The evidence does not support it",
+    "known": "Nothing new",
+    "not-now": "Not of use at this moment",
+}
+REASON_SYSTEM = "urn:wardround:override-reasons"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCard:
+    """One answer of a run as a card. ``encounter``: of the latest row on the chart; ``labels`` may be answered."""
+
+    uuid: UUID
+    subject_id: int
+    sample: str
+    task: Task
+    as_of: str
+    encounter: str | None
+    answer: tuple[str, ...]
+    labels: LabelSet | None
+    detail: str
+    source: str
+
+    def body(self, summary: str | None = None) -> dict[str, Any]:
+        """Return the card as JSON, with a summary of its own where the hook has one."""
+        return {
+            "uuid": str(self.uuid),
+            "summary": summary or short_summary(self.task.title, self.names, self.as_of),
+            "detail": self.detail,
+            "indicator": "info",
+            "source": {"label": self.source},
+            "overrideReasons": [
+                {"code": code, "system": REASON_SYSTEM, "display": display} for code, display in _REASONS.items()
+            ],
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The answer in words: of classes what they mean."""
+        return answer_words(self.task, self.answer)
+
+    def order_summary(self, orders: Sequence[str]) -> str | None:
+        """Say whether the answer names selected orders. None: they are none of what this task asks for."""
+        known = [] if self.labels is None else [self.labels.resolve(order) for order in orders]
+        named = [one for one in dict.fromkeys(known) if one is not None]
+        if not named:
+            return None
+        held = [one for one in named if one in self.answer]
+        head = f"{self.task.title}, selected order {'in' if held else 'not in'} the answer"
+        return short_summary(head, held or named, self.as_of)
+
+
+def short_summary(head: str, names: Sequence[str], as_of: str) -> str:
+    """Say an answer in one sentence of at most SUMMARY_LENGTH characters; names that do not fit are counted."""
+    tail = f" (as of {as_of}; {NOTICE})"
+    told = ""
+    for number in range(len(names), 0, -1):
+        left = len(names) - number
+        told = ", ".join(_plain(name) for name in names[:number]) + (f" and {left} more" if left else "")
+        if len(head) + 2 + len(told) + len(tail) <= SUMMARY_LENGTH:
+            return f"{head}: {told}{tail}"
+    room = SUMMARY_LENGTH - len(tail)
+    said = f"{head}: {told}"
+    return f"{said[: room - 1]}…{tail}"
+
+
+def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | None = None) -> tuple[PreparedCard, ...]:
+    """Return a card for each answered sample of one contender, by sample. UserError: it has several, or no such one."""
+    benchmark, store = open_benchmark(folder), open_store(folder)
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+    cards = []
+    for key, outline in _chosen(folder, agent, model):
+        sample, answer = samples[key.sample], (outline.outcome or {}).get("answer")
+        if answer and not sample.told:
+            chart = store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
+            cards.append(_card(folder, key, outline, sample, chart, labels[key.task]))
+    return tuple(cards)
+
+
+def _chosen(folder: RunFolder, agent: str | None, model: str | None) -> Iterator[tuple[EpisodeKey, Outline]]:
+    """The first finished episode of each sample, of the one contender that is asked for."""
+    with LogReader(folder.logs, may_be_empty=True) as reader:
+        found = [(EpisodeKey.parse(one.episode), one) for one in reader.outlines()]
+    contenders = sorted({(key.agent, key.model) for key, _ in found})
+    fitting = [one for one in contenders if agent in (None, one[0]) and model in (None, one[1])]
+    if contenders and not fitting:
+        said = " · ".join(one for one in (agent, model) if one is not None)
+        raise UserError(unknown("contender", said, [" · ".join(one) for one in contenders]))
+    if len(fitting) > 1:
+        told = ", ".join(" · ".join(one) for one in fitting)
+        raise UserError(f"several answered in {str(folder.path)!r} ({told}); choose one with --agent and --model")
+    first: dict[tuple[str, str], tuple[EpisodeKey, Outline]] = {}
+    for key, outline in sorted(found, key=lambda one: one[0].epoch):
+        if (key.agent, key.model) in fitting:
+            first.setdefault((key.task, key.sample), (key, outline))
+    yield from (first[name] for name in sorted(first))
+
+
+def _card(
+    folder: RunFolder, key: EpisodeKey, outline: Outline, sample: Sample, chart: Chart, labels: LabelSet | None
+) -> PreparedCard:
+    told = outline.outcome or {}
+    task, moment = get_task(sample.task), format_time(sample.moment)
+    return PreparedCard(
+        uuid=uuid5(_NAMESPACE, f"{folder.manifest['settings_sha256']}|{outline.episode}"),
+        subject_id=sample.subject_id,
+        sample=sample.id,
+        task=task,
+        as_of=moment,
+        encounter=latest_encounter(chart),
+        answer=tuple(told["answer"]),
+        labels=labels,
+        detail="\n".join(_detail(f"{key.agent} · {key.model}", task, moment, told, chart)),
+        source=f"wardround, run {folder.path.resolve().name} ({NOTICE})",
+    )
+
+
+def _detail(who: str, task: Task, moment: str, told: Mapping[str, Any], chart: Chart) -> Iterator[str]:
+    """Markdown: the answer, and below each of its names the rows that it cites as they stood."""
+    yield f"**{NOTICE.capitalize()}.** {_escaped(task.title)}, by {_escaped(who)}, as of {_escaped(moment)}."
+    yield ""
+    citations: Sequence[Mapping[str, Any]] = told.get("citations", ())[:MOST_ROWS]
+    rows = _rows_in_words(chart, frozenset(one["row_id"] for one in citations))
+    for name, words in zip(told["answer"], answer_words(task, told["answer"]), strict=True):
+        yield f"- {_escaped(words)}"
+        for one in citations:
+            if one["answer"] == name:
+                row = rows.get(one["row_id"], "not on the chart as of then")
+                yield f"  - {_escaped(one['row_id'])}: {_escaped(row)} {_escaped(_standing(one))}"
+
+
+def _standing(citation: Mapping[str, Any]) -> str:
+    if not citation["exists"] or not citation["read"]:
+        return "(cited without having been read)"
+    return "(supports it)" if citation["supports"] else "(not seen to support it)"
+
+
+def _rows_in_words(chart: Chart, wanted: frozenset[str]) -> Mapping[str, str]:
+    return {event.row_id: row_text(event) for event in chart.events() if event.row_id in wanted} if wanted else {}
+
+
+def latest_encounter(chart: Chart) -> str | None:
+    """Return the encounter that the latest row on a chart names: nothing of later is asked. None: no row names one."""
+    latest: tuple[int, str] | None = None
+    for name in chart.table_names:
+        table = chart.table(name)
+        if table.spec.encounter is None or table.spec.is_static or not len(table.event_time):
+            continue
+        times = table.event_time.astype("int64")
+        names = table.batch.column(table.spec.encounter)
+        held = np.asarray(names.is_valid())
+        if held.any():
+            place = int(np.where(held, times, np.iinfo(np.int64).min).argmax())
+            here = (int(times[place]), str(names[place].as_py()))
+            latest = here if latest is None else max(latest, here)
+    return None if latest is None else latest[1]
+
+
+def answer_words(task: Task, answer: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of an answer, of classes what they mean."""
+    return tuple(task.answer.class_names.get(name, name) for name in answer)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _escaped(text: str) -> str:
+    """No text of a model or a record is markup: no link, no picture, no HTML."""
+    return _MARKUP.sub(r"\\\g<0>", _plain(text))
