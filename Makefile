@@ -40,6 +40,16 @@ declared: $(VENV)/dev-installed
 api:
 	$(PYTHON) scripts/write_api.py
 
+# The documentation as a site that opens from disk: build/site/site/index.html. A link that leads nowhere ends the build.
+site: .venv-site/installed
+	$(PYTHON) scripts/site_source.py build/site
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
+
+.venv-site/installed: constraints-site.txt
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-site.txt mkdocs-material
+	touch $@
+
 # The tests that need a real language model: its server, grammar, probabilities, and four episodes.
 test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
@@ -126,4 +136,4 @@ $(VENV)/dev-installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@ $(VENV)/demo-installed
 
 clean:
-	rm -rf $(VENV) .venv-readers tour-followed demo demo-model doors gsem-cycle mutants build src/*.egg-info
+	rm -rf $(VENV) .venv-readers .venv-site tour-followed demo demo-model doors gsem-cycle mutants build src/*.egg-info
