@@ -21,8 +21,8 @@ from wardround.core import Progress, Reporter, must_be_new, private_folder, sile
 from wardround.records import Store
 
 SCHEMA_VERSION = 1
-_KINDS = pa.array(["", *(kind.name for kind in sorted(EventKind))])
-_LEVELS = pa.array([level.name for level in sorted(ValueLevel)])
+_KINDS = ("", *(kind.name for kind in sorted(EventKind)))
+_LEVELS = tuple(level.name for level in sorted(ValueLevel))
 _TIME = pa.timestamp("us")
 
 
@@ -115,12 +115,12 @@ def event_table(stream: BundleStream) -> pa.Table:
         "subject_id": pa.array(events.subject),
         "hour": _times(events.hour * HOUR),
         "gap_hours": pa.array(gaps, mask=gaps == 0),
-        "kind": _KINDS.take(pa.array(events.kind)),
+        "kind": pa.array(_KINDS).take(pa.array(events.kind)),
         "concept": _named(events.names, events.concept),
         "value": pa.array(events.value, mask=np.isnan(events.value)),
         "text": events.text,
         "unit": events.unit,
-        "level": _LEVELS.take(pa.array(events.level)),
+        "level": pa.array(_LEVELS).take(pa.array(events.level)),
         "event_time": _times(events.event),
         "available_at": _times(events.known),
         "revision": pa.array(events.revision),

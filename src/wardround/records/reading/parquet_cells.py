@@ -15,7 +15,6 @@ from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, E
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
 
-_EMPTY = pa.scalar("")
 _FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {
     "int": (pa.types.is_integer,),
     "float": (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal),
@@ -60,7 +59,7 @@ def _text(array: Any, files: FileFormat) -> Any:
         array = array.cast(pa.int64())
     array = as_text(array)
     # Typed scalars: Arrow tries to import what it may need to guess the type of a bare None, every time.
-    return pc.if_else(pc.equal(array, _EMPTY), pa.scalar(None, array.type), array)
+    return pc.if_else(pc.equal(array, pa.scalar("", pa.string())), pa.scalar(None, array.type), array)
 
 
 def _integer(array: Any, files: FileFormat) -> Any:

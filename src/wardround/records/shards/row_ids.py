@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,15 @@ def _text_word(text: str) -> int:
 
 
 _TEXT = pa.string()
-_DASH, _NOTHING = pa.scalar("-", _TEXT), pa.scalar("", _TEXT)
-"""Typed scalars: an untyped one makes Arrow look for pandas each time, 40 us."""
+
+
+@cache
+def _joint(text: str) -> Any:
+    """What stands between parts, a typed scalar: an untyped one makes Arrow look for pandas each time, 40 us.
+
+    Made at first use: the first scalar of a process imports pandas where it is installed, 0.25 s of a start.
+    """
+    return pa.scalar(text, _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +159,7 @@ def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:
     if identity.number is not None:
         return numbered_ids(table.name, identity.number)
     parts = [batch.column(name).cast(_TEXT) for name in table.key]
-    keys = parts[0] if len(parts) == 1 else _join(parts, _DASH)
+    keys = parts[0] if len(parts) == 1 else _join(parts, _joint("-"))
     return _prefixed(table.name, keys)
 
 
@@ -161,7 +169,7 @@ def numbered_ids(table: str, numbers: Any) -> Any:
 
 
 def _prefixed(table: str, keys: Any) -> Any:
-    return _join([pa.scalar(f"{table}:", _TEXT), keys], _NOTHING)
+    return _join([pa.scalar(f"{table}:", _TEXT), keys], _joint(""))
 
 
 def _join(parts: list[Any], separator: Any) -> Any:

@@ -1,0 +1,64 @@
+"""What the start of a command imports: nothing for the version, and nothing heavy for any command's help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from wardround.cli.commands import COMMANDS
+
+RECORDS = {"numpy", "pyarrow", "httpx2"}
+HEAVY = {
+    "chromadb",
+    "gguf",
+    "lightgbm",
+    "mcp",
+    "onnxruntime",
+    "pandas",
+    "pydicom",
+    "scipy",
+    "sentence_transformers",
+    "sklearn",
+    "starlette",
+    "tantivy",
+    "torch",
+    "trafilatura",
+    "transformers",
+    "trl",
+    "uvicorn",
+    "xllamacpp",
+}
+ASKED = """
+import contextlib, io, json, sys
+
+class Listening:
+    "Finds nothing; notes what is asked for, installed or not."
+    asked = set()
+
+    def find_spec(self, name, path=None, target=None):
+        self.asked.add(name.partition(".")[0])
+
+sys.meta_path.insert(0, Listening())
+from wardround.cli import main
+
+def asked_by(*words):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main(words)
+    return sorted(Listening.asked)
+
+print(json.dumps([asked_by(*words) for words in json.loads(sys.argv[1])]))
+"""
+"""A program that runs commands one after the other and prints which packages were asked for up to each."""
+
+
+def test_no_help_imports_what_only_work_needs(tmp_path: Path) -> None:
+    commands = [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS), ["list", "agents"]]
+    arguments = [sys.executable, "-c", ASKED, json.dumps(commands)]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=True)
+    asked = dict(zip(map(" ".join, commands), map(set, json.loads(done.stdout)), strict=True))
+    assert "argparse" in asked["--version"]
+    assert not asked["--help"] & RECORDS
+    assert asked["run --help"] > RECORDS  # so the program hears what is imported
+    assert {words: heavy for words, packages in asked.items() if (heavy := packages & HEAVY)} == {}
