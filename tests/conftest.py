@@ -37,6 +37,7 @@ if os.environ.get("WARDROUND_TEST_BYTECODE", "1") == "1":
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all is collected: what is imported stays
     config.addinivalue_line("markers", "long: runs only at length, with WARDROUND_TEST_LONG=1 (make long)")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: our children would not hear it
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,6 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected stays to the end: whoever looks for garbage need not look through it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
