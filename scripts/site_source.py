@@ -13,7 +13,9 @@ import json
 import posixpath
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).parents[1]
 FOLDERS = {
@@ -26,7 +28,7 @@ FOLDERS = {
 """Sections for the pages of a folder that no reader is sent to one by one."""
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _LISTED = re.compile(r"\[([^]]+)\]\(([^)#:\s]+)\)")
-_CODE = {".py": "python", ".toml": "toml", ".cff": "yaml"}
+_CODE = {".py": "python", ".toml": "toml", ".cff": "yaml", ".ipynb": "python"}
 
 
 def site_paths() -> dict[str, str]:
@@ -69,13 +71,21 @@ def with_blank_lines(text: str) -> str:
 
 
 def as_page(path: Path) -> str:
-    """A file as a page: Markdown as it is, a folder as a list of what is in it, anything else as code."""
+    """A file as a page: Markdown as it is, a folder as a list, a notebook by its cells, anything else as code."""
     if path.is_dir():
         return f"# {FOLDERS[path.name]}\n\n" + "".join(
             f"- [{one.stem}]({path.name}/{one.name})\n" for one in _shown(path)
         )
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return "\n\n".join(map(_cell, json.loads(text)["cells"])) + "\n"
     return text if path.suffix == ".md" else f"# {path.name}\n\n```{_CODE[path.suffix]}\n{text}```\n"
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    """A notebook's cell."""
+    text = "".join(cell["source"])
+    return text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
 
 
 def _inside(path: Path) -> str:

@@ -57,9 +57,15 @@ def test_a_list_gets_its_empty_line_and_code_keeps_its_own(source: ModuleType) -
     assert source.with_blank_lines(text) == "words\n\n- one\n  more\n- two\n```\nwords\n- three\n```\n"
 
 
+def test_a_notebook_is_shown_by_its_cells(source: ModuleType) -> None:
+    page = source.as_page(REPOSITORY / "examples" / "first_steps.ipynb")
+    assert page.startswith("# First steps in Python\n")
+    assert "\n```python\nimport tempfile\n" in page
+
+
 def test_nothing_is_written_that_links_outside(source: ModuleType, tmp_path: Path) -> None:
     source.write(tmp_path)
     pages = {page: _FENCED.sub("", page.read_text("utf-8")) for page in (tmp_path / "pages").rglob("*.md")}
-    linked = [(page, target) for page, text in pages.items() for target in re.findall(r"\]\(([^)#:\s]+)", text)]
+    linked = [(page, target) for page, text in pages.items() for target in re.findall(r"\]\(([^)#:\s]+)[)#]", text)]
     assert linked
     assert not [(page.name, target) for page, target in linked if not (page.parent / target).is_file()]
