@@ -27,6 +27,13 @@ from wardround.benchmarks.own import OWN_TASKS
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
 from wardround.cli.bench_examples import configure_examples, write_manifest
 from wardround.cli.bench_own import OWN_OPTIONS, add_own_options, build_from_files, build_from_labels
+from wardround.cli.bench_share import (
+    SHARE_EXAMPLES,
+    configure_rebuild,
+    configure_share,
+    rebuild_benchmark,
+    share_benchmark,
+)
 from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
 from wardround.cli.card import print_card
 from wardround.cli.json_output import add_json_option, print_json
@@ -110,6 +117,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     again.add_argument("folder", type=Path, help="folder of a built benchmark")
     again.add_argument("--policy", choices=["known_at", "published"], default="published", help="the other clocks")
     again.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
+    configure_share(actions.add_parser("share", help="for another site: ids, no answers", examples=SHARE_EXAMPLES))
+    configure_rebuild(actions.add_parser("rebuild", help="build a shared one again", examples=SHARE_EXAMPLES))
     show = actions.add_parser("show", help="say what a benchmark holds", examples=EXAMPLES)
     show.add_argument("folder", type=Path, help="folder of a built benchmark")
     for action in (build, examples, again, show):
@@ -117,9 +126,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Build, convert, put on other clocks, or show."""
-    if arguments.action == "examples":
-        return write_manifest(arguments)
+    """Build, convert, share, put on other clocks, or show."""
+    elsewhere = {"examples": write_manifest, "share": share_benchmark, "rebuild": rebuild_benchmark}
+    if arguments.action in elsewhere:
+        return elsewhere[arguments.action](arguments)
     if arguments.action == "show":
         _print(Benchmark.open(arguments.folder), arguments)
         return 0

@@ -20,7 +20,7 @@ from wardround.cli.judged import print_judge
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.subgroups import print_subgroups
 from wardround.cli.table import print_rows
-from wardround.core import UserError, is_read_only
+from wardround.core import UserError, is_read_only, must_be_new
 from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
 from wardround.runs import (
     GROUPINGS,
@@ -37,6 +37,7 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
+from wardround.runs.figures import write_figures
 from wardround.runs.paper_tables import paper_tables, write_tables
 from wardround.scoring import (
     EpisodeScore,
@@ -57,6 +58,10 @@ EXAMPLES = """
   wardround report run --no-episodes
   wardround report run --no-episodes --tables paper
       paper/results.tex, differences.tex and the same as .csv and .md, with marks of significance
+  wardround report run --no-episodes --figures paper
+      paper/labevents.svg and so on: the methods on each task, then the charts of the report
+  wardround report run --share-safe report-to-share
+      the page alone: figures, ids and settings, no record text
   wardround report run --episode diagnoses-12345678
   wardround report a-run-i-may-not-write --out report
   wardround report run-64k --beside run-32k run-16k run-8k
@@ -85,10 +90,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pages.add_argument(
         "--all-episodes", action="store_true", help=f"write them all, also of a run of more than {MOST_PAGES}"
     )
+    pages.add_argument(
+        "--share-safe", type=Path, metavar="DIR", help="write the page into a new folder, without any record text"
+    )
     pages.add_argument("--episode", nargs="+", metavar="SAMPLE", help="write those of these samples")
     parser.add_argument("--by", choices=tuple(GROUPINGS), help="show the results by subgroup too, as known at the time")
     parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="write the tables as LaTeX, CSV and Markdown, too")
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="write the charts as SVG, and one of the methods on each task"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -97,12 +108,21 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.run / MANIFEST).is_file() and not (arguments.run / "manifest.json").is_file():
         return _report_predictors(arguments.run, as_json=arguments.json)
     folder = RunFolder.open(arguments.run)
+    if arguments.share_safe is not None:
+        must_be_new(arguments.share_safe)
     others = [RunFolder.open(path) for path in arguments.beside]
     summary, page = report_run(
-        folder, others, baseline=arguments.baseline, pages=_which_pages(arguments), out=arguments.out, by=arguments.by
+        folder,
+        others,
+        baseline=arguments.baseline,
+        pages=_which_pages(arguments),
+        out=arguments.share_safe or arguments.out,
+        by=arguments.by,
     )
     if arguments.tables is not None:
         write_tables(paper_tables(summary), arguments.tables)
+    if arguments.figures is not None:
+        write_figures(summary, score_run(folder), arguments.figures)
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
@@ -123,7 +143,7 @@ Pages = Callable[[Sequence[EpisodeScore]], Sequence[EpisodeScore]]
 
 
 def _which_pages(arguments: argparse.Namespace) -> Pages:
-    if arguments.no_episodes:
+    if arguments.no_episodes or arguments.share_safe:
         return no_pages
     if arguments.episode:
         return partial(_pages_of, arguments.episode)

@@ -47,7 +47,10 @@ def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | No
 
 
 def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
-    """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage."""
+    """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage. Where every share is
+    0 there is nothing to draw, and it says none."""
+    if not any(share for shares in rows.values() for share in shares.values()):
+        return Markup("<p>none</p>")
     cell = min(130, max(46, *(8 + 7 * len(name) for name in columns)))
     body = []
     for k, name in enumerate(columns):

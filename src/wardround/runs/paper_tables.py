@@ -129,6 +129,8 @@ def _with_interval(shown: Interval, *, signed: bool = False) -> str:
     sign = "+" if signed else ""
     if shown.low is None or shown.high is None:
         return f"{shown.estimate:{sign}.3f}"
+    if shown.low == shown.high:
+        return f"{shown.estimate:{sign}.3f} (no variation)"
     return f"{shown.estimate:{sign}.3f} ({shown.low:{sign}.3f} to {shown.high:{sign}.3f})"
 
 

@@ -74,6 +74,11 @@ class Interval:
         """Whether there is an interval to print."""
         return self.missing is None
 
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Both ends to draw; None where there is no interval to print."""
+        return (self.low, self.high) if self.is_telling else (None, None)
+
     def as_text(self, form: str = ".3f") -> str:
         """Return the interval as tables have it, or why there is none."""
         return self.missing or f"{self.low:{form}} to {self.high:{form}}"

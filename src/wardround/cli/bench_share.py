@@ -1,0 +1,53 @@
+"""``wardround bench share`` and ``rebuild``: a benchmark for another licensed site, without answers or record text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wardround.benchmarks import Benchmark
+from wardround.benchmarks.sharing import read_share, rebuild, write_share
+from wardround.cli.paths import user_codes_home
+from wardround.cli.progress import TerminalProgress
+from wardround.records import Store
+
+SHARE_EXAMPLES = """
+  wardround bench share bench --out bench.json
+      ids, moments, splits, definitions and hashes; ids and moments are still under the data use agreement
+  wardround bench rebuild bench.json --store store --out bench-again
+      builds it here and says in a line what differs, if anything
+"""
+
+
+def configure_share(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``share``."""
+    parser.add_argument("folder", type=Path, help="folder of a built benchmark")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+
+
+def configure_rebuild(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``rebuild``."""
+    parser.add_argument("file", type=Path, help="what bench share wrote")
+    parser.add_argument("--store", type=Path, required=True, help="folder of the store of the same records")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark to make")
+
+
+def share_benchmark(arguments: argparse.Namespace) -> int:
+    """Write what may be shared."""
+    benchmark = Benchmark.open(arguments.folder)
+    write_share(benchmark, arguments.out)
+    print(f"{len(benchmark.all_samples):,} samples without answers or record text: {arguments.out}")
+    return 0
+
+
+def rebuild_benchmark(arguments: argparse.Namespace) -> int:
+    """Build it again and compare."""
+    shared, progress = read_share(arguments.file), TerminalProgress()
+    try:
+        built = rebuild(
+            shared, Store.open(arguments.store), arguments.out, user_codes=user_codes_home(), report=progress
+        )
+    finally:
+        progress.close()
+    print(f"{len(built.all_samples):,} samples, the same byte for byte: {arguments.out}")
+    return 0
