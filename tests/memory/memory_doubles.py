@@ -89,7 +89,7 @@ class Scripted:
         self.asked: list[tuple[str, str]] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
 
-    async def ask(self, messages: Sequence[Message], *, purpose: str) -> Reply:
+    async def ask(self, messages: Sequence[Message], *, purpose: str, schema: Any = None) -> Reply:
         text = messages[-1].content or ""
         self.asked.append((purpose, text))
         answer = self.answers[purpose]

@@ -39,8 +39,9 @@ _LEAST_TRAJECTORY_TOKENS = 64
 class Asker(Protocol):
     """Whoever asks the model and writes down that it did."""
 
-    async def ask(self, messages: Sequence[Message], *, purpose: str) -> Reply:
-        """Ask without tools, record the call under ``purpose``, return the reply."""
+    async def ask(self, messages: Sequence[Message], *, purpose: str, schema: Mapping[str, Any] | None = None) -> Reply:
+        """Ask without tools, record the call under ``purpose``, return the reply, bound to ``schema`` by endpoints that
+        bind replies."""
         ...
 
     def note(self, kind: str, detail: Mapping[str, Any]) -> None:
@@ -65,9 +66,15 @@ class ModelAsker:
     settings: ModelSettings = REFLECTION_SETTINGS
     ordinal: int = 0
 
-    async def ask(self, messages: Sequence[Message], *, purpose: str) -> Reply:
+    async def ask(self, messages: Sequence[Message], *, purpose: str, schema: Mapping[str, Any] | None = None) -> Reply:
         """Ask and record. Raises ProviderError."""
-        request = Request(messages=tuple(messages), settings=self.settings, episode=self.episode, ordinal=self.ordinal)
+        request = Request(
+            messages=tuple(messages),
+            settings=self.settings,
+            response_schema=schema,
+            episode=self.episode,
+            ordinal=self.ordinal,
+        )
         self.ordinal += 1
         reply = await self.model.complete(request)
         self.recorder.turn(request, reply, (), purpose=purpose)

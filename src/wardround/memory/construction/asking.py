@@ -45,7 +45,7 @@ async def ask_value(
     for _ in range(2):
         if budget is not None and not budget.take():
             break
-        reply = await asker.ask(messages, purpose=purpose)
+        reply = await asker.ask(messages, purpose=purpose, schema=schema)
         said = reply.message.content or ""
         value, broken = read_value(said, schema)
         if broken is None:
