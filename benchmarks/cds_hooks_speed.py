@@ -43,10 +43,10 @@ def served(shelf: CardShelf, folder: RunFolder, said: Path) -> Iterator[str]:
 
 def main() -> None:
     """Print how long it took."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--agent")
-    parser.add_argument("--calls", type=int, default=2_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="folder of a finished run")
+    parser.add_argument("--agent", help="whose answers, where several agents played")
+    parser.add_argument("--calls", type=int, default=2_000, help="how many calls")
     arguments = parser.parse_args()
     folder, started = RunFolder.open(arguments.run), time.process_time()
     shelf = CardShelf.of(folder.provenance, open_store(folder), prepare_cards(folder, agent=arguments.agent))
