@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from stay_doubles import episode_of
 
-from wardround.agents.stays.asking import REASONER, ask_role
+from wardround.agents.stays.asking import REASONER, Answered, ask_role
 from wardround.agents.stays.auditor import AuditSettings, reasons_to_look, uncertainty_of
 from wardround.models import open_model
 
@@ -36,11 +36,18 @@ SHORT = {
 
 
 def test_the_trigger_is_the_mean_of_the_tokens_log_probabilities(real_model_url: str) -> None:
-    episode = episode_of("trace", open_model("openai/smollm2", base_url=real_model_url))
     shown = {"rules": "[K] IF potassium < 3.5 THEN order Potassium.", "history": "Potassium: 3.0 (Low)"}
     empty = dict.fromkeys(("state", "summary", "segments"), "")
     role = replace(REASONER, schema=SHORT)
-    found = asyncio.run(ask_role(episode, role, 4_000, most=1, examples="K", **shown, **empty))
+
+    async def asked() -> Answered:
+        model = open_model("openai/smollm2", base_url=real_model_url)
+        try:
+            return await ask_role(episode_of("trace", model), role, 4_000, most=1, examples="K", **shown, **empty)
+        finally:
+            await model.close()
+
+    found = asyncio.run(asked())
     uncertainty = uncertainty_of(found.token_logprobs)
     assert uncertainty is not None
     assert uncertainty > 0
