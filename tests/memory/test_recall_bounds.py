@@ -108,3 +108,9 @@ def test_mentions_of_many_names_are_those_of_each(tmp_path: Path) -> None:
             each = {name: graph.mentions(name, known=live.__contains__, most=most) for name in names}
             assert graph.mentions_of(names, live=live, most=most) == each
             assert {None} < {*each.values()} or most > 8
+
+
+def test_a_bank_without_experiences_mentions_nothing(tmp_path: Path) -> None:
+    """The first that is linked is compared with none."""
+    with Bank.open(tmp_path / "empty.sqlite") as bank:
+        assert not bank.graph().mentions_of(["lactate"], live={}, most=100)

@@ -40,7 +40,8 @@ WHERE EXISTS (SELECT 1 FROM alias WHERE name = value) OR EXISTS (SELECT 1 FROM a
 """
 _TOO_COMMON = """
 SELECT value FROM json_each(?) WHERE EXISTS (
-    SELECT 1 FROM mention WHERE name = value LIMIT 1 OFFSET ? + max(0, (SELECT max(rowid) FROM experience) - ?)
+    SELECT 1 FROM mention WHERE name = value
+    LIMIT 1 OFFSET ? + max(0, coalesce((SELECT max(rowid) FROM experience), 0) - ?)
 )
 """
 """Names that more than so many experiences mention even if all that are not live mention them: rows are counted in the
