@@ -113,4 +113,4 @@ def test_mentions_of_many_names_are_those_of_each(tmp_path: Path) -> None:
 def test_a_bank_without_experiences_mentions_nothing(tmp_path: Path) -> None:
     """The first that is linked is compared with none."""
     with Bank.open(tmp_path / "empty.sqlite") as bank:
-        assert not bank.graph().mentions_of(["lactate"], live={}, most=100)
+        assert bank.graph().mentions_of(["lactate"], live=set(), most=100) == {"lactate": ()}
