@@ -232,6 +232,8 @@ def test_bad_settings_are_named_before_anything_is_built(synthetic_store: Store,
         digest_of(synthetic_store, tmp_path / "x", 1, per_task=0)
     with pytest.raises(UserError, match="none of the 120 subjects falls into train"):
         build_agentehr(synthetic_store, tmp_path / "x", fractions=(0.0, 0.0, 1.0))
+    with pytest.raises(UserError, match="three that add up to 1"):
+        build_agentehr(synthetic_store, tmp_path / "x", fractions=(float("nan"), 0.5, 0.5))
     with pytest.raises(UserError, match="there is no task"):
         build_agentehr(synthetic_store, tmp_path / "x", tasks=["radiology"])
     assert not (tmp_path / "x").exists()

@@ -170,6 +170,12 @@ def test_about_twenty_flags_stay_and_the_help_of_settings_shows_the_rest(capsys:
         assert f"  {name} " in shown
 
 
+def test_a_flag_given_twice_names_both_times() -> None:
+    read = settings("--agent", "react", "--agent", "retrosum", "resum", "--task", "diagnoses")
+    assert read.run.agents == ("react", "retrosum", "resum")
+    assert read.run.tasks == ("diagnoses",)
+
+
 def test_every_setting_says_what_it_is() -> None:
     assert [leaf.name for leaf in every_setting() if not leaf.said.help] == []
 

@@ -227,3 +227,21 @@ def test_what_was_kept_in_is_counted_by_class(chart: Chart, web: LocalWeb) -> No
         with pytest.raises(ToolFailure):
             guard.check_query(query)
     assert dict(guard.blocked) == {"a name from the record": 2, "an identifier of the record": 1}
+
+
+@pytest.mark.parametrize("egress", ["permitted", "guarded"])
+def test_what_is_no_address_is_answered(chart: Chart, web: LocalWeb, egress: str) -> None:
+    said = environment(chart, web, egress).call("browser.open", {"id": "http://[bad"})
+    assert said.is_error
+    assert "no address of a page" in said.text
+    assert not web.seen
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "nonsense"])
+def test_a_charset_that_reads_nothing_is_read_as_utf_8(chart: Chart, charset: str) -> None:
+    page = Answer(body="Grüße".encode(), headers={"content-type": f"text/plain; charset={charset}"})
+    found = {"organic": [{"title": "T", "link": "http://[bad"}, {"title": "U", "link": "http://www.example.org/page"}]}
+    with LocalWeb({"/page": page, "/search": Answer(body=json.dumps(found).encode())}) as hostile:
+        played = environment(chart, hostile)
+        assert "Grüße" in played.call("browser.open", {"id": "http://www.example.org/page"}).text
+        assert "【1" not in played.call("browser.search", {"query": "gout", "topn": 3}).text

@@ -98,7 +98,7 @@ def test_a_name_that_changes_its_address_between_looks_is_looked_at_once() -> No
 @pytest.mark.parametrize(
     "target",
     ["http://127.0.0.1/", "http://169.254.169.254/", "http://inner.example.org/", "file:///etc/passwd", "http://a.org:22/",
-     "//[::1]/", "\\\\127.0.0.1\\x"],
+     "//[::1]/", "\\\\127.0.0.1\\x", "http://[bad", "//["],
 )  # fmt: skip
 def test_a_redirect_is_looked_at_like_an_address(target: str) -> None:
     pages = {"/": Answer(status=302, headers={"location": target})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +20,9 @@ from wardround.scoring import (
     per_sample,
     render_table,
     summarise,
+    tables,
 )
+from wardround.scoring.scorer import OneClassScorer, Scorer
 from wardround.scoring.successes import Successes
 
 
@@ -253,3 +256,17 @@ def test_what_was_served_summarised_and_spent_is_of_all_episodes() -> None:
     assert other.experiences == 2.5
     (without,) = summarise([plain], resamples=50)
     assert (without.summarised, without.summaries, without.evidence_cut, without.successes.cited) == (None, 0, None, 0)
+
+
+def test_a_mean_is_called_as_the_figure_that_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scorer that names its figure and says no more has its means under that name, never under F1."""
+
+    class Alerts(Scorer):
+        metric = "value of alerts"
+
+    scorers = {"own": Alerts(), "classes": OneClassScorer(), "names": Scorer()}
+    monkeypatch.setattr(tables, "get_task", lambda name: SimpleNamespace(answer=name))
+    monkeypatch.setattr(tables, "scorer_of", scorers.__getitem__)
+    assert tables.pooled_metric(["own"]) == "value of alerts"
+    assert tables.pooled_metric(["names", "classes"]) == tables.pooled_metric(["names"]) == "F1"
+    assert tables.pooled_metric(["own", "names"]) == "score"

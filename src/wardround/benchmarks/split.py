@@ -22,7 +22,7 @@ def unit_draw(*parts: object) -> float:
 
 def check_fractions(fractions: Fractions) -> None:
     """Raise UserError unless the shares are none negative and add up to 1."""
-    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
+    if len(fractions) != 3 or not min(fractions) >= 0 or not abs(sum(fractions) - 1) <= 1e-9:  # not a number is neither
         raise UserError(f"the shares of train, dev and test must be three that add up to 1, not {fractions!r}")
 
 

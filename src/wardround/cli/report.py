@@ -20,7 +20,7 @@ from wardround.cli.judged import print_judge
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.subgroups import print_subgroups
 from wardround.cli.table import print_rows
-from wardround.core import UserError, is_read_only, must_be_new
+from wardround.core import UserError, changed_plugins, is_read_only, must_be_new
 from wardround.predictors import MANIFEST, FitRow, read_manifest, read_predictions
 from wardround.runs import (
     GROUPINGS,
@@ -111,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.share_safe is not None:
         must_be_new(arguments.share_safe)
     others = [RunFolder.open(path) for path in arguments.beside]
+    _note_other_plugins((folder, *others))
     summary, page = report_run(
         folder,
         others,
@@ -131,6 +132,12 @@ def run(arguments: argparse.Namespace) -> int:
         print_subgroups(summary.subgroups, summary.by)
     print_place(page)
     return 0
+
+
+def _note_other_plugins(folders: Sequence[RunFolder]) -> None:
+    """Say so where a plug-in is not what it was when a run was played: its scorers may score otherwise now."""
+    for path in dict.fromkeys(path for one in folders for path in changed_plugins(one.manifest.get("plugins", ()))):
+        print(f"wardround: note: {path} is not as it was when the run was played; scored as it is now", file=sys.stderr)
 
 
 def _subgroups(folder: RunFolder, scores: Sequence[EpisodeScore], by: str) -> tuple[SummaryRow, ...]:

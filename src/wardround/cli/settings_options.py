@@ -83,7 +83,7 @@ def _read_as(leaf: Leaf) -> dict[str, Any]:
     choices = choices_of(kind)
     how: dict[str, Any] = {"help": _told(leaf), "metavar": None if choices else _metavar(leaf)}
     if many:
-        how["nargs"] = "+"
+        how |= {"nargs": "+", "action": "extend"}  # given twice, it names both times
     if choices:
         how["choices"] = choices
     else:

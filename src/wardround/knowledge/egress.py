@@ -22,6 +22,7 @@ from wardround.knowledge.readings import readings
 Egress = Literal["nothing", "permitted", "guarded"]
 """What may leave: nothing; what goes to permitted hosts; what goes to any public host. All of it through the guard."""
 
+NO_ADDRESS = "this is no address of a page; write one like https://www.example.org/page"
 _MOST_WORDS = 40
 _LONG_NUMBER = re.compile(r"(?<![\w.])(?!(?:PMC|PMID|NCT|pmid:?))\d(?:[ \-./]?\d){6,}(?!\w)")
 _KNOWN_NUMBERS = re.compile(
@@ -64,7 +65,10 @@ class EgressGuard:
     def check_address(self, url: str, *, written: bool = True) -> None:
         """Raise ToolFailure, and count, where an address may not leave. ``written``: by the model, not on a page."""
         self._check_policy()
-        host = (urlsplit(url).hostname or "").rstrip(".").lower()
+        try:
+            host = (urlsplit(url).hostname or "").rstrip(".").lower()
+        except ValueError:
+            raise ToolFailure(NO_ADDRESS) from None
         if self.policy == "permitted" and not any(host == one or host.endswith(f".{one}") for one in self.hosts):
             raise self._refusal("address", "a host that is not permitted here")
         for reading in readings(url):

@@ -51,16 +51,17 @@ class PairedAnswers:
 class Scorer:
     """Scores answers as sets of names. A subclass scores another kind of answers.
 
-    ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called, so
-    that only figures of one name are averaged under that name. ``keeps_target``: a result holds the target too, for
-    figures that are no mean over samples. ``by_class``: the tables by class show all that its own figure shows.
+    ``metric`` names the figure that tables show and tests compare; ``pooled`` is what its mean over tasks is called
+    (empty: as the figure itself), so that only figures of one name are averaged under that name. ``keeps_target``: a
+    result holds the target too, for figures that are no mean over samples. ``by_class``: the tables by class show all
+    that its own figure shows.
     An answer is right from ``full_score`` of the main figure on. ``rows_name_answers``: a cited row can be seen to
     support an answer, because it names it; no row says "yes". ``over_samples``: rows over several tasks say the mean
     over all samples too.
     """
 
     metric: ClassVar[str] = SET_F1
-    pooled: ClassVar[str] = SET_F1
+    pooled: ClassVar[str] = ""
     keeps_target: ClassVar[bool] = False
     by_class: ClassVar[bool] = False
     full_score: ClassVar[float] = 1.0
@@ -107,6 +108,7 @@ class OneClassScorer(SeveralClassesScorer):
     """Right if the one class is named and no other; over all answers also the macro-F1 of the classes."""
 
     metric = ACCURACY
+    pooled = SET_F1
     by_class = True
 
     def score(self, answer: Iterable[str] | None, target: Iterable[str], labels: LabelSet | None) -> SetScore:
@@ -120,7 +122,6 @@ class RightScorer(Scorer):
     shown beside the mean over all samples, which papers call the average."""
 
     metric = ACCURACY
-    pooled = ACCURACY
     over_samples = True
     rows_name_answers = False
 

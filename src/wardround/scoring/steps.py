@@ -76,7 +76,6 @@ class StepActionsScorer(Scorer):
     """Recall@5 of a stay: its decisions of all types pooled."""
 
     metric: ClassVar[str] = RECALL
-    pooled: ClassVar[str] = RECALL
     keeps_target: ClassVar[bool] = True
     rows_name_answers: ClassVar[bool] = False
 

@@ -95,7 +95,8 @@ def per_sample(
 
 def pooled_metric(tasks: Iterable[str]) -> str:
     """What the mean over some tasks is called: of figures that are not alike it is a score and nothing else."""
-    names = {scorer_of(get_task(task).answer).pooled for task in tasks}
+    scorers = [scorer_of(get_task(task).answer) for task in tasks]
+    names = {scorer.pooled or scorer.metric for scorer in scorers}
     return names.pop() if len(names) == 1 else "score"
 
 

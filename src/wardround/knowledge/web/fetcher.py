@@ -111,11 +111,19 @@ def _times() -> dict[str, object]:
     return {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _STEP_SECONDS)}
 
 
+def _led_to(page: str, written: str) -> str:
+    """Where a redirect leads; what a server wrote that is no address stays as it is, to be refused as one."""
+    try:
+        return urljoin(page, written)
+    except ValueError:
+        return written
+
+
 def _read(address: WebAddress, response: httpcore2.Response) -> Fetched | WebAddress:
     """The page of a response, or where it leads."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
     if response.status in _REDIRECTS and headers.get("location"):
-        return web_address(urljoin(address.text, headers["location"]))
+        return web_address(_led_to(address.text, headers["location"]))
     if response.status != 200:
         raise ToolFailure(f"the page's server answered {response.status}; try another page.")
     kind, _, parameters = headers.get("content-type", "").partition(";")

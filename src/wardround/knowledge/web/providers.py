@@ -165,11 +165,15 @@ def _result(row: Mapping[str, Any], *, url: str, title: str, summary: str, day: 
 def _rows(body: Any, name: str) -> Iterator[Mapping[str, Any]]:
     """The entries of a list in an answer that lead to a page."""
     for row in _value(body, name, list):
-        if isinstance(row, Mapping) and urlsplit(str(row.get("link") or row.get("url") or "")).scheme in (
-            "http",
-            "https",
-        ):
+        if isinstance(row, Mapping) and _is_page(str(row.get("link") or row.get("url") or "")):
             yield row
+
+
+def _is_page(link: str) -> bool:
+    try:
+        return urlsplit(link).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 def _value(body: Any, name: str, kind: type = dict) -> Any:

@@ -119,7 +119,7 @@ def _of_pdf(fetched: Fetched) -> str:
 def _decoded(fetched: Fetched) -> str:
     try:
         return fetched.body.decode(fetched.charset or "utf-8", "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):
         return fetched.body.decode("utf-8", "replace")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import httpx2
 
 from wardround.core import ToolFailure
+from wardround.knowledge.egress import NO_ADDRESS
 from wardround.knowledge.web.addresses import check_host
 
 _PORTS = {"http": 80, "https": 443}
@@ -35,7 +36,7 @@ def web_address(text: str) -> WebAddress:
     try:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError):
-        raise ToolFailure("this is no address of a page; write one like https://www.example.org/page") from None
+        raise ToolFailure(NO_ADDRESS) from None
     if url.scheme not in _PORTS or not url.host:
         raise ToolFailure("only pages of http:// and https:// are fetched, and corpus:// documents are opened.")
     if url.userinfo:
