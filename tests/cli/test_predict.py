@@ -83,7 +83,8 @@ def test_a_benchmark_without_classes_says_which_has(
 
 def test_a_predictor_of_a_plug_in_is_fitted_in_two_processes(words: list[str], tmp_path: Path) -> None:
     plugin = Path(__file__).resolve().parents[2] / "examples" / "own_engines.py"
-    asked = [*words, "--predictor", "prior", "--shots", "2", "all", "--task", "guo_los", "--processes", "2", "--json"]
+    named = words[: words.index("--predictor")] + words[words.index("--predictor") + 2 :]
+    asked = [*named, "--predictor", "prior", "--shots", "2", "all", "--task", "guo_los", "--processes", "2", "--json"]
     done = run_command(*asked, "--plugin", plugin, "--out", tmp_path / "fits")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)

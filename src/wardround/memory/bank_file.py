@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ class BankFile:
         """
         with self.lock:
             if self.writable:
-                self.connection.execute("PRAGMA busy_timeout = 0")
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                with suppress(sqlite3.OperationalError):  # another one writes: whoever closes last does it
+                    self.connection.execute("PRAGMA busy_timeout = 0")
+                    self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
