@@ -24,22 +24,26 @@ class PatientView:
     description = "The latest answer of each task on this patient, with the rows that it cites"
     request: type[HookRequest] = HookRequest
 
+    def meant(self, cards: Cards, context: Any) -> Cards:
+        """The cards that a call is about."""
+        return cards
+
     def bodies(self, cards: Cards, context: Any) -> Iterator[dict[str, Any]]:
         """Return the cards as JSON."""
-        return (card.body() for card in latest_by_task(cards))
+        return (card.body() for card in latest_by_task(self.meant(cards, context)))
 
 
-class EncounterStart:
+class EncounterStart(PatientView):
     """The answers as of a moment within the encounter."""
 
     hook = "encounter-start"
     title = "Answers within this encounter"
     description = "The latest answer of each task whose chart ended within this encounter"
-    request: type[HookRequest] = EncounterRequest
+    request = EncounterRequest
 
-    def bodies(self, cards: Cards, context: Any) -> Iterator[dict[str, Any]]:
-        """Return the cards as JSON."""
-        return (card.body() for card in latest_by_task([one for one in cards if one.encounter == context.encounter_id]))
+    def meant(self, cards: Cards, context: Any) -> Cards:
+        """Those whose chart ended in the encounter."""
+        return [card for card in cards if card.encounter == context.encounter_id]
 
 
 class OrderSelect:
@@ -58,7 +62,7 @@ class OrderSelect:
                 yield card.body(summary)
 
 
-Service = PatientView | EncounterStart | OrderSelect
+Service = PatientView | OrderSelect
 SERVICES: Mapping[str, Service] = {
     f"wardround-{one.hook}": one for one in (PatientView(), EncounterStart(), OrderSelect())
 }
