@@ -178,6 +178,23 @@ def synthetic_benchmark_path(synthetic_store: Store, once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def training_run_path(synthetic_benchmark_path: Path, synthetic_store_path: Path, once: Once) -> Path:
+    """What the offline policy did on training samples of two tasks, twice each. Copy it: memories lie beside it."""
+    from wardround.runs import RunSettings, execute, start
+
+    settings = RunSettings.of(
+        benchmark=str(synthetic_benchmark_path),
+        store=str(synthetic_store_path),
+        tasks=("diagnoses", "labevents"),
+        split="train",
+        limit=4,
+        epochs=2,
+        agents=("react",),
+    )
+    return once("training-run", lambda path: execute(start(path, settings)))
+
+
+@pytest.fixture(scope="session")
 def synthetic_stays_path(synthetic_store: Store, once: Once) -> Path:
     """The stays of the synthetic hospital, to be played bundle by bundle."""
     from wardround.benchmarks import build_trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,23 +24,13 @@ from wardround.runs import ConstructionSettings, RunFolder, RunSettings, constru
 
 
 @pytest.fixture(scope="module")
-def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
-    return RunSettings.of(
-        benchmark=str(synthetic_benchmark_path),
-        store=str(synthetic_store_path),
-        tasks=("diagnoses", "labevents"),
-        split="train",
-        limit=4,
-        epochs=2,
-        agents=("react",),
-    )
+def training(training_run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return RunFolder.open(shutil.copytree(training_run_path, tmp_path_factory.mktemp("construct") / "training"))
 
 
 @pytest.fixture(scope="module")
-def training(settings: RunSettings, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    folder = start(tmp_path_factory.mktemp("construct") / "training", settings)
-    execute(folder)
-    return folder
+def settings(training: RunFolder) -> RunSettings:
+    return training.settings
 
 
 def test_the_offline_policy_gets_a_graph_by_rules_that_gsem_walk_is_served_from(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -22,23 +23,13 @@ NAMES = PEERS.names
 
 
 @pytest.fixture(scope="module")
-def settings(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> RunSettings:
-    return RunSettings.of(
-        benchmark=str(synthetic_benchmark_path),
-        store=str(synthetic_store_path),
-        tasks=("diagnoses", "labevents"),
-        split="train",
-        limit=4,
-        epochs=2,
-        agents=("vanilla",),
-    )
+def training(training_run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return RunFolder.open(shutil.copytree(training_run_path, tmp_path_factory.mktemp("peers") / "training"))
 
 
 @pytest.fixture(scope="module")
-def training(settings: RunSettings, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    folder = start(tmp_path_factory.mktemp("peers") / "training", settings)
-    execute(folder)
-    return folder
+def settings(training: RunFolder) -> RunSettings:
+    return training.settings
 
 
 @pytest.fixture(scope="module")
