@@ -53,7 +53,7 @@ def test_a_missing_tokenizer_file_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_file_gives_exact_counts(tmp_path: Path) -> None:
-    pytest.importorskip("tokenizers")
+    pytest.importorskip("tokenizers", reason="needs tokenizers")
     model = {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "[UNK]": 2}, "unk_token": "[UNK]"}
     body = {"version": "1.0", "model": model, "pre_tokenizer": {"type": "Whitespace"}}
     (tmp_path / "tokenizer.json").write_text(json.dumps(body), encoding="utf-8")

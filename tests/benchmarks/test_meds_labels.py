@@ -66,7 +66,7 @@ def test_every_kind_of_task_has_its_column(tmp_path: Path) -> None:
 
 
 def test_the_standards_validator_takes_every_file(tmp_path: Path) -> None:
-    meds = pytest.importorskip("meds")
+    meds = pytest.importorskip("meds", reason="needs meds, the standard's package")
     write_meds_labels(benchmark(), tmp_path / "labels")
     files = sorted((tmp_path / "labels").glob("**/*.parquet"))
     assert len(files) == 4 + 14

@@ -77,7 +77,7 @@ def moments(store: Store, subject: int, count: int, draw: random.Random) -> list
 
 
 def test_the_standards_own_validators_pass(exported: Path) -> None:
-    meds = pytest.importorskip("meds")
+    meds = pytest.importorskip("meds", reason="needs meds, the standard's package")
     tables = read(exported)
     assert len(tables) == 3
     for table in tables:
@@ -225,7 +225,7 @@ def test_any_hospital_reads_the_same_through_meds(seed: int, most: int, drawn: s
 
 
 def test_splits_are_folders_and_a_file_that_the_standard_takes(synthetic_store: Store, tmp_path: Path) -> None:
-    meds = pytest.importorskip("meds")
+    meds = pytest.importorskip("meds", reason="needs meds, the standard's package")
     subjects = synthetic_store.subjects.tolist()
     splits = {subject: "train" if place % 3 else "held_out" for place, subject in enumerate(subjects[:-2])}
     report = export_meds(synthetic_store, tmp_path / "out", settings=ExportSettings(splits=splits, time="event"))

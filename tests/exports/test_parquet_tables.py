@@ -79,7 +79,7 @@ def test_the_command_asks_for_a_moment(
 
 
 def test_a_data_frame_is_the_chart_too(chart: Chart) -> None:
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="needs pandas")
     labs = chart.table("labevents").to_pandas()
     assert list(labs["row_id"]) == chart.table("labevents").batch.column("row_id").to_pylist()
     assert str(labs["event_time"].dtype).startswith("datetime64")
@@ -91,6 +91,6 @@ def test_a_data_frame_is_the_chart_too(chart: Chart) -> None:
 
 
 def test_a_chart_with_nothing_yet_is_an_empty_frame(synthetic_store: Store) -> None:
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="needs pandas")
     chart = synthetic_store.chart(int(synthetic_store.subjects[0]), datetime(1900, 1, 1))
     assert set(chart.to_pandas()["time"].isna()) <= {True}

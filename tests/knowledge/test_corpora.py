@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from wardround.core import UserError
 from wardround.knowledge import Library, add_corpus, remove_corpus

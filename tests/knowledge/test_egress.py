@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from local_web import Answer, LocalWeb, html
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from local_web import PUBLIC, Answer, LocalWeb, html
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from wardround.core import UserError
 from wardround.knowledge import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tantivy")
-pytest.importorskip("bm25s")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
+pytest.importorskip("bm25s", reason="needs bm25s, a maintained library to compare with")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -188,7 +188,7 @@ def test_digest_depends_on_all_that_is_asked_and_not_on_whose_call_it_is() -> No
 @pytest.mark.parametrize("schema", [None, {"type": "object", "properties": {"a": {"type": "string"}}}])
 def test_the_official_sdk_sends_the_same_body(settings: ModelSettings, schema: Any) -> None:
     """Oracle: what the ``openai`` package sends for the same call."""
-    openai = pytest.importorskip("openai")
+    openai = pytest.importorskip("openai", reason="needs openai, the client")
     call = ToolCall(id="c", name="get_latest_records", arguments='{"table_name": "labevents"}')
     messages = (
         *START,

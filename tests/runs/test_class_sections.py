@@ -135,7 +135,7 @@ def test_one_number_of_shots_or_none_can_be_drawn() -> None:
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("lightgbm")
+    pytest.importorskip("lightgbm", reason="needs the extra [predictors]")
     folder = tmp_path_factory.mktemp("invented")
     store = invented_store(folder)
     settings = PredictorSettings(names=("count-lr",), shots=("1", "4", "all"), replicates=3, resamples=50)

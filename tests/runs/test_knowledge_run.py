@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from fake_server import Answer, FakeServer, tools
 from wardround.cli.main import main
@@ -100,7 +100,7 @@ def test_a_library_that_is_not_there_is_refused_before_anything_is_paid_for(
 def test_an_outside_agent_reads_the_installed_corpora(
     library: Path, synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("mcp")
+    pytest.importorskip("mcp", reason="needs the extra [mcp]")
     from wardround.serve import Game, PlaySettings
 
     run = settings(library, synthetic_benchmark_path, synthetic_store_path, "", toolset="clinseek")

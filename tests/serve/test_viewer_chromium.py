@@ -75,7 +75,7 @@ def serve(app: ASGIApp) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    pytest.importorskip("websockets")
+    pytest.importorskip("websockets", reason="needs websockets")
     one = Chromium(tmp_path_factory.mktemp("chromium"))
     yield one
     one.close()

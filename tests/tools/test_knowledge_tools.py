@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from fake_chart import small_chart
 
-pytest.importorskip("tantivy")
+pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
 from wardround.knowledge import Knowledge, Library, add_corpus
 from wardround.tools import TOOLS, Environment, Toolset, corpus_tool, default_toolset

@@ -53,7 +53,7 @@ def test_the_browser_is_not_run_side_by_side() -> None:
 
 def test_browser_tools_take_numbers_as_models_write_them() -> None:
     bound = Environment(small_chart(3), open_toolset("clinseek"))
-    pytest.importorskip("tantivy")
+    pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
     assert bound.call("browser.search", {"query": "sepsis lactate", "topn": "2"}).text.startswith("[0] sepsis lactate")
     assert bound.call("browser.open", {"id": "0"}).text.startswith("[1] Sepsis")
     assert bound.call("browser.open", {"id": 0, "cursor": 0, "loc": "5", "num_lines": 2}).text.count("\nL") == 2

@@ -98,7 +98,7 @@ def test_trl_tools_are_described_by_signature_and_docstring(world: World) -> Non
 
 
 def test_transformers_reads_the_tools_of_trl(world: World) -> None:
-    utils = pytest.importorskip("transformers.utils")
+    utils = pytest.importorskip("transformers.utils", reason="needs the extra [train]")
     environment = trl_environment(world)()
     schema = utils.get_json_schema(environment.get_records_by_time)
     assert schema["function"]["parameters"]["required"] == ["table_name"]

@@ -29,7 +29,7 @@ from wardround.training import (
 )
 from wardround.training.world import World, WorldSettings
 
-pytest.importorskip("trl")
+pytest.importorskip("trl", reason="needs the extra [train]")
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 TEMPLATE = training_template("wardround_compact")

@@ -130,7 +130,7 @@ def test_thoughts_are_never_redundant() -> None:
 
 
 def test_atif_documents_are_valid_and_mark_what_was_copied(summarised: Trajectory) -> None:
-    atif = pytest.importorskip("atif")
+    atif = pytest.importorskip("atif", reason="needs atif, which validates")
     first, second = atif_documents(summarised, version="0.1")
     for document in (first, second):
         atif.Trajectory.model_validate(document)
