@@ -171,6 +171,25 @@ def test_a_damaged_file_ends_the_add_and_what_was_before_stays(tmp_path: Path) -
     assert library.manifest("pubmed").waiting == ("p2.xml.gz",)
 
 
+WHOLE = gzip.compress(b"".join(b'{"id": "%d", "content": "gnu %d"}\n' % (n, n * n) for n in range(300)), mtime=0)
+BROKEN = {
+    "no gzip": b"plain text",
+    "cut short": WHOLE[: len(WHOLE) // 2],
+    "bytes changed within": WHOLE[:40] + b"\xff" * 40 + WHOLE[80:],
+    "another checksum": WHOLE[:-8] + bytes(4) + WHOLE[-4:],
+}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".xml.gz"])
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, suffix: str, broken: bytes) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / f"part-07{suffix}").write_bytes(broken)
+    with pytest.raises(UserError, match=r"^part-07\S+ is damaged \(.+\); fetch it again and add it again$"):
+        add_corpus(tmp_path / "lib", "broken", files, **TERMS)
+
+
 def test_pages_of_a_folder_are_documents(tmp_path: Path) -> None:
     files = tmp_path / "pages"
     (files / "deep").mkdir(parents=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from wardround.core import UserError
 from wardround.knowledge.dates import last_day
 from wardround.knowledge.document import Document, visible
+from wardround.knowledge.formats.opened_file import opened
 
 _TEXTS = ("content", "text", "contents", "abstract")
 _IDS = ("id", "PMID", "pmid", "docid", "_id")
@@ -19,15 +19,11 @@ _ADDRESSES = ("url", "address", "source_url")
 
 
 def read_json_lines(path: Path, name: str) -> Iterator[Document]:
-    """Read the documents of a file. UserError names the line that is none."""
-    with _opened(path) as file:
+    """Read the documents of a file. UserError names the line that is none, or a file that cannot be unpacked."""
+    with opened(path, name) as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 yield _document(line, f"{name}, line {number}")
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _document(line: bytes, where: str) -> Document:

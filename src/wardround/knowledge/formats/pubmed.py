@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import IO, cast
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from wardround.core import UserError
 from wardround.knowledge.dates import last_day
 from wardround.knowledge.document import Deletion, Document, visible
+from wardround.knowledge.formats.opened_file import damaged, opened
 
 _ADDRESS = "https://pubmed.ncbi.nlm.nih.gov/{}/"
 
@@ -19,7 +17,7 @@ _ADDRESS = "https://pubmed.ncbi.nlm.nih.gov/{}/"
 def read_pubmed(path: Path, name: str) -> Iterator[Document | Deletion]:
     """Read a file's articles in their order, and what it deletes. An article without an abstract is its title."""
     try:
-        with _opened(path) as file:
+        with opened(path, name) as file:
             for _, element in iterparse(file):
                 if element.tag == "PubmedArticle":
                     yield from _article(element)
@@ -27,12 +25,8 @@ def read_pubmed(path: Path, name: str) -> Iterator[Document | Deletion]:
                 elif element.tag == "DeleteCitation":
                     yield from (Deletion(id=_text(one)) for one in element.iter("PMID"))
                     element.clear()
-    except (ParseError, EOFError, gzip.BadGzipFile) as error:
-        raise UserError(f"{name} is damaged ({error}); fetch it again and add it again") from None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    except ParseError as error:
+        raise damaged(name, error) from None
 
 
 def _article(element: Element) -> Iterator[Document]:
