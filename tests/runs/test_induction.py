@@ -20,7 +20,9 @@ from wardround.runs.induction import InductionSettings, induce_protocol
 from wardround.runs.induction.candidates import candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import GrownRule, grow_rules
-from wardround.runs.induction.step_table import Action, StepTable, TrainingStep
+from wardround.runs.induction.inducing import within_budget
+from wardround.runs.induction.stay_steps import Action
+from wardround.runs.induction.step_table import StepTable, TrainingStep
 
 EKG, HEPARIN = ("PROCEDURES", "EKG"), ("MEDICATIONS", "Heparin")
 
@@ -109,6 +111,16 @@ def test_conditions_are_joined_where_they_make_a_rule_surer() -> None:
 def test_what_was_foretold_teaches_nothing() -> None:
     table = StepTable.of([step(n, {"t"}, EKG, foretold=(EKG,)) for n in range(20)], support=5, hits=2)
     assert [one.category for one in reflect(table, InductionSettings())] == ["PRIOR"]
+
+
+def test_a_budget_of_calls_bounds_the_failed_steps_that_teach() -> None:
+    """20 steps fail, one was foretold; of 5 calls 5 teach, and how common the action is stays what it was."""
+    steps = [step(n, {"t"}, EKG) for n in range(20)] + [step(20, {"t"}, EKG, foretold=(EKG,))]
+    kept = within_budget(steps, 5, seed=1)
+    table = StepTable.of(kept, support=5, hits=2)
+    assert (int(table.missed.sum()), table.rate(0)) == (5, 1.0)
+    assert within_budget(steps, 5, seed=1) == kept != within_budget(steps, 5, seed=2)
+    assert within_budget(steps, 100, seed=1) == steps
 
 
 HOUR = datetime(2150, 3, 10, 9)

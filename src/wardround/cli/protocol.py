@@ -6,11 +6,10 @@ import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from wardround.benchmarks import Benchmark
 from wardround.cli.json_output import add_json_option, print_json
-from wardround.cli.progress import TerminalProgress
+from wardround.cli.protocol_induce import configure_induce, induce
 from wardround.cli.table import print_rows
-from wardround.core import UserError, leaves
+from wardround.core import UserError
 from wardround.protocols import (
     GlobalProtocol,
     ProtocolDiff,
@@ -25,9 +24,7 @@ from wardround.protocols import (
     read_protocol,
     write_protocol,
 )
-from wardround.records import Store
 from wardround.runs import RunFolder
-from wardround.runs.induction import InductionSettings, induce_protocol
 from wardround.runs.safety import safety_counts
 from wardround.scoring import PlantedKey, SafetyCounts
 
@@ -38,6 +35,8 @@ EXAMPLES = """
   wardround protocol diff before.toml after.toml
   wardround protocol merge ours.toml theirs.toml --out both.toml
   wardround protocol induce induced.toml --benchmark bench-stays --store store
+  wardround protocol induce induced.toml --reflector model --run training-run --calls 100
+      a model proposes a rule for each decision that its run on training stays missed
   wardround protocol found induced.toml planted.toml
       which rules of a planted hospital (synth --plant planted.toml) were found
   wardround protocol meter planted/planted.json --run run
@@ -54,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "test": "check worked examples: which rules hold in written cases; status 1 when one fails",
         "diff": "say what a second file says otherwise; status 1 when anything",
         "merge": "join two files; a rule that both have is kept once",
-        "induce": "count rules over the training stays of a benchmark, and write them into a new file",
+        "induce": "draw rules from training stays, by counts or by a model, and write them into a new file",
         "found": "list which rules of a second file the first says too",
         "meter": "count forbidden actions and turns of evidence in a run, by the key of a planted hospital",
     }
@@ -69,14 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     made["test"].add_argument("examples", type=Path, help="file of [[case]] tables (TOML)")
     for name in ("diff", "merge", "found"):
         made[name].add_argument("other", type=Path, help="second file of rules")
-    induce = made["induce"]
-    induce.add_argument("--benchmark", type=Path, required=True, help="folder of a benchmark of stays")
-    induce.add_argument("--store", type=Path, required=True, help="folder of its store")
-    induce.add_argument("--base", type=Path, help="rules that stay: only what they do not foretell teaches")
-    induce.add_argument("--limit", type=int, help="at most so many training stays, drawn by the seed")
-    induce.add_argument("--seed", type=int, default=0, help="seed of the draw")
-    for leaf in leaves(InductionSettings):
-        induce.add_argument(f"--{leaf.name}", type=type(leaf.default), default=leaf.default, help=leaf.said.help)
+    configure_induce(made["induce"])
     made["meter"].add_argument("--run", type=Path, required=True, help="folder of a run on its stays")
     made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
 
@@ -84,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do the action."""
     if arguments.action == "induce":
-        return _induce(arguments)
+        return induce(arguments)
     if arguments.action == "meter":
         return _meter(arguments)
     protocol = read_protocol(arguments.protocol)
@@ -185,28 +177,6 @@ def _merge(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
     for name, new in merged.renamed.items():
         print(f"{name} was taken: the second file's is now {new}")
     print(f"{len(merged.protocol)} rules: {arguments.out}")
-    return 0
-
-
-def _induce(arguments: argparse.Namespace) -> int:
-    if arguments.protocol.exists():
-        raise UserError(f"{arguments.protocol}: is there already; choose another file or remove it")
-    settings = InductionSettings(**{leaf.name: getattr(arguments, leaf.name) for leaf in leaves(InductionSettings)})
-    progress = TerminalProgress()
-    protocol = induce_protocol(
-        Benchmark.open(arguments.benchmark),
-        Store.open(arguments.store),
-        settings,
-        base=None if arguments.base is None else read_protocol(arguments.base),
-        limit=arguments.limit,
-        seed=arguments.seed,
-        report=progress,
-    )
-    progress.close()
-    write_protocol(arguments.protocol, protocol)
-    assert protocol.induced is not None
-    print(f"{len(protocol)} rules from {protocol.induced.steps:,} steps of {protocol.induced.stays} training stays")
-    print(f"{arguments.protocol}: look at it with `wardround protocol show`, then run it with agent.trace.protocol")
     return 0
 
 

@@ -60,7 +60,7 @@ class EgressGuard:
         if len(query.split()) > _MOST_WORDS:
             raise self._refusal("query", f"more than {_MOST_WORDS} words")
         for reading in readings(query):
-            self._refuse("query", (*self._known(reading), *_looks_like(reading), *_days(reading)))
+            self._refuse("query", (*self._known(reading), *_of_anybody(reading)))
 
     def check_address(self, url: str, *, written: bool = True) -> None:
         """Raise ToolFailure, and count, where an address may not leave. ``written``: by the model, not on a page."""
@@ -97,6 +97,20 @@ class EgressGuard:
         return ToolFailure(
             f"not sent: the {what} holds {kind}. Ask in general medical words, without this patient's details."
         )
+
+
+def identifying_traits(text: str, fingerprint: Fingerprint) -> tuple[str, ...]:
+    """The classes of what a text holds of a record, and of what looks like an identifier of anybody."""
+    return tuple(
+        dict.fromkeys(
+            trait for reading in readings(text) for trait in (*fingerprint.found_in(reading), *_of_anybody(reading))
+        )
+    )
+
+
+def _of_anybody(text: str) -> Iterator[str]:
+    yield from _looks_like(text)
+    yield from _days(text)
 
 
 def _looks_like(text: str) -> Iterator[str]:

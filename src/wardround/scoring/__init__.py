@@ -23,7 +23,7 @@ from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, Furthe
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
 from wardround.scoring.stay_tables import AdherenceRow, render_stays, stay_rows
-from wardround.scoring.steps import RecallRow
+from wardround.scoring.steps import RecallRow, missed_actions
 from wardround.scoring.student import student_quantile, student_radius
 from wardround.scoring.successes import Successes, successes
 from wardround.scoring.tables import SummaryRow, per_sample, render_table, summarise
@@ -86,6 +86,7 @@ __all__ = [
     "linear_hypothesis",
     "macro_hypothesis",
     "mean_of_task_means",
+    "missed_actions",
     "no_prediction_mode",
     "paired_macro_f1",
     "paired_test",

@@ -54,6 +54,17 @@ def step_hits(answer: Iterable[str] | None, target: Iterable[str], matching: Mat
     return found
 
 
+def missed_actions(answer: Iterable[str] | None, target: Iterable[str]) -> list[StepAction]:
+    """Return the decisions that are not among the first five said of their type at their step, in order."""
+    said = _by_step(answer or ())
+    found = []
+    for action in map(StepAction.parse, target):
+        first = said.get((action.step, action.kind), ())[:MOST]
+        if _key(action.kind, action.name, "name") not in {_key(action.kind, name, "name") for name in first}:
+            found.append(action)
+    return found
+
+
 def _by_step(actions: Iterable[str]) -> dict[tuple[int | None, str], list[str]]:
     found: dict[tuple[int | None, str], list[str]] = {}
     for action in map(StepAction.parse, actions):

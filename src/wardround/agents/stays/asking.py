@@ -67,6 +67,20 @@ SUMMARY: Mapping[str, Any] = {
     "properties": {"summary": {"type": "string"}},
     "required": ["summary"],
 }
+_LONGEST_TEXT = 600
+_TEXT = {"type": "string", "minLength": 1, "maxLength": _LONGEST_TEXT}
+REFLECTION: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "error_analysis": _TEXT,
+        "category": {"type": "string", "minLength": 1, "maxLength": 40},
+        "trigger": {"type": "string", "minLength": 1, "maxLength": 300},
+        "action": {"type": "string", "minLength": 1, "maxLength": 200},
+        "text": _TEXT,
+    },
+    "required": ["error_analysis", "category", "trigger", "action", "text"],
+}
+"""The Reflector's reply (appendix A.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +97,8 @@ REASONER = Role(name="reasoner", template="reasoner", schema=PREDICTION)
 AUDITOR = Role(name="auditor", template="audit", schema=VERDICT)
 STEWARD = Role(name="steward", template="keep", schema=KEPT)
 SUMMARISER = Role(name="summary", template="stay_summary", schema=SUMMARY)
+REFLECTOR = Role(name="reflector", template="reflect_rule", schema=REFLECTION)
+"""Offline only: asked by ``wardround protocol induce``, never in an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

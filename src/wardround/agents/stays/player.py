@@ -89,9 +89,13 @@ class TracePlayer:
 
     def foretell(self, bundle: Bundle) -> tuple[StateFacts, tuple[PredictedAction, ...]]:
         """Take in a bundle; return the facts after it and what the rules foretell, in code and without an audit."""
-        self.steward.take_in(bundle)
-        facts, held = self._look(bundle)
+        facts, held = self.read_on(bundle)
         return facts, due_actions(held, held, most=self.settings.predictions)
+
+    def read_on(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
+        """Take in a bundle; return the facts after it and the rules that hold."""
+        self.steward.take_in(bundle)
+        return self._look(bundle)
 
     def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
         """Return the facts after a bundle that was taken in, and the rules that hold."""

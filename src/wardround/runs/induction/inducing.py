@@ -6,14 +6,13 @@ Only training stays are read, and the protocol says from which split of whom it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from wardround.agents.stays.charted import StateFacts
-from wardround.agents.stays.player import Parts, TracePlayer
-from wardround.agents.stays.settings import TraceSettings
 from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark, Sample
-from wardround.bundles import Bundle, EventKind, subject_bundles
+from wardround.bundles import EventKind
 from wardround.codes import clinical_name
 from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
 from wardround.protocols import GlobalProtocol, InducedFrom, RuleIndex
@@ -21,7 +20,8 @@ from wardround.records import Store
 from wardround.runs.induction.candidates import Cuts, candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import InductionSettings
-from wardround.runs.induction.step_table import RUNNING, Action, StepTable, TrainingStep
+from wardround.runs.induction.stay_steps import Action, decisions_of, played_bundles, seen_steps
+from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"
@@ -35,27 +35,42 @@ def induce_protocol(
     *,
     base: GlobalProtocol | None = None,
     limit: int | None = None,
+    calls: int | None = None,
     seed: int = 0,
     report: Reporter = silent,
 ) -> GlobalProtocol:
     """Return a protocol counted over training stays, at most ``limit`` of them drawn by the seed. ``base``: rules there
-    are already; what they foretell is no failure, and they stay. UserError: the benchmark is of no stays, or of
-    another store."""
+    are already; what they foretell is no failure, and they stay. ``calls``: the most failed steps that are looked at.
+    UserError: the benchmark is of no stays, or of another store."""
     samples = training_stays(benchmark, store, limit=limit, seed=seed)
     started = base or GlobalProtocol(name=f"induced from {benchmark.name}", rules=())
     steps = training_steps(store, samples, RuleIndex(started), report=report)
+    steps = steps if calls is None else within_budget(steps, calls, seed=seed)
     table = StepTable.of(steps, support=settings.support, hits=settings.hits)
     rules = (*started.rules, *reflect(table, settings))
-    origin = InducedFrom(
+    origin = taught_by(benchmark, store, stays=len(samples), steps=len(steps))
+    return replace(started, rules=rules, induced=origin)
+
+
+def within_budget(steps: Sequence[TrainingStep], calls: int, *, seed: int) -> list[TrainingStep]:
+    """Return steps of which at most so many failed ones teach, drawn by the seed: at the others all counts as foretold,
+    so that they only say how often an action follows anything."""
+    failed = [place for place, step in enumerate(steps) if set(step.decided) - set(step.foretold)]
+    drawn = set(sorted(failed, key=lambda place: derive_seed(seed, "reflect", str(place)))[:calls])
+    return [step if place in drawn else replace(step, foretold=step.decided) for place, step in enumerate(steps)]
+
+
+def taught_by(benchmark: Benchmark, store: Store, *, stays: int, steps: int) -> InducedFrom:
+    """Return whose stays taught: a run on those people is refused."""
+    return InducedFrom(
         source=store.spec.name,
         store_digest=store.digest,
         benchmark_digest=benchmark.digest,
         seed=int(benchmark.manifest["seed"]),
         fractions=tuple(benchmark.manifest["fractions"]),
-        stays=len(samples),
-        steps=len(steps),
+        stays=stays,
+        steps=steps,
     )
-    return GlobalProtocol(name=started.name, rules=rules, about=started.about, induced=origin)
 
 
 def training_stays(benchmark: Benchmark, store: Store, *, limit: int | None, seed: int) -> list[Sample]:
@@ -89,38 +104,27 @@ def _cuts(store: Store, samples: Sequence[Sample]) -> Cuts:
     """Return the cut points of everything that is measured in some stays."""
     values: dict[str, list[float]] = {}
     for sample in samples:
-        for bundle in _played(store, sample)[1]:
+        for bundle in played_bundles(store, sample)[1]:
             for event in bundle.of_kind(*_MEASURED):
                 if event.value is not None:
                     values.setdefault(clinical_name(event.concept), []).append(event.value)
     return cut_points(values)
 
 
-def _played(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bundle]]:
-    """Return the bundles before a stay, and those of its steps."""
-    stream = subject_bundles(store, sample.subject_id)
-    first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
-    return [stream[place] for place in range(first)], [stream[place] for place in range(first, stop - 1)]
-
-
 def _steps(
     store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action], stay: int
 ) -> Iterator[TrainingStep]:
-    past, bundles = _played(store, sample)
-    decided: dict[int, list[Action]] = {}
-    for action in map(StepAction.parse, sample.target):
-        decided.setdefault(action.step or 0, []).append((action.kind, action.name))
-    player = TracePlayer(index, TraceSettings(), Parts(auditor=False))
-    player.begin(past)
-    for step, bundle in enumerate(bundles):
-        facts, predicted = player.foretell(bundle)
+    decided = decisions_of(sample)
+    began: datetime | None = None
+    for step, seen in enumerate(seen_steps(store, sample, index)):
+        began = began or seen.facts.hour
         yield TrainingStep(
             stay=stay,
-            hour=_hours(facts.now, bundles[0].hour),
-            triggers=frozenset(candidate_triggers(facts, cuts)),
-            done=_done(facts, actions, bundles[0].hour),
+            hour=_hours(seen.facts.now, began),
+            triggers=frozenset(candidate_triggers(seen.facts, cuts)),
+            done=_done(seen.facts, actions, began),
             decided=tuple(decided.get(step, ())),
-            foretold=tuple((action.kind, action.name) for action in predicted),
+            foretold=seen.foretold,
         )
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Action = tuple[str, str]
-"""Type and name of a decision."""
+from wardround.runs.induction.stay_steps import Action
+
 Hours = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 NEVER = -np.inf

@@ -1,0 +1,218 @@
+"""The Reflector by a model (TRACE, section 3.2, appendix A.1): one missed decision, one rule, within a budget of calls.
+
+It reads a run on training stays, as ``evolve`` and ``memory build`` do. Calls are recorded in ``induction/`` of the
+run folder and served from there when the same induction is run again, so one that was killed asks nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from wardround.agents.stays.asking import REFLECTOR
+from wardround.core import (
+    FormatError,
+    Progress,
+    ProviderError,
+    Reporter,
+    UserError,
+    load_prompt,
+    private_folder,
+    silent,
+)
+from wardround.knowledge.fingerprint import Fingerprint, fingerprint_of
+from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
+from wardround.memory import ModelAsker
+from wardround.memory.construction import AskingBudget, ask_value
+from wardround.models import Model, recorded_replies, resumed
+from wardround.protocols import GlobalProtocol, RuleIndex, merge_protocols
+from wardround.records import Store
+from wardround.runs.constructing import check_teaches
+from wardround.runs.folder import RunFolder
+from wardround.runs.induction.inducing import taught_by
+from wardround.runs.induction.measuring import measured
+from wardround.runs.induction.missed import MissedDecision, TaughtStays, in_turn, taught_stays
+from wardround.runs.induction.proposed import VERBS, proposed_rule
+from wardround.runs.induction.stay_steps import SeenStep, played_bundles, seen_steps
+from wardround.runs.models import open_named_model
+from wardround.runs.sources import open_benchmark, open_store
+
+INDUCTION = "induction"
+CALLS = 200
+"""So many calls where nothing else is said; the paper prints no budget."""
+_STATE_TOKENS, _HISTORY_TOKENS = 800, 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectionSettings:
+    """Whose failures teach, and how much may be asked. ``agent`` and ``model``: where a run has several."""
+
+    agent: str | None = None
+    model: str | None = None
+    calls: int = CALLS
+    rules: int = 441
+    seed: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Reflection:
+    """What came of it. ``missed``: decisions that were not foretold; ``asked``: those asked about; ``covered``: those
+    that a rule made before foretells; ``same``: rules that said what another says; ``refused``: by why."""
+
+    protocol: GlobalProtocol
+    missed: int = 0
+    asked: int = 0
+    calls: int = 0
+    covered: int = 0
+    same: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def reflect_by_model(
+    folder: RunFolder,
+    settings: ReflectionSettings,
+    *,
+    base: GlobalProtocol | None = None,
+    report: Reporter = silent,
+) -> Reflection:
+    """Return the base's rules and those that a run's own model draws from what the run missed. UserError: the run is
+    not on training stays, or its endpoint fails; the same call goes on where it stopped."""
+    check_teaches(folder)
+    return asyncio.run(_reflect(folder, settings, base, report))
+
+
+async def _reflect(
+    folder: RunFolder, settings: ReflectionSettings, base: GlobalProtocol | None, report: Reporter
+) -> Reflection:
+    store, benchmark = open_store(folder), open_benchmark(folder)
+    played = folder.settings.run
+    agent = _the_one("agent", played.agents, settings.agent)
+    name = _the_one("model", played.models, settings.model)
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    with LogReader(folder.logs, may_be_empty=True) as episodes:
+        taught = taught_stays(episodes, samples, agent, name)
+    started = base or GlobalProtocol(name=f"induced from {benchmark.name}", rules=())
+    private_folder(folder.path / INDUCTION)
+    model = open_named_model(folder.settings, store, name)
+    try:
+        with (
+            LogReader(folder.path / INDUCTION, may_be_empty=True) as earlier,
+            EpisodeLog(folder.new_log(INDUCTION)) as log,
+        ):
+            reflecting = _Reflecting(
+                folder=folder, store=store, settings=settings, model=model, earlier=earlier, log=log, base=started
+            )
+            found = await reflecting.all(taught, report)
+    finally:
+        await model.close()
+    origin = taught_by(benchmark, store, stays=len(taught.samples), steps=taught.steps)
+    found.protocol = replace(found.protocol, induced=origin)
+    return found
+
+
+def _the_one(what: str, there: Sequence[str], asked: str | None) -> str:
+    if asked is not None and asked not in there:
+        raise UserError(f"the run has no {what} {asked!r}; it has {', '.join(there)}")
+    if asked is None and len(there) > 1:
+        raise UserError(f"the run has several {what}s: say which one's failures teach with --{what} {there[0]}")
+    return asked or there[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reflecting:
+    """What one reflection holds open."""
+
+    folder: RunFolder
+    store: Store
+    settings: ReflectionSettings
+    model: Model
+    earlier: LogReader
+    log: EpisodeLog
+    base: GlobalProtocol
+    records: dict[int, Fingerprint] = field(default_factory=dict)
+
+    async def all(self, taught: TaughtStays, report: Reporter) -> Reflection:
+        """Ask about missed decisions in turn until the calls, the rules or the decisions are used up."""
+        found = Reflection(protocol=self.base.with_rules(()), missed=len(taught.missed))
+        budget = AskingBudget(left=self.settings.calls)
+        for missed in in_turn(taught.missed, seed=self.settings.seed):
+            if not budget.left or len(found.protocol) >= self.settings.rules:
+                break
+            await self._take(missed, found, budget)
+            report(Progress(label="reflecting", done=budget.asked, total=self.settings.calls, unit="calls"))
+        found.calls = budget.asked
+        rules = measured(found.protocol.rules, self.store, taught.samples)
+        found.protocol = merge_protocols(self.base, self.base.with_rules(rules)).protocol
+        return found
+
+    async def _take(self, missed: MissedDecision, found: Reflection, budget: AskingBudget) -> None:
+        """Ask about one missed decision, unless a rule made before foretells it, and keep the rule that it gives."""
+        seen = self._seen(missed, found.protocol)
+        if missed.action in seen.foretold:
+            found.covered += 1
+            return
+        found.asked += 1
+        recorder = self.log.begin(f"reflect|{missed.key}", {"sample": missed.sample.id, "step": missed.step})
+        said = await self._ask(missed, seen, recorder, budget)
+        if isinstance(said, str):
+            found.refused[said] += 1
+            recorder.finish({"refused": said})
+            return
+        proposed = proposed_rule(said, missed, seen, self._record(missed), number=found.asked, model=self.model.name)
+        if proposed.rule is None:
+            found.refused[proposed.refused or ""] += 1
+        else:
+            merged = merge_protocols(found.protocol, found.protocol.with_rules((proposed.rule,)))
+            found.same += len(merged.same)
+            found.protocol = merged.protocol
+        recorder.finish({"rule": proposed.rule and proposed.rule.id, "refused": proposed.refused})
+        self.log.flush()
+
+    def _seen(self, missed: MissedDecision, rules: GlobalProtocol) -> SeenStep:
+        """The step as it was known, read by the rules made so far."""
+        steps = seen_steps(self.store, missed.sample, RuleIndex(rules))
+        return next(islice(steps, missed.step, None))
+
+    async def _ask(
+        self, missed: MissedDecision, seen: SeenStep, recorder: EpisodeRecorder, budget: AskingBudget
+    ) -> Mapping[str, Any] | str:
+        """Return the reply, or in words why there is none. UserError: the endpoint failed."""
+        kind, wanted = missed.action
+        state, history = seen.told(state_tokens=_STATE_TOKENS, history_tokens=_HISTORY_TOKENS)
+        text = load_prompt("wardround.agents", REFLECTOR.template).render(
+            state=state,
+            history=history,
+            predicted=", ".join(missed.predicted),
+            wanted=wanted,
+            kind=kind,
+            verb=VERBS[kind],
+        )
+        name = f"reflect|{missed.key}"
+        asker = ModelAsker(
+            model=resumed(self.model, recorded_replies(self.earlier, name), note=recorder.note, keep=recorder.keep),
+            recorder=recorder,
+            episode=name,
+            settings=self.folder.settings.memory.reflection,
+        )
+        try:
+            value: Mapping[str, Any] = await ask_value(
+                asker, text, REFLECTOR.schema, purpose=REFLECTOR.name, budget=budget
+            )
+        except FormatError:
+            return "no usable reply"
+        except ProviderError as error:
+            raise UserError(f"{error}; the same command goes on where it stopped, and asks nothing twice") from error
+        return value
+
+    def _record(self, missed: MissedDecision) -> Fingerprint:
+        """What the patient's record is known by, as far as the stay."""
+        subject = missed.sample.subject_id
+        if subject not in self.records:
+            _, bundles = played_bundles(self.store, missed.sample)
+            self.records[subject] = fingerprint_of(self.store.chart(subject, bundles[-1].hour + timedelta(hours=2)))
+        return self.records[subject]
