@@ -17,13 +17,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 
+from wardround.agents.stays.batch import batch_steps
 from wardround.agents.stays.coded import CodedRoles
-from wardround.agents.stays.router import RuleMemory
 from wardround.agents.stays.settings import TraceSettings
-from wardround.bundles import BundleStream, batch_states, bundle_text, states, step_targets, store_bundles
+from wardround.bundles import batch_states, bundle_texts, step_targets, store_bundles
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.records import Store, ingest, load_source_spec
 
@@ -88,20 +87,11 @@ def rules(path: Path) -> None:
     for stream in store_bundles(store):
         events += len(stream.columns)
         bundles += len(stream)
-        held += _played(stream, roles)
+        bundle_texts(stream)
+        held += sum(len(step.held) for step in batch_steps(stream, roles))
     seconds = time.process_time() - started
     print(f"{events:,} events in {bundles:,} bundles with {RULES} rules, {held / bundles:.1f} held at a step")
     print(f"  {seconds / events * 1e6:.1f} us an event: {CORPUS:,} in {seconds / events * CORPUS / 60:.1f} CPU-minutes")
-
-
-def _played(stream: BundleStream, roles: CodedRoles) -> int:
-    held = 0
-    for _, several in groupby(stream, key=lambda bundle: bundle.subject_id):
-        memory, bundles = RuleMemory(), list(several)
-        for bundle, state in zip(bundles, states(bundles), strict=True):
-            bundle_text(bundle)
-            held += len(roles.play(state, bundle.hour, memory).held)
-    return held
 
 
 def many_rules(names: list[str]) -> GlobalProtocol:

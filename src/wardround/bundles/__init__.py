@@ -4,6 +4,7 @@ A deterministic map from a chart or a store (section 4 of the paper). Nothing he
 """
 
 from wardround.bundles.batch import BatchStates, batch_states
+from wardround.bundles.batch_text import bundle_texts
 from wardround.bundles.building import event_of, stream_of
 from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundles
 from wardround.bundles.events import Bundle, BundleEvent, BundleEvents, BundleStream
@@ -47,6 +48,7 @@ __all__ = [
     "ValueLevel",
     "batch_states",
     "bundle_text",
+    "bundle_texts",
     "bundles_of",
     "event_of",
     "event_text",

@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, tuple[EventKind, ...]] = {
 }
 """The sections of a bundle's text, in order, and what stands in them."""
 _SECTION_OF_KIND = {kind: section for section, kinds in SECTIONS.items() for kind in kinds}
-_VERBS = {
+VERBS = {
     EventKind.MEDICATION_START: "start",
     EventKind.MEDICATION_STOP: "stop",
     EventKind.INFUSION_START: "run",
@@ -41,14 +41,14 @@ _VERBS = {
     EventKind.DISCHARGE: "discharged",
     EventKind.RETRACTION: "withdrawn",
 }
-_ENDS = (*STOPS.values(), EventKind.RETRACTION)
-_LEVELS = {
+ENDED = (*STOPS.values(), EventKind.RETRACTION)
+LEVEL_WORDS = {
     ValueLevel.LOW: "Low",
     ValueLevel.HIGH: "High",
     ValueLevel.BELOW_BASELINE: "below own baseline",
     ValueLevel.ABOVE_BASELINE: "above own baseline",
 }
-_MANY = 3
+MANY_NORMAL = 3
 """A panel of so many normal results or more is said in a word."""
 
 
@@ -92,17 +92,17 @@ def _folded(events: Iterable[BundleEvent]) -> Iterator[tuple[str, set[str], str]
     abnormal = {event.concept for event in labs if event.level is not ValueLevel.NORMAL or event.revision}
     by_panel: dict[str, set[str]] = {}
     for event in labs:
-        panel = _panel(event.concept)
+        panel = panel_of(event.concept)
         if panel is not None:
             by_panel.setdefault(panel, set()).add(event.concept)
     for panel, names in by_panel.items():
         normal = names - abnormal
-        if len(normal) >= _MANY:
+        if len(normal) >= MANY_NORMAL:
             yield panel, normal, "all" if normal == names else "others"
 
 
 @cache
-def _panel(concept: str) -> str | None:
+def panel_of(concept: str) -> str | None:
     folded = concept.strip().casefold()
     fits = (panel for panel, names in _panels().items() if any(fnmatchcase(folded, name) for name in names))
     return next(fits, None)
@@ -127,10 +127,10 @@ def _series(events: Sequence[BundleEvent]) -> str:
 
 def event_text(event: BundleEvent) -> str:
     """Say one event: ``Creatinine 2.1 mg/dL (High)``, ``start Vancomycin 1000 mg``."""
-    words = [_VERBS.get(event.kind, ""), event.concept]
-    if event.kind not in _ENDS:
+    words = [VERBS.get(event.kind, ""), event.concept]
+    if event.kind not in ENDED:
         words += [f"{event.value:g}" if event.value is not None else event.text or ""]
         words += [event.unit or ""] if event.value is not None or event.text else []
-    words += [f"({_LEVELS[event.level]})"] if event.level in _LEVELS else []
-    words += ["(corrected)"] if event.revision and event.kind not in _ENDS else []
+    words += [f"({LEVEL_WORDS[event.level]})"] if event.level in LEVEL_WORDS else []
+    words += ["(corrected)"] if event.revision and event.kind not in ENDED else []
     return " ".join(word for word in words if word)

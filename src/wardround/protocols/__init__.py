@@ -3,9 +3,35 @@
 Reads, checks, compares and indexes rules. Knows no model and no agent; ``Facts`` says what a rule may ask.
 """
 
-from wardround.protocols.conditions import Condition, Joined, Negated, Node, Truth, conditions_of, spell
+from wardround.protocols.conditions import (
+    RELATIONS,
+    AtLevel,
+    AtValue,
+    Condition,
+    HoursSince,
+    Joined,
+    Moving,
+    Negated,
+    Node,
+    Stated,
+    Truth,
+    conditions_of,
+    spell,
+)
 from wardround.protocols.examples import ExampleResult, ProtocolExample, check_examples, read_examples
-from wardround.protocols.facts import ChartedValue, Direction, Facts, GivenFacts, Level, is_allergy, is_drug, is_problem
+from wardround.protocols.facts import (
+    ChartedValue,
+    Direction,
+    DrugKey,
+    Facts,
+    GivenFacts,
+    Level,
+    drug_key,
+    drug_keys,
+    is_allergy,
+    is_drug,
+    is_problem,
+)
 from wardround.protocols.file import protocol_text, read_protocol, write_protocol
 from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
 from wardround.protocols.language import Trigger, compile_trigger
@@ -27,20 +53,26 @@ from wardround.protocols.rules import (
 
 __all__ = [
     "FORBIDDING",
+    "RELATIONS",
     "ActionKind",
+    "AtLevel",
+    "AtValue",
     "ChartedValue",
     "CompiledRule",
     "Condition",
     "Direction",
     "Dose",
+    "DrugKey",
     "ExampleResult",
     "Facts",
     "GivenFacts",
     "GlobalProtocol",
+    "HoursSince",
     "InducedFrom",
     "Joined",
     "Level",
     "MergedProtocol",
+    "Moving",
     "Negated",
     "Node",
     "ProtocolDiff",
@@ -50,6 +82,7 @@ __all__ = [
     "RuleAction",
     "RuleIndex",
     "RuleOrigin",
+    "Stated",
     "Trigger",
     "Truth",
     "Verb",
@@ -60,6 +93,8 @@ __all__ = [
     "compile_trigger",
     "conditions_of",
     "diff_protocols",
+    "drug_key",
+    "drug_keys",
     "found_rules",
     "implies",
     "is_allergy",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wardround.codes import clinical_name, normalise_label
 from wardround.protocols.facts import Direction, Facts, Level
 
 Truth = bool | None
 Relation = Literal[">", ">=", "<", "<=", "="]
-RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
+RELATIONS: Mapping[str, Callable[[Any, float], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
@@ -32,9 +32,13 @@ class AtValue:
 
     def holds(self, facts: Facts) -> Truth:
         reading = facts.value(self.concept)
-        if reading is None or (self.unit and reading.unit and not _same_unit(self.unit, reading.unit)):
+        if reading is None or not self.is_in_unit(reading.unit):
             return None
-        return RELATIONS[self.relation](reading.value, self.threshold)
+        return bool(RELATIONS[self.relation](reading.value, self.threshold))
+
+    def is_in_unit(self, unit: str | None) -> bool:
+        """Whether a reading in a unit may be compared: none is said on one side, or both are the same."""
+        return not self.unit or not unit or _same_unit(self.unit, unit)
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
@@ -83,7 +87,7 @@ class HoursSince:
 
     def holds(self, facts: Facts) -> Truth:
         hours = facts.hours_since(self.concept)
-        return None if hours is None else RELATIONS[self.relation](hours, self.threshold)
+        return None if hours is None else bool(RELATIONS[self.relation](hours, self.threshold))
 
     def __str__(self) -> str:
         return f"hours since {spell(self.concept)} {self.relation} {self.threshold:g}"

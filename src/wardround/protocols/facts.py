@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
 from wardround.codes import clinical_name, drug_class, drug_classes, drug_name, normalise_label
@@ -11,6 +12,7 @@ from wardround.codes import clinical_name, drug_class, drug_classes, drug_name, 
 T = TypeVar("T")
 Level = Literal["low", "normal", "high"]
 Direction = Literal["rising", "falling", "steady"]
+DrugKey = tuple[Literal["drug", "class"], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,21 @@ class GivenFacts:
 
 def is_drug(given: str, asked: str) -> bool:
     """Whether a given drug is the one asked for, or of the class asked for."""
+    return drug_key(asked) in drug_keys(given)
+
+
+@lru_cache(maxsize=65_536)
+def drug_key(asked: str) -> DrugKey:
+    """As what a drug is asked for: a class where the name is one's, else the drug."""
     named = drug_class(asked)
-    if named is None:
-        return drug_name(given) == drug_name(asked)
-    return named == drug_class(given) or named in drug_classes(given)
+    return ("drug", drug_name(asked)) if named is None else ("class", named)
+
+
+@lru_cache(maxsize=65_536)
+def drug_keys(given: str) -> frozenset[DrugKey]:
+    """As what a given drug may be asked for: itself, each of its classes, and the class that the order itself names."""
+    classes = {*drug_classes(given), drug_class(given)} - {None}
+    return frozenset({("drug", drug_name(given)), *(("class", str(one)) for one in classes)})
 
 
 def is_problem(active: str, asked: str) -> bool:

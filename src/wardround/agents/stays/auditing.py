@@ -12,12 +12,12 @@ from wardround.agents.stays.asking import AUDITOR, ask_role
 from wardround.agents.stays.auditor import (
     AuditRecord,
     AuditSettings,
+    DrugFacts,
     Objection,
     find_objections,
     reasons_to_look,
     replacements,
 )
-from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule
 from wardround.agents.stays.settings import TraceSettings
@@ -33,7 +33,7 @@ class Proposal:
     """What the Reasoner proposes and what it was shown. ``uncertainty`` is None where there are no log-probabilities;
     ``value``: its reply, where it is the model's."""
 
-    facts: StateFacts
+    facts: DrugFacts
     held: tuple[HeldRule, ...]
     shown: tuple[str, ...]
     state: str

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
-from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.router import HeldRule
 from wardround.codes import drug_class, drug_classes
 
@@ -25,6 +24,18 @@ RISK_CLASSES = (
 )  # fmt: skip
 """The vocabulary of high-stakes drugs (the paper prints none; this is ours: drugs that harm when given wrongly)."""
 RISK_PROCEDURES = ("intubation", "dialysis", "transfusion", "cardioversion", "central line", "lumbar puncture")
+
+
+class DrugFacts(Protocol):
+    """What of a patient the checks ask for (``Facts``)."""
+
+    def taking(self, drug: str) -> bool | None:
+        """Whether a drug, or one of a class, is given now."""
+        ...
+
+    def allergic_to(self, substance: str) -> bool | None:
+        """Whether an allergy to a drug or its class is known."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +121,7 @@ def reasons_to_look(
 
 
 def find_objections(
-    actions: Sequence[PredictedAction], facts: StateFacts, held: Sequence[HeldRule], shown: Collection[str]
+    actions: Sequence[PredictedAction], facts: DrugFacts, held: Sequence[HeldRule], shown: Collection[str]
 ) -> tuple[Objection, ...]:
     """Return everything against some actions. ``shown``: the ids that could be cited."""
     found: list[Objection] = []
@@ -132,7 +143,7 @@ def without(
 
 
 def replacements(
-    objections: Sequence[Objection], spare: Sequence[PredictedAction], facts: StateFacts, held: Sequence[HeldRule]
+    objections: Sequence[Objection], spare: Sequence[PredictedAction], facts: DrugFacts, held: Sequence[HeldRule]
 ) -> tuple[PredictedAction, ...]:
     """Return for each failed action the next one of its type that nothing is to be said against."""
     left = list(spare)
@@ -146,7 +157,7 @@ def replacements(
     return tuple(found)
 
 
-def _allergy(action: PredictedAction, facts: StateFacts) -> tuple[Flaw, str] | None:
+def _allergy(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
     if action.kind == "MEDICATIONS" and facts.allergic_to(action.name):
         return "allergy", action.name
     return None
@@ -159,7 +170,7 @@ def _forbidden(action: PredictedAction, held: Sequence[HeldRule]) -> tuple[Flaw,
     return None
 
 
-def _duplicate(action: PredictedAction, facts: StateFacts) -> tuple[Flaw, str] | None:
+def _duplicate(action: PredictedAction, facts: DrugFacts) -> tuple[Flaw, str] | None:
     if action.kind == "MEDICATIONS" and drug_class(action.name) is None and facts.taking(action.name):
         return "duplicate", action.name
     return None

@@ -12,7 +12,7 @@ from wardround.protocols import ChartedValue, Direction, Level, asked_keys, is_a
 
 HOUR_OF_DAY = "hour of day"
 STAY = "stay"
-_LEVELS: Mapping[ValueLevel, Level] = {
+LEVELS: Mapping[ValueLevel, Level] = {
     ValueLevel.LOW: "low",
     ValueLevel.BELOW_BASELINE: "low",
     ValueLevel.NORMAL: "normal",
@@ -62,7 +62,7 @@ class StateFacts:
     def level(self, concept: str) -> Level | None:
         """Where the newest number stands."""
         trend = self._recent(concept)
-        return None if trend is None else _LEVELS.get(trend.last.level)
+        return None if trend is None else LEVELS.get(trend.last.level)
 
     def trend(self, concept: str) -> Direction | None:
         """Where it goes; one reading goes nowhere that is known."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditing import Auditor, Proposal
-from wardround.agents.stays.auditor import AuditRecord, without
+from wardround.agents.stays.auditor import AuditRecord, DrugFacts, without
 from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking
 from wardround.agents.stays.settings import TraceSettings
@@ -49,12 +49,15 @@ class CodedRoles:
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
         router.suspect(held)
+        return self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
+
+    def answered(self, facts: DrugFacts, held: tuple[HeldRule, ...], due: tuple[PredictedAction, ...]) -> CodedStep:
+        """Return the step of a patient for whom some rules hold, of whose actions these are ``due``."""
         read = asking(held)
-        due = due_actions(read, held, most=settings.predictions)
         shown = tuple(rule.id for rule in read)
         proposal = Proposal(facts=facts, held=held, shown=shown, state="", rules="", actions=due)
-        audit = Auditor(settings=settings).audit_in_code(proposal)
-        return CodedStep(actions=without(due, audit, settings.on_fail), read=read, held=held, audit=audit)
+        audit = Auditor(settings=self.settings).audit_in_code(proposal)
+        return CodedStep(actions=without(due, audit, self.settings.on_fail), read=read, held=held, audit=audit)
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:

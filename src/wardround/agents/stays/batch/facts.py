@@ -1,0 +1,163 @@
+"""What rules may ask of every bundle of a stream at once (``StateFacts`` as columns)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+
+import numpy as np
+import pyarrow.compute as pc
+
+from wardround.agents.stays.batch.onward import Mask, Onward, Runs
+from wardround.agents.stays.batch.readings import NamedReadings, read_trends
+from wardround.bundles import BundleStream, EventKind, StateLimits
+from wardround.bundles.events import HOUR, Integers
+from wardround.bundles.fold import DONE, TRENDS
+from wardround.codes import clinical_name
+from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
+
+_KINDS = max(EventKind) + 1
+NEVER = int(np.iinfo(np.int64).min)
+"""The time of what was never done."""
+
+
+def _mask_of(*kinds: EventKind) -> Mask:
+    return np.isin(np.arange(_KINDS), kinds)
+
+
+@dataclass(kw_only=True)
+class BatchFacts:
+    """The facts of b bundles, each subject's as its state has them after the bundle. ``suspected``: by problem, after
+    which bundles a rule had made it suspect before."""
+
+    stream: BundleStream
+    window_hours: float
+    suspected: Mapping[str, Mask] = field(default_factory=dict)
+    _last_done: dict[frozenset[str], Integers] = field(default_factory=dict)
+    _taking: dict[str, Mask] = field(default_factory=dict)
+
+    @cached_property
+    def onward(self) -> Onward:
+        """The stream, ready to be asked."""
+        return Onward.of(self.stream)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """What runs from when to when."""
+        return Runs.of(self.onward)
+
+    @cached_property
+    def now(self) -> Integers:
+        """(b,) the end of each bundle's hour, in microseconds."""
+        return (self.stream.hours + 1) * HOUR
+
+    @cached_property
+    def began(self) -> Integers:
+        """(b,) the hour of the subject's first bundle, in microseconds."""
+        first = np.searchsorted(self.onward.subject, self.onward.subject)
+        return self.stream.hours[first] * HOUR
+
+    @cached_property
+    def units(self) -> tuple[Integers, tuple[str, ...]]:
+        """(n,) the number of each event's unit, and the units; an empty one is none."""
+        units = pc.fill_null(self.stream.columns.unit, "").dictionary_encode()
+        return np.asarray(units.indices, np.int64), tuple(units.dictionary.to_pylist())
+
+    def reading(self, concept: str) -> tuple[Integers, Integers]:
+        """Return of every bundle the newest reading of a name and the first of its trend's window, as places of
+        events; -1 where there is none or it is too old."""
+        readings, number = self._readings, self._names.get(clinical_name(concept))
+        chosen = np.arange(0) if number is None else np.arange(readings.starts[number], readings.starts[number + 1])
+        if not len(chosen):
+            return self._none, self._none
+        at = self.onward.greatest(readings.places[chosen], chosen + 1) - 1
+        last, first = readings.last[at], readings.first[at]
+        oldest = self.stream.hours * HOUR - timedelta(hours=self.window_hours) // timedelta(microseconds=1)
+        recent = (at >= 0) & (self.stream.columns.event[last] >= oldest)
+        return np.where(recent, last, -1), np.where(recent, first, -1)
+
+    def last_done(self, action: str) -> Integers:
+        """Return of every bundle when an action was last done, in microseconds; ``NEVER`` where it was not."""
+        keys = asked_keys(action)
+        if keys not in self._last_done:
+            concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
+            places = self.onward.places(concepts, _mask_of(*DONE))
+            order, times = self._times
+            newest = self.onward.greatest(places, order[places] + 1)
+            self._last_done[keys] = np.append(NEVER, times)[newest]
+        return self._last_done[keys]
+
+    def taking(self, drug: str) -> Mask:
+        """Say of every bundle whether an order or infusion of that drug or class runs."""
+        if drug not in self._taking:
+            concepts = self._by_drug.get(drug_key(drug), ())
+            self._taking[drug] = self.runs.count(np.isin(self.runs.concept, concepts)) > 0
+        return self._taking[drug]
+
+    def has_problem(self, problem: str) -> Mask:
+        """Say of every bundle whether a problem is known or suspected."""
+        held = self._named(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem))
+        for name, mask in self.suspected.items():
+            held = held | mask if is_problem(name, problem) else held
+        return held
+
+    def has_allergies(self) -> Mask:
+        """Say of every bundle whether any allergy is charted."""
+        return self._named(EventKind.ALLERGY, lambda name: True)
+
+    def allergic_to(self, substance: str) -> Mask:
+        """Say of every bundle whether an allergy is charted that forbids a substance."""
+        return self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance))
+
+    def _named(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Mask:
+        events = self.stream.columns
+        named = np.unique(events.concept[events.kind == kind]).tolist()
+        concepts = [each for each in named if is_asked(self._concepts[each])]
+        return self.onward.by_then(self.onward.places(concepts, _mask_of(kind)))
+
+    @cached_property
+    def _times(self) -> tuple[Integers, Integers]:
+        """The rank of every event's time, and the times by rank."""
+        times, order = np.unique(self.stream.columns.event, return_inverse=True)
+        return order.astype(np.int64), times
+
+    @cached_property
+    def _none(self) -> Integers:
+        return np.full(len(self.stream), -1, np.int64)
+
+    @cached_property
+    def _names(self) -> Mapping[str, int]:
+        """By clinical name its number."""
+        return {name: place for place, name in enumerate(dict.fromkeys(map(clinical_name, self._concepts)))}
+
+    @cached_property
+    def _readings(self) -> NamedReadings:
+        events = self.stream.columns
+        names = np.array([self._names[clinical_name(name)] for name in self._concepts], np.int64)
+        places = np.flatnonzero(_mask_of(*TRENDS)[events.kind] & ~np.isnan(events.value))
+        return read_trends(events, places, names, self.units[0], self.onward.subject[self.onward.bundle], StateLimits())
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, list[int]]:
+        """The concepts that may be asked for by each key."""
+        found = defaultdict(list)
+        for place, name in enumerate(self._concepts):
+            for key in keys_of(name):
+                found[key].append(place)
+        return found
+
+    @cached_property
+    def _by_drug(self) -> Mapping[DrugKey, list[int]]:
+        """The concepts that run, by what they may be asked for as."""
+        found = defaultdict(list)
+        for place in np.unique(self.runs.concept).tolist():
+            for key in drug_keys(self._concepts[place]):
+                found[key].append(place)
+        return found
+
+    @property
+    def _concepts(self) -> tuple[str, ...]:
+        return self.stream.columns.names

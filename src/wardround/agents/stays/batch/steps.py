@@ -1,0 +1,118 @@
+"""The steps of TRACE's roles in code after every bundle of a stream: what ``CodedRoles.play`` says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from itertools import compress, pairwise
+
+import numpy as np
+
+from wardround.agents.loop.steps import PredictedAction
+from wardround.agents.stays.batch.facts import BatchFacts
+from wardround.agents.stays.batch.holding import Holding, asked_of, holding
+from wardround.agents.stays.coded import CodedRoles, CodedStep
+from wardround.agents.stays.reasoner import due_actions
+from wardround.agents.stays.router import HeldRule, RuleMemory, asking
+from wardround.bundles import BatchStates, BundleStream, batch_states, states
+from wardround.bundles.events import Integers, is_amendment
+from wardround.protocols import FORBIDDING, RuleAction
+
+_ANSWERS = 65_536
+"""So many sets of rules and what is due of them are remembered with their actions."""
+
+
+def batch_steps(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
+    """Return the steps of all subjects of a stream, each remembered from the first bundle on."""
+    facts = BatchFacts(stream=stream, window_hours=roles.settings.window_hours)
+    after = batch_states(stream)
+    return BatchSteps(
+        roles=roles, facts=facts, states=after, holding=holding(roles.index, facts), folded=_folded(roles, facts, after)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSteps:
+    """Steps, one for each bundle, in order. ``states``: of every subject after the last; ``folded``: by bundle those of
+    subjects whose record was amended or has more entries than a state keeps: they are played one by one."""
+
+    roles: CodedRoles
+    facts: BatchFacts = field(repr=False)
+    states: BatchStates = field(repr=False)
+    holding: Holding = field(repr=False)
+    folded: Mapping[int, CodedStep] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.facts.stream)
+
+    def __iter__(self) -> Iterator[CodedStep]:
+        answers: dict[tuple[tuple[int, bytes], ...], tuple[PredictedAction, ...]] = {}
+        starts = np.searchsorted(self.holding.bundle, np.arange(len(self) + 1)).tolist()
+        pairs = list(zip(self.holding.rule.tolist(), map(bytes, self.holding.due), strict=True))
+        since = self.holding.since.view("datetime64[us]").tolist()
+        for bundle, (start, stop) in enumerate(pairwise(starts)):
+            if bundle in self.folded:
+                yield self.folded[bundle]
+                continue
+            own = pairs[start:stop]
+            held = tuple(map(self._held, own, since[start:stop]))
+            key = tuple(own)
+            if key not in answers:
+                if len(answers) >= _ANSWERS:
+                    answers.clear()
+                answers[key] = due_actions(asking(held), held, most=self.roles.settings.predictions)
+            yield self.roles.answered(_DrugsAfter(self.facts, bundle), held, answers[key])
+
+    def _held(self, pair: tuple[int, bytes], since: datetime) -> HeldRule:
+        rule, due = pair
+        asked, forbids = self._actions[rule]
+        return HeldRule(
+            compiled=self.roles.index.rules[rule], since=since, due=tuple(compress(asked, due)), forbids=forbids
+        )
+
+    @cached_property
+    def _actions(self) -> list[tuple[tuple[RuleAction, ...], tuple[RuleAction, ...]]]:
+        """By rule what it asks for, and what it says is not to be done."""
+        return [
+            (asked_of(one), tuple(action for action in one.actions if action.verb in FORBIDDING))
+            for one in self.roles.index.rules
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _DrugsAfter:
+    """What the Auditor asks of a patient after one bundle."""
+
+    facts: BatchFacts
+    bundle: int
+
+    def taking(self, drug: str) -> bool:
+        return bool(self.facts.taking(drug)[self.bundle])
+
+    def allergic_to(self, substance: str) -> bool | None:
+        return bool(self.facts.allergic_to(substance)[self.bundle])
+
+
+def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[int, CodedStep]:
+    """Play those whose state the columns do not have."""
+    stream = facts.stream
+    found: dict[int, CodedStep] = {}
+    for subject in _to_be_folded(facts, after).tolist():
+        start, stop = np.searchsorted(stream.subjects, [subject, subject + 1]).tolist()
+        memory, bundles = RuleMemory(), [stream[place] for place in range(start, stop)]
+        steps = (roles.play(state, bundle.hour, memory) for bundle, state in zip(bundles, states(bundles), strict=True))
+        found.update(enumerate(steps, start))
+    return found
+
+
+def _to_be_folded(facts: BatchFacts, after: BatchStates) -> Integers:
+    """Return the subjects of whom rows were amended, or who have more entries of a kind than a state keeps."""
+    events, limits = facts.stream.columns, after.limits
+    over = [events.subject[is_amendment(events)]]
+    for name in ("problems", "trends", "allergies", "actions"):
+        owners, counts = np.unique(after.events.subject[getattr(after, name).last], return_counts=True)
+        over.append(owners[counts > getattr(limits, name)])
+    running = facts.runs.count(np.ones(len(facts.runs.concept), dtype=bool))
+    return np.unique(np.concatenate([*over, facts.stream.subjects[running > limits.medications]]))

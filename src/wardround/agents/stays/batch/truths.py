@@ -1,0 +1,119 @@
+"""Triggers over every bundle of a stream at once: where each is known to hold, where known not to (Kleene)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from wardround.agents.stays.batch.facts import NEVER, BatchFacts
+from wardround.agents.stays.batch.onward import Mask
+from wardround.agents.stays.charted import HOUR_OF_DAY, LEVELS, STAY
+from wardround.bundles import ValueLevel
+from wardround.bundles.events import HOUR, Integers
+from wardround.bundles.state import STEADY_SHARE
+from wardround.protocols import RELATIONS, AtLevel, AtValue, HoursSince, Joined, Moving, Negated, Node, Stated
+
+_LEVELS = np.array([LEVELS.get(level, "") for level in ValueLevel])
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """(b,) where something is known to hold and where it is known not to; elsewhere it is unknown."""
+
+    yes: Mask
+    no: Mask
+
+    @classmethod
+    def where(cls, known: Mask, holds: Mask) -> Truths:
+        """Return what is so where it is known."""
+        return cls(known & holds, known & ~holds)
+
+    def __invert__(self) -> Truths:
+        return Truths(self.no, self.yes)
+
+    def __and__(self, other: Truths) -> Truths:
+        return Truths(self.yes & other.yes, self.no | other.no)
+
+    def __or__(self, other: Truths) -> Truths:
+        return Truths(self.yes | other.yes, self.no & other.no)
+
+
+def truths(node: Node, facts: BatchFacts) -> Truths:
+    """Return what a trigger comes to after every bundle: what ``node.holds`` says of each."""
+    match node:
+        case Negated(part=part):
+            return ~truths(part, facts)
+        case Joined(how="AND", parts=parts):
+            return reduce(Truths.__and__, (truths(part, facts) for part in parts))
+        case Joined(parts=parts):
+            return reduce(Truths.__or__, (truths(part, facts) for part in parts))
+        case AtValue():
+            return _at_value(node, facts)
+        case AtLevel():
+            return _at_level(node, facts)
+        case Moving():
+            return _moving(node, facts)
+        case HoursSince():
+            return _hours_since(node, facts)
+        case Stated():
+            return _stated(node, facts)
+
+
+def _at_value(node: AtValue, facts: BatchFacts) -> Truths:
+    relation = RELATIONS[node.relation]
+    if node.concept == HOUR_OF_DAY:
+        holds = relation(facts.stream.hours % 24, node.threshold)
+        return Truths.where(np.ones(len(holds), dtype=bool), holds)
+    last, _ = facts.reading(node.concept)
+    known = (last >= 0) & ~_in_other_unit(node, last, facts)
+    return Truths.where(known, relation(facts.stream.columns.value[last], node.threshold))
+
+
+def _in_other_unit(node: AtValue, last: Integers, facts: BatchFacts) -> Mask:
+    """Say which readings are in another unit than the trigger's."""
+    code, units = facts.units
+    other = np.array([not node.is_in_unit(unit) for unit in units] or [False])
+    found: Mask = other[code[last]]
+    return found
+
+
+def _at_level(node: AtLevel, facts: BatchFacts) -> Truths:
+    last, _ = facts.reading(node.concept)
+    level = _LEVELS[facts.stream.columns.level[last]]
+    holds = level != "normal" if node.level == "abnormal" else level == node.level
+    return Truths.where((last >= 0) & (level != ""), holds)
+
+
+def _moving(node: Moving, facts: BatchFacts) -> Truths:
+    last, first = facts.reading(node.concept)
+    value = facts.stream.columns.value
+    change, least = value[last] - value[first], np.abs(value[first]) * STEADY_SHARE
+    size = np.abs(change)
+    # as math.isclose has it
+    is_steady = (size < least) | (np.abs(size - least) <= 1e-9 * np.maximum(size, least))
+    direction = np.where(is_steady, "steady", np.where(change > 0, "rising", "falling"))
+    return Truths.where((last >= 0) & (last != first), direction == node.direction)
+
+
+def _hours_since(node: HoursSince, facts: BatchFacts) -> Truths:
+    if node.concept == STAY:
+        hours = (facts.now - facts.began) / HOUR
+        return Truths.where(np.ones(len(hours), dtype=bool), RELATIONS[node.relation](hours, node.threshold))
+    last = facts.last_done(node.concept)
+    hours = np.maximum(0.0, (facts.now - np.maximum(last, 0)) / HOUR)
+    return Truths.where(last != NEVER, RELATIONS[node.relation](hours, node.threshold))
+
+
+def _stated(node: Stated, facts: BatchFacts) -> Truths:
+    always = np.ones(len(facts.stream), dtype=bool)
+    match node.what:
+        case "on":
+            return Truths.where(always, facts.taking(node.concept))
+        case "done":
+            return Truths.where(always, facts.last_done(node.concept) != NEVER)
+        case "problem":
+            return Truths(facts.has_problem(node.concept), ~always)
+        case "allergy":
+            return Truths.where(facts.has_allergies(), facts.allergic_to(node.concept))

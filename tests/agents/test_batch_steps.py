@@ -1,0 +1,145 @@
+"""Texts and steps of many bundles at once are those of one bundle after another, whatever happened to a patient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stay_doubles import at
+
+from wardround.agents.stays.batch import BatchSteps, batch_steps
+from wardround.agents.stays.coded import CodedRoles, CodedStep
+from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays.settings import TraceSettings
+from wardround.bundles import (
+    BundleEvent,
+    BundleStream,
+    EventKind,
+    bundle_text,
+    bundle_texts,
+    event_of,
+    states,
+    store_bundles,
+    stream_of,
+)
+from wardround.bundles.amendments import joined
+from wardround.bundles.events import cut
+from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
+from wardround.records import Store
+
+TRIGGERS = (
+    ("lactate > 4 mmol/L", "start heparin, order lactate, perform intubation", None),
+    ("lactate > 4 g/dL OR NOT done sepsis", "order potassium", "shock"),
+    ("problem shock AND hours since stay > 3", "start antibiotics, avoid heparin", "worse shock"),
+    ("problem worse shock", "order sodium, hold potassium", None),
+    ("NOT problem sepsis", "stop heparin, order lactate", None),
+    ("potassium is low OR potassium is abnormal", "start low-dose insulin, order potassium", None),
+    ("creatinine is rising AND NOT on anticoagulants", "start heparin, start vancomycin", None),
+    ("creatinine is steady OR creatinine is falling", "order creatinine, avoid anticoagulants", None),
+    ("on heparin AND hours since lactate < 5", "order lactate", None),
+    ("NOT (allergy penicillins OR on vancomycin)", "start ampicillin, start vancomycin", None),
+    ("allergy heparin AND done intubation", "start heparin", None),
+    ("hour of day >= 10 AND hours since vancomycin >= 1", "start vancomycin, order sodium", None),
+    ("mean arterial pressure < 65", "start norepinephrine, start phenylephrine", None),
+    ("a model must judge this", "order lactate", None),
+)
+CONCEPTS = (
+    "Lactate", "Potassium", "Creatinine", "Sodium", "Heparin", "Vancomycin", "Ampicillin", "Penicillin", "Sepsis",
+    "Septic shock", "Intubation", "Arterial Blood Pressure mean", "Non Invasive Blood Pressure mean", "Glucose",
+    "Chloride", "Bicarbonate", "",
+)  # fmt: skip
+PRIOR = ProtocolRule(id="P", category="PRIOR", trigger="hour of day >= 0", actions=("order lactate",))
+
+
+def roles_of(rules: tuple[ProtocolRule, ...], **changed: object) -> CodedRoles:
+    protocol = GlobalProtocol(name="many", rules=(*rules, PRIOR))
+    return CodedRoles(index=RuleIndex(protocol), settings=TraceSettings(**changed))  # type: ignore[arg-type]
+
+
+EVERY_RULE = tuple(
+    ProtocolRule(
+        id=f"R{place}",
+        category="ANY",
+        trigger=trigger,
+        actions=tuple(actions.split(", ")),
+        suspects=suspects,
+        precision=place % 3 / 3,
+    )
+    for place, (trigger, actions, suspects) in enumerate(TRIGGERS)
+)
+
+
+def one_by_one(stream: BundleStream, roles: CodedRoles) -> Iterator[CodedStep]:
+    for _, several in groupby(stream, key=lambda bundle: bundle.subject_id):
+        memory, bundles = RuleMemory(), list(several)
+        for bundle, state in zip(bundles, states(bundles), strict=True):
+            yield roles.play(state, bundle.hour, memory)
+
+
+def check(stream: BundleStream, roles: CodedRoles) -> BatchSteps:
+    found = batch_steps(stream, roles)
+    assert list(found) == list(one_by_one(stream, roles))
+    assert bundle_texts(stream) == [bundle_text(bundle) for bundle in stream]
+    return found
+
+
+@st.composite
+def events(draw: st.DrawFn, *, amended: bool) -> list[BundleEvent]:
+    """Events of one person: results that come late, orders that end, are begun again, or never end."""
+    kinds = [kind for kind in EventKind if amended or kind is not EventKind.RETRACTION]
+    found = []
+    for _ in range(draw(st.integers(1, 25))):
+        happened = draw(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 8.0, 9.0, 26.0, 40.0]))
+        found.append(
+            event_of(
+                draw(st.sampled_from(kinds)),
+                draw(st.sampled_from(CONCEPTS)),
+                at(happened + draw(st.sampled_from([0.0, 0.0, 0.25, 3.0]))),
+                time=at(happened),
+                value=draw(st.sampled_from([None, 1.0, 1.05, 3.3, 4.5, 140.0])),
+                text=draw(st.sampled_from([None, "", "1000"])),
+                unit=draw(st.sampled_from([None, "", "mmol/L"])),
+                row_id=draw(st.sampled_from(["r:1", "r:2", "r:3", ""])),
+                revision=draw(st.sampled_from([0, 0, 1])) if amended else 0,
+            )
+        )
+    return found
+
+
+def together(*people: list[BundleEvent]) -> BundleStream:
+    return cut(joined([stream_of(number, each).columns for number, each in enumerate(people)]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(events(amended=False), events(amended=False), st.sampled_from(["replace", "drop", "flag"]))
+def test_many_at_once_come_to_what_one_after_another_does(
+    first: list[BundleEvent], second: list[BundleEvent], on_fail: str
+) -> None:
+    assert not check(together(first, second), roles_of(EVERY_RULE, on_fail=on_fail)).folded
+
+
+@settings(max_examples=20, deadline=None)
+@given(events(amended=True), events(amended=True))
+def test_whose_rows_were_amended_is_played_one_by_one(first: list[BundleEvent], second: list[BundleEvent]) -> None:
+    check(together(first, second), roles_of(EVERY_RULE))
+
+
+def test_who_has_more_entries_than_a_state_keeps_is_played_one_by_one() -> None:
+    many = [event_of(EventKind.LAB, f"Test {place}", at(place % 7), value=1.0) for place in range(450)]
+    few = [event_of(EventKind.LAB, "Lactate", at(1), value=5.0, unit="mmol/L")]
+    found = check(together(few, many), roles_of(EVERY_RULE))
+    assert set(found.folded) == set(range(1, 8))
+    assert not batch_steps(stream_of(1, []), roles_of(EVERY_RULE)).folded
+
+
+@pytest.mark.parametrize("window_hours", [6.0, 0.7])
+def test_the_synthetic_hospital_comes_to_the_same(synthetic_store: Store, window_hours: float) -> None:
+    stream = next(store_bundles(synthetic_store, rows_at_once=5_000))
+    found = check(stream, roles_of(EVERY_RULE, window_hours=window_hours))
+    audited = [step for step in found if step.audit.objections]
+    assert not found.folded
+    assert {rule.id for step in found for rule in step.held} >= {"R1", "R5", "R6", "R7", "R11"}
+    assert audited
