@@ -42,12 +42,14 @@ def test_load_ehr_opens_nothing_else() -> None:
     assert bound.call("ehr.load_ehr", {"subject_id": 8}).is_error
 
 
-def test_the_browser_is_not_run_side_by_side() -> None:
+def test_what_keeps_a_state_or_asks_a_model_is_not_run_side_by_side() -> None:
     assert [name for name in open_toolset("clinseek").names if not TOOLS.get(name).reads_only] == [
         "finish",
         "browser.search",
         "browser.open",
         "browser.find",
+        "image.chest_xray_report_generator",
+        "image.xray_phrase_grounding",
     ]
 
 

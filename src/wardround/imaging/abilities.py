@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,8 +15,10 @@ from wardround.imaging.settings import ImageSettings
 from wardround.imaging.weights.known import KnownModel, ModelKind
 from wardround.imaging.weights.model_store import ModelStore
 from wardround.imaging.weights.network import NeuralNetwork
-from wardround.models import DataUseGuard, Model, open_model
+from wardround.models import AskOwnModel, DataUseGuard, Model, ask_alone, open_model
 
+OpenModel = Callable[[str, str | None], Model]
+"""Opens a model by its name and, where one is set, the URL it is at."""
 Ability = Literal["classifier", "segmentation", "report", "grounding"]
 
 
@@ -28,12 +31,21 @@ class OpenNetwork:
 
 
 class Abilities:
-    """Networks opened once for many charts, and models asked at endpoints. Without settings there are none."""
+    """Networks opened once for many charts, and models asked at endpoints. Without settings there are none.
 
-    def __init__(self, settings: ImageSettings | None = None, guard: DataUseGuard | None = None) -> None:
+    ``opened`` opens these models: a run's own, with their keys and prices; by default by name and URL alone."""
+
+    def __init__(
+        self,
+        settings: ImageSettings | None = None,
+        guard: DataUseGuard | None = None,
+        *,
+        opened: OpenModel | None = None,
+    ) -> None:
         self._settings = settings or ImageSettings()
         self._store = None if self._settings.models is None else ModelStore(Path(self._settings.models))
         self._guard = guard or DataUseGuard()
+        self._opened = opened or self._by_name
         self._networks: dict[ModelKind, OpenNetwork | None] = {}
         self._reports: ReportWriter | None = None
         self._opening = threading.Lock()
@@ -66,11 +78,11 @@ class Abilities:
             raise ToolFailure(f"unavailable: no weights of a {kind} are installed here (wardround models list).")
         return found
 
-    def reports(self) -> ReportWriter:
-        """Return who writes reports. ToolFailure: nobody does."""
+    def reports(self, ask: AskOwnModel = ask_alone) -> ReportWriter:
+        """Return who writes reports; a model at an endpoint is asked by ``ask``. ToolFailure: nobody does."""
         model = self._at_endpoint(self._settings.report_model, self._settings.report_url)
         if model is not None:
-            return EndpointReports(model)
+            return EndpointReports(model, ask)
         folders = self._checkpoints()
         if not folders:
             raise ToolFailure("unavailable: nobody writes reports here (wardround models list).")
@@ -81,10 +93,10 @@ class Abilities:
                 )
             return self._reports
 
-    def phrases(self) -> PhraseFinder | None:
+    def phrases(self, ask: AskOwnModel = ask_alone) -> PhraseFinder | None:
         """Return who finds phrases, None where nobody but a classifier's maps can."""
         model = self._at_endpoint(self._settings.grounding_model, self._settings.grounding_url)
-        return None if model is None else EndpointPhrases(model)
+        return None if model is None else EndpointPhrases(model, ask)
 
     def check(self) -> None:
         """Raise UserError where an endpoint that is set may not be sent images of these records."""
@@ -92,8 +104,11 @@ class Abilities:
         self._at_endpoint(self._settings.grounding_model, self._settings.grounding_url)
 
     def _at_endpoint(self, name: str | None, url: str | None) -> Model | None:
-        """A model is opened for every call: its connections belong to the thread that asks."""
-        return None if name is None else open_model(name, base_url=url, guard=self._guard)
+        """A model is opened for every call: its connections belong to the loop that it is asked on."""
+        return None if name is None else self._opened(name, url)
+
+    def _by_name(self, name: str, url: str | None) -> Model:
+        return open_model(name, base_url=url, guard=self._guard)
 
     def _checkpoints(self) -> dict[str, Path]:
         if self._store is None:

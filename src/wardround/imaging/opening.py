@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wardround.core import UserError
-from wardround.imaging.abilities import Abilities
+from wardround.imaging.abilities import Abilities, OpenModel
 from wardround.imaging.chart_images import ChartImages
 from wardround.imaging.dicomweb import DicomWeb
 from wardround.imaging.settings import ImageSettings
@@ -35,11 +35,13 @@ class Imaging:
             self.source.close()
 
 
-def open_images(settings: ImageSettings, guard: DataUseGuard | None = None) -> Imaging:
-    """Open what the settings name. UserError: there is no such folder, or the guard does not let images go to an
-    endpoint; without a guard they stay on this machine."""
+def open_images(
+    settings: ImageSettings, guard: DataUseGuard | None = None, *, opened: OpenModel | None = None
+) -> Imaging:
+    """Open what the settings name; ``opened`` opens the models that read images. UserError: there is no such folder, or
+    the guard does not let images go to an endpoint; without a guard they stay on this machine."""
     guard = guard or DataUseGuard()
-    abilities = Abilities(settings, guard)
+    abilities = Abilities(settings, guard, opened=opened)
     abilities.check()
     return Imaging(source=_source(settings, guard), settings=settings, abilities=abilities)
 

@@ -6,14 +6,13 @@ theirs: it is handed on, compared, and never corrected.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wardround.core import FormatError, Message, Picture, ProviderError, ToolFailure, load_prompt
 from wardround.imaging.rendering import Outline
-from wardround.models import Model, ModelSettings, Request, complete_structured
+from wardround.models import AskOwnModel, Model, ModelSettings, Request, ask_alone
 
 _TEXT = {"type": "string"}
 _REPORT = {
@@ -61,23 +60,25 @@ class PhraseFinder(Protocol):
 
 
 class EndpointReports:
-    """A vision model behind an endpoint that writes reports."""
+    """A vision model behind an endpoint that writes reports. ``ask`` is who asks it and writes that down."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, ask: AskOwnModel = ask_alone) -> None:
         self._model = model
+        self._ask = ask
 
     def write(self, picture: Picture) -> WrittenReport:
         """Ask once; the reply is bound to the two parts."""
         asked = load_prompt("wardround.imaging", "film_report").render()
-        value = _ask(self._model, asked, picture, _REPORT)
+        value = _answer(self._ask, self._model, asked, picture, _REPORT)
         return WrittenReport(findings=value["findings"], impression=value["impression"], by=self._model.name)
 
 
 class EndpointPhrases:
-    """A vision model behind an endpoint that finds phrases."""
+    """A vision model behind an endpoint that finds phrases. ``ask`` is who asks it and writes that down."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, ask: AskOwnModel = ask_alone) -> None:
         self._model = model
+        self._ask = ask
 
     @property
     def name(self) -> str:
@@ -87,7 +88,8 @@ class EndpointPhrases:
     def find(self, picture: Picture, phrase: str) -> tuple[Outline, ...]:
         """Ask once; boxes without area or outside the picture are left out."""
         asked = load_prompt("wardround.imaging", "phrase_grounding").render(phrase=phrase)
-        boxes = (tuple(float(side) for side in box) for box in _ask(self._model, asked, picture, _BOXES)["boxes"])
+        value = _answer(self._ask, self._model, asked, picture, _BOXES)
+        boxes = (tuple(float(side) for side in box) for box in value["boxes"])
         return tuple((box[0], box[1], box[2], box[3]) for box in boxes if _is_inside(box))
 
 
@@ -96,18 +98,10 @@ def _is_inside(box: tuple[float, ...]) -> bool:
     return 0.0 <= left < right <= 1.0 and 0.0 <= top < bottom <= 1.0
 
 
-def _ask(model: Model, text: str, picture: Picture, schema: Mapping[str, Any]) -> Any:
-    """Ask from a worker thread, on a loop of its own; the model's connections are closed again with it."""
+def _answer(ask: AskOwnModel, model: Model, text: str, picture: Picture, schema: Mapping[str, Any]) -> Any:
     message = Message(role="user", content=text, pictures=(picture,))
     request = Request(messages=(message,), settings=_SETTINGS, episode="image-tool")
     try:
-        return asyncio.run(_answered(model, request, schema))
+        return ask(model, request, schema)
     except (ProviderError, FormatError) as error:
         raise ToolFailure(f"{model.name} gave no usable answer for this image ({error}).") from error
-
-
-async def _answered(model: Model, request: Request, schema: Mapping[str, Any]) -> Any:
-    try:
-        return (await complete_structured(model, request, schema)).value
-    finally:
-        await model.close()

@@ -12,20 +12,23 @@ from wardround.models.opening import MODELS, ModelEntry, Opening, find_model, li
 from wardround.models.protocol import USAGE_FIELDS, FinishReason, Model, ModelSettings, Reply, Request
 from wardround.models.recording import Recorded, recorded_replies, reply_of
 from wardround.models.relay import RelayModel
-from wardround.models.replay import RecordedModel, ReplayModel, resumed
+from wardround.models.replay import RecordedModel, ReplayModel, beside, resumed
 from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import TOOL_CALLS
 from wardround.models.scripted import ScriptedModel, call, calls, say
 from wardround.models.settings import ModelOptions, NamedModel
 from wardround.models.structured import Structured, complete_structured, read_value
+from wardround.models.tool_questions import AskOwnModel, EpisodeQuestions, ask_alone
 
 __all__ = [
     "MODELS",
     "TOOL_CALLS",
     "USAGE_FIELDS",
+    "AskOwnModel",
     "ChatModel",
     "DataUseGuard",
     "Endpoint",
+    "EpisodeQuestions",
     "FinishReason",
     "LabelScores",
     "Model",
@@ -44,6 +47,8 @@ __all__ = [
     "RetryPolicy",
     "ScriptedModel",
     "Structured",
+    "ask_alone",
+    "beside",
     "call",
     "calls",
     "complete_structured",

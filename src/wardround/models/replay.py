@@ -63,6 +63,12 @@ class RecordedModel:
     async def close(self) -> None:
         """The live model belongs to whoever opened it; nothing of our own to release."""
 
+    def beside(self, other: Model) -> RecordedModel:
+        """Return another live model that is served from the same recordings, and whose replies are kept with these."""
+        shared = RecordedModel(beside(self._model, other), (), note=self._note, keep=self._keep)
+        shared._waiting, shared._path = self._waiting, self._path
+        return shared
+
     def _answers(self, request: Request, recorded: Recorded) -> bool:
         identity = recorded.reply.identity or recorded.reply.model
         return identity == self.identity and request.digest(identity, path=self._path.tip) == recorded.digest
@@ -80,6 +86,14 @@ def resumed(
 ) -> Model:
     """Return a model for one episode that serves ``replies`` and hands live ones to ``keep``; itself if neither."""
     return RecordedModel(model, replies, note=note, keep=keep) if replies or keep else model
+
+
+def beside(player: Model, other: Model) -> Model:
+    """Return the model that another question of an episode is asked of: ``other``, after what is recorded for the model
+    that plays it; a cassette alone where that is one, since it never goes live."""
+    if isinstance(player, ReplayModel):
+        return player
+    return player.beside(other) if isinstance(player, RecordedModel) else other
 
 
 class ReplayModel:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample, get_task
-from wardround.imaging import Imaging
+from wardround.imaging import Imaging, open_images
 from wardround.knowledge import Knowledge
 from wardround.memory import KnownCase, known_case
 from wardround.records import Store, ToldCase
 from wardround.retrieval import Encoder, RetrievalSettings
-from wardround.runs.settings import EpisodeKey
+from wardround.runs.guard import data_use_guard
+from wardround.runs.models import open_image_model
+from wardround.runs.settings import EpisodeKey, RunSettings
 from wardround.tools import Aids, Environment, ToldEnvironment, open_toolset
 from wardround.tools.toolsets import USUAL
 
 DEFAULT_AIDS = Aids()
 Surrounding = Environment | ToldEnvironment
 NO_IMAGES = Imaging()
+
+
+def open_run_images(settings: RunSettings, store: Store) -> Imaging:
+    """Open the images of a run's charts, with the models that its image tools ask, behind its data-use guard."""
+    guard = data_use_guard(settings, store)
+    return open_images(settings.images, guard, opened=partial(open_image_model, settings, store))
 
 
 def open_environment(

@@ -16,13 +16,11 @@ from wardround.agents import AgentSpec, EstimatedTokens, run_episode
 from wardround.agents.loop.tokens import count_message, count_schemas
 from wardround.benchmarks import Sample
 from wardround.core import LimitReached, UserError, derive_seed
-from wardround.imaging import open_images
 from wardround.log import ToolRecord
 from wardround.models import ModelSettings, Reply, Request
 from wardround.retrieval import Encoder
 from wardround.runs.banks import open_run_encoder
-from wardround.runs.episode import open_surroundings
-from wardround.runs.guard import data_use_guard
+from wardround.runs.episode import open_run_images, open_surroundings
 from wardround.runs.preparing import Prepared
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.worker import limits_of, prompt_of
@@ -116,7 +114,7 @@ async def _first_call(plan: Prepared, agent: AgentSpec, sample: Sample, encoder:
         toolset=settings.run.toolset,
         more_tools=(*settings.run.tools, *agent.more_tools),
         aids=settings.aids,
-        images=open_images(settings.images, data_use_guard(settings, plan.store)),
+        images=open_run_images(settings, plan.store),
     )
     try:
         await run_episode(

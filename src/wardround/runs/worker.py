@@ -26,16 +26,15 @@ from wardround.agents import (
 )
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
 from wardround.core import private_folder
-from wardround.imaging import Imaging, open_images
+from wardround.imaging import Imaging
 from wardround.knowledge import Knowledge
 from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
-from wardround.runs.episode import NO_IMAGES, episode_facts, open_surroundings
+from wardround.runs.episode import NO_IMAGES, episode_facts, open_run_images, open_surroundings
 from wardround.runs.folder import RunFolder
-from wardround.runs.guard import data_use_guard
 from wardround.runs.judging import AnswerScores, Judging, open_judging
 from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
@@ -235,7 +234,7 @@ def open_worker(
         knowledge=open_knowledge(folder, store),
         scores=AnswerScores(folder, benchmark),
         judging=open_judging(folder, store, benchmark, played=folder.path / logs),
-        images=open_images(settings.images, data_use_guard(settings, store)),
+        images=open_run_images(settings, store),
     )
 
 

@@ -18,7 +18,6 @@ import uvicorn
 
 from wardround.benchmarks import ask
 from wardround.core import Progress, Reporter, UserError, silent
-from wardround.imaging import open_images
 from wardround.log import EpisodeLog
 from wardround.runs import (
     EpisodeKey,
@@ -30,7 +29,7 @@ from wardround.runs import (
     open_environment,
     open_store,
 )
-from wardround.runs.guard import data_use_guard
+from wardround.runs.episode import open_run_images
 from wardround.runs.knowledge import open_knowledge
 from wardround.serve.access import TOKEN_SECONDS, SessionTokens
 from wardround.serve.access_log import AccessLog
@@ -63,7 +62,7 @@ class Game:
         must_have_settings(folder)
         self.store = open_store(folder)
         self.benchmark = open_benchmark(folder)
-        self.images = open_images(folder.settings.images, data_use_guard(folder.settings, self.store))
+        self.images = open_run_images(folder.settings, self.store)
         self.knowledge = open_knowledge(folder, self.store)
         self.samples = {sample.id: sample for sample in self.benchmark.all_samples}
         self.queue = WorkQueue(folder.queue)

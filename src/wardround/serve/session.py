@@ -16,7 +16,8 @@ from wardround.agents import Outcome
 from wardround.agents.loop.outcome import Finish
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import EpisodeRecorder, ToolRecord
-from wardround.models import USAGE_FIELDS, Reply, Request
+from wardround.models import USAGE_FIELDS, EpisodeQuestions, Reply, Request
+from wardround.models.tool_questions import PURPOSE
 from wardround.serve.access_log import AccessLog
 from wardround.serve.sql_lane import SQL_TOOL, SqlLane
 from wardround.tools import Environment, ToolResult
@@ -61,6 +62,10 @@ class ServedSession:
         self._lock = asyncio.Lock()
         self._messages = [Message(role="user", content=instructions)]
         self._calls = 0
+        self._ordinal = 0
+        """That of the next turn: a call, or what a tool asked a model of its own."""
+        self._usage = Usage()
+        self._questions: EpisodeQuestions | None = None
         self._started: float | None = None
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -72,14 +77,31 @@ class ServedSession:
             self._started = self._started or started
             if self._calls + 1 >= self._limits.calls:
                 self.environment.accept_any_answer()
+            ordinal = self._next_ordinal()
             result = await self._answer(name, arguments)
             self._calls += 1
-            self._record(name, arguments, result, time.monotonic() - started)
+            self._record(ordinal, name, arguments, result, time.monotonic() - started)
             if result.answer is not None:
                 self._end("finish", result)
             elif self._spent():
                 self._end("turn_limit")
             return result
+
+    def _next_ordinal(self) -> int:
+        """Number a call; before the first one, see to it that what tools ask of models is recorded beside the calls."""
+        if self._questions is None and self._recorder is not None:
+            self._questions = EpisodeQuestions(
+                self._recorder.episode, player=None, ordinal=lambda: self._ordinal, record=self._record_question
+            )
+            self.environment.ask_model = self._questions
+        self._ordinal += 1
+        return self._ordinal - 1
+
+    def _record_question(self, request: Request, reply: Reply) -> None:
+        self._ordinal += 1
+        self._usage += reply.usage
+        if self._recorder is not None:
+            self._recorder.turn(request, reply, (), purpose=PURPOSE)
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         if self._sql is not None and name == SQL_TOOL:
@@ -113,12 +135,14 @@ class ServedSession:
             citations=tuple(self.environment.check_evidence(answer, evidence)) if answer else (),
             finish=finish,
             turns=self._calls,
-            model_calls=self._calls,
-            usage=Usage(),
+            model_calls=self._ordinal,
+            usage=self._usage,
             cost=None,
             seconds=time.monotonic() - self._started if self._started else 0.0,
             error=error,
         )
+        if self._questions is not None:
+            self._questions.end()
         if self._recorder is not None:
             self._recorder.finish(self.outcome.to_json())
         self.environment.close()
@@ -126,7 +150,9 @@ class ServedSession:
             self._sql.forget(self)
         self.finished.set()
 
-    def _record(self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float) -> None:
+    def _record(
+        self, ordinal: int, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float
+    ) -> None:
         """Write the call as a turn: what an outside model was thinking is not ours to see, what it did is."""
         if self._recorder is None:
             return
@@ -137,7 +163,7 @@ class ServedSession:
             messages=tuple(self._messages),
             tools=self.environment.toolset.schemas,
             episode=self._recorder.episode,
-            ordinal=self._calls - 1,
+            ordinal=ordinal,
         )
         reply = Reply(
             message=message,

@@ -17,9 +17,10 @@ class Tool:
     """One tool; ``signature.tool`` makes it of a typed function.
 
     ``function`` takes the session, the page and the validated arguments as keywords and returns a ToolResult; it raises
-    ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side. ``other_names`` are
-    names that an argument is also taken under. ``needs`` is what has to be at hand for it (an ability of image
-    tools): where it is not, the tool is listed and not offered."""
+    ToolFailure for what the model should read and mend. ``reads_only`` calls may run side by side; those of a tool that
+    keeps a state, or asks a model of its own, may not. ``other_names`` are names that an argument is also taken under.
+    ``needs`` is what has to be at hand for it (an ability of image tools): where it is not, the tool is listed and not
+    offered."""
 
     name: str
     category: Category

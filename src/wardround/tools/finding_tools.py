@@ -68,12 +68,12 @@ def chest_xray_segmentation(
     return _result(entry, [*filter(None, head), *lines], picture)
 
 
-@tool("image", name="image.chest_xray_report_generator", needs="report")
+@tool("image", name="image.chest_xray_report_generator", needs="report", reads_only=False)
 def chest_xray_report_generator(session: Session, *, image_path: Handle) -> ToolResult:
     """Let a report model write findings and impression of a chest radiograph, with every contradiction between the
     two and with the classifier."""
     entry, film = _film(session, image_path)
-    report = session.images.abilities.reports().write(_picture(session, film, entry.handle, ()))
+    report = session.images.abilities.reports(session.ask_model).write(_picture(session, film, entry.handle, ()))
     classified = _classified(session, film)[0] if "classifier" in session.images.abilities.names else ()
     conflicts = conflicts_of(report, classified)
     lines = [
@@ -87,7 +87,7 @@ def chest_xray_report_generator(session: Session, *, image_path: Handle) -> Tool
     return _result(entry, lines, None)
 
 
-@tool("image", name="image.xray_phrase_grounding", needs="grounding")
+@tool("image", name="image.xray_phrase_grounding", needs="grounding", reads_only=False)
 def xray_phrase_grounding(
     session: Session,
     *,
@@ -96,7 +96,7 @@ def xray_phrase_grounding(
 ) -> ToolResult:
     """Find where in a chest radiograph a phrase is, as boxes."""
     entry, film = _film(session, image_path)
-    finder = session.images.abilities.phrases()
+    finder = session.images.abilities.phrases(session.ask_model)
     boxes: Sequence[Outline]
     if finder is not None:
         boxes = finder.find(_picture(session, film, entry.handle, ()), phrase)

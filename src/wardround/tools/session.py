@@ -13,6 +13,7 @@ from wardround.core import ToolFailure
 from wardround.core.suggestions import unknown
 from wardround.imaging import ChartImages
 from wardround.knowledge import Browser, Knowledge
+from wardround.models import AskOwnModel, ask_alone
 from wardround.records import Chart
 from wardround.retrieval import Encoder, EvidenceIndex, LexicalEncoder, RetrievalSettings
 from wardround.tools.aids import Aids
@@ -57,6 +58,8 @@ class Session:
             self.candidates = {name: space for name, space in candidates.items() if name == answer_space}
         self.answer_space = self.candidates.get(answer_space or "")
         self.checks_answers = aids.answer_check and self.answer_space is not None
+        self.ask_model: AskOwnModel = ask_alone
+        """How a tool asks a model of its own; an episode that writes it down sets its own way."""
         self.max_result_tokens = max(_SMALLEST_BUDGET, max_result_tokens)
         self.cursors = Cursors()
         self._encoder = encoder

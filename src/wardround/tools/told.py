@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from wardround.models import AskOwnModel, ask_alone
 from wardround.records import ToldCase
 from wardround.tools.grounding import Citation
 from wardround.tools.result import ToolResult
@@ -17,6 +18,7 @@ class ToldEnvironment:
     def __init__(self, told: ToldCase) -> None:
         self.told = told
         self.toolset = Toolset(())
+        self.ask_model: AskOwnModel = ask_alone
 
     @property
     def chart(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from wardround.agents.loop.history import Observation
 from wardround.core import Message, ToolCall
+from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, ToldCase
 from wardround.retrieval import EvidenceIndex
@@ -35,6 +36,8 @@ class Surroundings(Protocol):
     """
 
     toolset: Toolset
+    ask_model: AskOwnModel
+    """How a tool asks a model of its own; the episode sets it, so that these calls are its own."""
 
     @property
     def chart(self) -> Chart | None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from wardround.agents.loop.episode import Ending, Episode
-from wardround.agents.loop.outcome import Limits, Outcome
+from wardround.agents.loop.outcome import Outcome
 from wardround.core import LimitReached, PromptWithheld, ProviderError
+from wardround.models.tool_questions import PURPOSE, EpisodeQuestions
 from wardround.tools.grounding import Citation
 
 
-async def to_its_ending(playing: Awaitable[Ending], limits: Limits) -> Ending:
+async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
     """Await an episode's own ending, or say which limit or whose failure ended it."""
+    limits = state.limits
     try:
         async with asyncio.timeout(limits.seconds) as clock:
-            return await playing
+            with _tools_asking_in(state):
+                return await playing
     except TimeoutError:
         if not clock.expired():
             raise
@@ -26,6 +31,22 @@ async def to_its_ending(playing: Awaitable[Ending], limits: Limits) -> Ending:
         return Ending(finish="content_filter" if withheld else "error", error=said)
     except LimitReached as limit:
         return Ending(finish="budget", error=str(limit))
+
+
+@contextmanager
+def _tools_asking_in(state: Episode) -> Iterator[None]:
+    """What tools ask of models of their own is this episode's: in its log, its cost and its recordings."""
+    questions = EpisodeQuestions(
+        state.id,
+        player=state.model,
+        ordinal=lambda: state.model_calls,
+        record=partial(state.charge, purpose=PURPOSE),
+    )
+    state.environment.ask_model = questions
+    try:
+        yield
+    finally:
+        questions.end()
 
 
 def outcome_of(state: Episode, ending: Ending, *, seconds: float, citations: tuple[Citation, ...] = ()) -> Outcome:

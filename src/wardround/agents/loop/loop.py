@@ -64,7 +64,7 @@ async def run_episode(
         counter=counter or EstimatedTokens(),
         episode=episode,
     )
-    ending = await to_its_ending(_Loop(agent, state).play(), limits)
+    ending = await to_its_ending(_Loop(agent, state).play(), state)
     citations = environment.check_evidence(ending.answer, ending.evidence) if ending.answer else ()
     return outcome_of(state, ending, seconds=time.perf_counter() - started, citations=tuple(citations))
 

@@ -111,7 +111,7 @@ async def run_steps(
         episode=episode,
     )
     said: list[str] = []
-    ending = await to_its_ending(_play(agent.player(), state, feed, said), limits)
+    ending = await to_its_ending(_play(agent.player(), state, feed, said), state)
     if ending.finish not in _FAILED:  # what was said before a limit counts: each of these steps was played to its end
         ending = replace(ending, answer=tuple(said))
     return outcome_of(state, ending, seconds=time.perf_counter() - started)
