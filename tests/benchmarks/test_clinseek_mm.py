@@ -23,6 +23,7 @@ from wardround.benchmarks import (
     question_of,
 )
 from wardround.benchmarks.clinseek_mm.definitions import PHENOTYPES, PUBLISHED_COUNTS
+from wardround.cli import main
 from wardround.core import Message, Usage, UserError
 from wardround.imaging import Imaging
 from wardround.imaging.source import ImageFolder
@@ -89,7 +90,7 @@ def test_with_reports_it_is_asked_when_the_report_is_there(film_store: Store, tm
 
 
 def test_a_manifest_of_one_s_own_is_read_and_its_faults_are_named(
-    bench: Benchmark, film_store: Store, tmp_path: Path
+    bench: Benchmark, film_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = bench.samples("clinseek-mm.finding_change")[0]
     films = {row["row_id"]: row["dicom_id"] for row in film_store.rows(sample.subject_id, "cxr_images").to_pylist()}
@@ -110,6 +111,14 @@ def test_a_manifest_of_one_s_own_is_read_and_its_faults_are_named(
         manifest.write_text(json.dumps(line | fault), encoding="utf-8")
         with pytest.raises(UserError, match=said):
             build_clinseek_mm(film_store, tmp_path / said[:7], examples=manifest)
+    zoned = {"cutoff": "2150-01-01T10:00:00+01:00"}, {"event_time": "2150-01-01 10:00Z"}, {"cutoff": "soon"}
+    for fault in zoned:
+        manifest.write_text(json.dumps(line | fault), encoding="utf-8")
+        words = ["bench", "build", "clinseek-mm", "--store", str(film_store.path), "--examples", str(manifest)]
+        assert main([*words, "--out", str(tmp_path / "zoned")]) == 2
+        said = capsys.readouterr().err.strip().splitlines()
+        assert f"line 1, {next(iter(fault))}: " in said[-1]
+        assert len(said) == 1
     manifest.write_text('{"task": "finding_change", "colour": 1}', encoding="utf-8")
     with pytest.raises(UserError, match="line 1"):
         build_clinseek_mm(film_store, tmp_path / "fault", examples=manifest)

@@ -182,6 +182,48 @@ def test_harbor_verifies_the_same(
         assert float((tmp_path / "logs" / "reward.txt").read_text()) == rewards[one.sample]
 
 
+def test_an_answer_in_a_file_is_read_as_the_world_reads_one(
+    world: World,
+    synthetic_store_path: Path,
+    synthetic_benchmark_path: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sample = next(one for one in world.samples.values() if len(one.target) == 1)
+    (name,) = sample.target
+    file = tmp_path / "answer.json"
+    words = ["train", "reward", "--store", str(synthetic_store_path), "--benchmark", str(synthetic_benchmark_path)]
+    paid = []
+    for value in (name, [f" {name} ", name], json.dumps([name]), [1], 1, True, {"answer": name}, [[name]], None, []):
+        file.write_text(json.dumps(value))
+        assert main([*words, "--sample", sample.id, "--answer", str(file)]) == 0
+        episode = world.begin(sample.id)
+        episode.call("finish", {"response": value})
+        paid.append(episode.reward)
+        assert float(capsys.readouterr().out) == paid[-1], value
+        episode.close()
+    assert paid[:3] == [1.0] * 3
+    for text in ("", "[", "\udce9"):
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        assert main([*words, "--sample", sample.id, "--answer", str(file)]) == 0
+        assert float(capsys.readouterr().out) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["openenv", "--out", "x"], "leave --out away"),
+        (["trl", "--out", "x", "--port", "1"], "leave --port away"),
+        (["harbor"], "needs --out"),
+    ],
+)
+def test_an_option_that_a_door_has_no_use_for_is_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "env", "--store", "none", "--benchmark", "none", "--kind", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def env_command(kind: str, store: Path, benchmark: Path, out: Path) -> None:
     words = ["train", "env", "--kind", kind, "--store", str(store), "--benchmark", str(benchmark), "--out", str(out)]
     assert main([*words, "--calls", "3"]) == 0

@@ -99,6 +99,32 @@ def test_the_files_hold_the_same_rows(teacher: RunFolder, tmp_path: Path) -> Non
         export_folder([teacher], tmp_path / "data", ALL)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["export", "--template", "nothere"], "there is no template 'nothere'"),
+        (["export", "--template", "{marked}"], "add --tokenizer"),
+        (["export", "--set", "data.max_tokens=100"], "add --tokenizer"),
+        (["export", "--set", "sft.epochs=1"], "train export does not heed --set sft.epochs"),
+        (["sft", "--set", "data.least_score=1"], "train sft does not heed --set data.least_score"),
+        (["sft", "--set", "rl.steps=1"], "it heeds sft., data.max_tokens"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    teacher: RunFolder, words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "marked.jinja").write_text("{% generation %}{% endgeneration %}")
+    export_folder([teacher], tmp_path / "data", ALL)
+    own = {
+        "export": [str(teacher.path), "--out", str(tmp_path / "out")],
+        "sft": ["--rows", str(tmp_path / "data" / "rows.jsonl"), "--base", "b", "--out", str(tmp_path / "out")],
+    }
+    action, *rest = (word.replace("{marked}", str(tmp_path / "marked.jinja")) for word in words)
+    assert main(["train", action, *own[action], *rest]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"messages": []}\n')
     with pytest.raises(UserError, match="line 1: no row of an export"):

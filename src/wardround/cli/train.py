@@ -17,6 +17,7 @@ from wardround.training import (
     FORMATS,
     BaseWeights,
     RowTokenizer,
+    TrainingRecipe,
     TrainingRow,
     export_folder,
     fine_tune,
@@ -30,6 +31,8 @@ from wardround.training import (
 )
 from wardround.training.world import MOST_CALLS, World, WorldSettings
 
+DEFAULT_TEMPLATE = "wardround_compact"
+MAX_TOKENS = "data.max_tokens"
 EXAMPLES = """
   wardround run --benchmark bench --store store --split train --agent react --model offline --out teacher
   wardround train export teacher --out data
@@ -112,7 +115,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 def _add_template(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--template", default="wardround_compact", help="chat template with {%% generation %%} marks: ours, or a file"
+        "--template", default=DEFAULT_TEMPLATE, help="chat template with {%% generation %%} marks: ours, or a file"
     )
 
 
@@ -132,14 +135,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
-    row_tokenizer = None
-    if arguments.tokenizer is not None:
-        tokenizer = BaseWeights(path=arguments.tokenizer).tokenizer()
-        row_tokenizer = RowTokenizer(tokenizer=tokenizer, template=training_template(arguments.template))
+    recipe = _recipe(arguments, "data.")
+    row_tokenizer = _row_tokenizer(arguments)
     counts = export_folder(
         [RunFolder.open(path) for path in arguments.runs],
         arguments.out,
-        read_recipe(arguments.recipe, arguments.set).data,
+        recipe.data,
         formats=arguments.format,
         keep_from=arguments.keep_from,
         row_tokenizer=row_tokenizer,
@@ -157,29 +158,56 @@ def _export(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _row_tokenizer(arguments: argparse.Namespace) -> RowTokenizer | None:
+    """What counts tokens; None without a tokenizer, which then nothing may be asked of."""
+    template = training_template(arguments.template)
+    if arguments.tokenizer is not None:
+        return RowTokenizer(tokenizer=BaseWeights(path=arguments.tokenizer).tokenizer(), template=template)
+    if arguments.template != DEFAULT_TEMPLATE or any(_set_name(text) == MAX_TOKENS for text in arguments.set):
+        raise UserError(f"--template and {MAX_TOKENS} say how rows are counted and which are too long: add --tokenizer")
+    return None
+
+
+def _recipe(arguments: argparse.Namespace, *heeded: str) -> TrainingRecipe:
+    """Read a recipe. UserError: a ``--set`` of what this action does not heed; ``heeded`` are beginnings of names."""
+    recipe = read_recipe(arguments.recipe, arguments.set)
+    for name in map(_set_name, arguments.set):
+        if not name.startswith(heeded):
+            raise UserError(f"train {arguments.action} does not heed --set {name}; it heeds {', '.join(heeded)}")
+    return recipe
+
+
+def _set_name(assignment: str) -> str:
+    return assignment.partition("=")[0].strip()
+
+
 def _sft(arguments: argparse.Namespace) -> int:
+    recipe = _recipe(arguments, "sft.", MAX_TOKENS)
     rows: list[TrainingRow] = read_rows(arguments.rows)
     done = fine_tune(
         BaseWeights(path=arguments.base),
         rows,
         training_template(arguments.template),
-        read_recipe(arguments.recipe, arguments.set),
+        recipe,
         arguments.out,
         resume=arguments.resume,
         report=TerminalProgress(),
     )
     print(f"{done.updates:,} updates over {done.rows:,} rows, {done.learnt_tokens:,} of {done.tokens:,} tokens learnt")
+    if done.rows_dropped:
+        print(f"dropped: {done.rows_dropped:,} rows too long")
     print(f"loss {done.losses[0]:.3f} at first, {done.losses[-1]:.3f} at last: {arguments.out}")
     return 0
 
 
 def _rl(arguments: argparse.Namespace) -> int:
+    recipe = _recipe(arguments, "rl.")
     settings = WorldSettings(tasks=tuple(arguments.task), calls=arguments.calls)
     done = reinforce(
         BaseWeights(path=arguments.base),
         World.open(arguments.store, arguments.benchmark, settings),
         training_template(arguments.template),
-        read_recipe(arguments.recipe, arguments.set).rl,
+        recipe.rl,
         arguments.out,
         report=TerminalProgress(),
     )

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from wardround.cli.extras import needs_extra
 from wardround.core import UserError
@@ -26,6 +27,7 @@ WORLD_EXAMPLES = """
   wardround train reward --store store --benchmark bench --sample diagnoses-12345678 --answer answer.json
 """
 _LOOPBACK = "127.0.0.1"
+PORT = 8765
 
 
 def configure_env(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,7 @@ def configure_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"], help="whose samples are played")
     parser.add_argument("--task", nargs="+", default=[], help="only these tasks")
     parser.add_argument("--calls", type=int, default=MOST_CALLS, help="tool calls of an episode")
-    parser.add_argument("--port", type=int, default=8765, help="port on 127.0.0.1 (openenv, verifiers)")
+    parser.add_argument("--port", type=int, help=f"port on 127.0.0.1 (openenv, verifiers); default {PORT}")
     parser.add_argument("--out", type=Path, help="what to write: a file (trl, verifiers) or a folder (harbor)")
 
 
@@ -43,7 +45,12 @@ def configure_reward(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``train reward``."""
     add_world(parser)
     parser.add_argument("--sample", required=True, help="the sample that was answered")
-    parser.add_argument("--answer", type=Path, required=True, help="file of a JSON list of names; none: no answer")
+    parser.add_argument(
+        "--answer",
+        type=Path,
+        required=True,
+        help="file of a JSON list of names, read as the tool `finish` reads one; none: no answer",
+    )
 
 
 def add_world(parser: argparse.ArgumentParser) -> None:
@@ -55,12 +62,12 @@ def add_world(parser: argparse.ArgumentParser) -> None:
 def open_env(arguments: argparse.Namespace) -> int:
     """Serve or write a world."""
     settings = WorldSettings(split=arguments.split, tasks=tuple(arguments.task), calls=arguments.calls)
+    _must_heed(arguments)
     world = World.open(arguments.store, arguments.benchmark, settings)
-    url = f"http://{_LOOPBACK}:{arguments.port}"
+    port = PORT if arguments.port is None else arguments.port
+    url = f"http://{_LOOPBACK}:{port}"
     if arguments.kind == "openenv":
-        return _serve(world, url, arguments.port)
-    if arguments.out is None:
-        raise UserError(f"--kind {arguments.kind} needs --out")
+        return _serve(world, url, port)
     writers: dict[str, Callable[[], int]] = {
         "trl": lambda: write_trl_module(world, arguments.out, store=arguments.store, benchmark=arguments.benchmark),
         "verifiers": lambda: write_verifiers_config(world, arguments.out, url),
@@ -68,6 +75,16 @@ def open_env(arguments: argparse.Namespace) -> int:
     }
     print(f"{writers[arguments.kind]():,} samples: {arguments.out}")
     return 0
+
+
+def _must_heed(arguments: argparse.Namespace) -> None:
+    """Raise UserError for an option that this kind of door has no use for, and for one that it lacks."""
+    if arguments.kind == "openenv" and arguments.out is not None:
+        raise UserError("--kind openenv writes nothing: leave --out away")
+    if arguments.kind != "openenv" and arguments.out is None:
+        raise UserError(f"--kind {arguments.kind} needs --out")
+    if arguments.kind not in ("openenv", "verifiers") and arguments.port is not None:
+        raise UserError(f"--kind {arguments.kind} is no server: leave --port away")
 
 
 def _serve(world: World, url: str, port: int) -> int:
@@ -82,20 +99,18 @@ def _serve(world: World, url: str, port: int) -> int:
 
 
 def print_reward(arguments: argparse.Namespace) -> int:
-    """Print the reward of an answer in a file; 0 where there is none, or it is no list of names."""
+    """Print the reward of an answer in a file, read as the world reads one; 0 where there is none."""
     settings = WorldSettings(split=World.split_of(arguments.benchmark, arguments.sample))
     episode = World.open(arguments.store, arguments.benchmark, settings).begin(arguments.sample)
-    episode.answer = _read_answer(arguments.answer)
+    episode.answer_with(_read_answer(arguments.answer))
     print(episode.reward)
     episode.close()
     return 0
 
 
-def _read_answer(file: Path) -> tuple[str, ...] | None:
+def _read_answer(file: Path) -> Any:
+    """The JSON value of a file; None, which answers nothing, where there is none."""
     try:
-        names = json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8"), strict=False)
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    return tuple(names)

@@ -46,8 +46,18 @@ def read_examples(path: Path) -> list[MultimodalExample]:
             except ValueError as error:
                 raise UserError(f"{path}, line {number}: no JSON: {error}") from None
             found.append(strict(MultimodalExample, body, f"{path}, line {number}"))
-            parse_time(found[-1].cutoff)
+            _must_be_times(found[-1], f"{path}, line {number}")
     return found
+
+
+def _must_be_times(one: MultimodalExample, where: str) -> None:
+    for name, text in (("cutoff", one.cutoff), ("event_time", one.event_time)):
+        try:
+            parse_time("2000-01-01" if text is None else text)
+        except ValueError as error:
+            raise UserError(
+                f'{where}, {name}: {error}; write the record\'s own time, such as "2150-01-01 10:00:00"'
+            ) from None
 
 
 def write_examples(examples: Sequence[MultimodalExample], path: Path) -> None:
