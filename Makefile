@@ -55,14 +55,15 @@ test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
 	  tests/models/test_models_real.py tests/runs/test_real_model.py tests/runs/test_seeking_real_model.py tests/agents/test_stays_real.py
 
-# Exports opened by the tools they are for. Their packages do not fit beside ours: a Python of their own.
+# Exports opened by the tools they are for, and our tasks inside Inspect. Their packages do not fit beside ours: a Python of their own.
 test-exports: $(VENV)/dev-installed .venv-readers/installed
-	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py
+	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python $(BIN)/python -m pytest -q tests/runs/test_episodes_exported.py \
+	  tests/training/test_inspect_tasks.py
 
-.venv-readers/installed: constraints-readers.txt
+.venv-readers/installed: constraints-readers.txt pyproject.toml
 	$(PYTHON) -m venv .venv-readers
 	.venv-readers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-readers.txt \
-	  inspect-ai opentelemetry-proto
+	  -e '.[inspect]' opentelemetry-proto
 	touch $@
 
 # The wheel, outside the tree, and the tour's commands, as a newcomer would: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.

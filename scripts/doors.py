@@ -5,8 +5,9 @@ python scripts/doors.py doors --door openenv verifiers --samples 20
 python scripts/doors.py doors --harbor-python python3.12 --store store --benchmark bench
 
 Doors: trl (its GRPOTrainer's tool loop), openenv (its client), verifiers (its taskset openenv, whole episodes), harbor
-(its task reader and verifier; Python 3.12 or newer). Packages come through pip as it is set up here. A door whose
-software cannot be had is named and left out; the exit status is 0 where all that were read pay what the world pays.
+(its task reader and verifier; Python 3.12 or newer), inspect (whole episodes of its own loop). Packages come through
+pip as it is set up here. A door whose software cannot be had is named and left out; the exit status is 0 where all that
+were read pay what the world pays.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ DOORS: Mapping[str, Door] = {
     "trl": Door(module="trl"),
     "openenv": Door(module="openenv", packages=("openenv==0.10.0",)),
     "verifiers": Door(module="verifiers", packages=("verifiers[openenv]==0.4.0",)),
+    "inspect": Door(module="inspect_ai", packages=(f"{READERS.parents[1]}[inspect]",)),
     "harbor": Door(module="harbor", packages=("harbor==0.24.0",), minor=12),
 }
 

@@ -1,7 +1,7 @@
 """The world that an outside trainer's policy acts in: one sample, its chart and tools, a limit of calls, a reward.
 
-Every door (TRL, OpenEnv, Harbor, verifiers) opens this one world, and the reward is computed here and nowhere else: the
-main figure of the task's scorer, as in a report.
+Every door (TRL, OpenEnv, Harbor, verifiers, Inspect) opens this one world, and the reward is computed here and nowhere
+else: the main figure of the task's scorer, as in a report.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WorldEpisode:
     def __init__(self, world: World, sample: Sample) -> None:
         settings = world.settings
         self.sample = sample
-        self.prompt = ask(world.benchmark, sample, rules=settings.aids.answer_rules)
+        self.prompt = world.question(sample)
         self.answer: tuple[str, ...] | None = None
         self.calls = 0
         self._most = settings.calls
@@ -119,6 +119,10 @@ class World:
     def ids(self) -> Sequence[str]:
         """The ids of its samples, in their order."""
         return tuple(self.samples)
+
+    def question(self, sample: Sample) -> str:
+        """Return what is asked of a sample."""
+        return ask(self.benchmark, sample, rules=self.settings.aids.answer_rules)
 
     def begin(self, sample: str) -> WorldEpisode:
         """Begin an episode; UserError where there is no such sample."""
