@@ -16,7 +16,9 @@ import pytest
 import wardround.benchmarks
 from wardround.benchmarks import Benchmark, Sample, build_ehrshot, get_task
 from wardround.benchmarks.agentehr import build_agentehr
+from wardround.codes import LabelSet
 from wardround.core import RecordError, UserError
+from wardround.tools.candidates import CandidateSpace
 
 
 def a_sample(number: int, **changes: object) -> Sample:
@@ -91,6 +93,24 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"Glucose", b"Lactate"))
     with pytest.raises(RecordError, match="not the file"):
         Benchmark.open(tmp_path / "bench")
+
+
+def test_a_space_is_read_once_and_again_only_where_its_file_is_another(tmp_path: Path) -> None:
+    space = CandidateSpace(name="labs", labels=LabelSet(name="labs", labels=("Glucose", "Sodium")))
+    replace(a_benchmark(), spaces={"labs": space}).save(tmp_path / "bench")
+    first, second = (Benchmark.open(tmp_path / "bench").spaces["labs"] for _ in range(2))
+    assert first is second
+    assert first.labels == space.labels
+    path = tmp_path / "bench" / "spaces" / "labs.space"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # as long as before
+    with pytest.raises(RecordError, match="not the candidate space"):
+        Benchmark.open(tmp_path / "bench")
+    path.unlink()
+    with pytest.raises(RecordError, match="not the candidate space"):
+        Benchmark.open(tmp_path / "bench")
+    path.write_bytes(whole)
+    assert Benchmark.open(tmp_path / "bench").spaces["labs"].by_keyword("sod")[0].label == "Sodium"
 
 
 def test_a_missing_benchmark_says_what_to_do(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from wardround.answers import ANSWER_KINDS
 from wardround.benchmarks.rendering import render_prompt
 from wardround.benchmarks.sample import Sample
+from wardround.benchmarks.space_files import load_space, save_space
 from wardround.benchmarks.split import group_of, split_of
 from wardround.benchmarks.task import PAPER_CONTEXT_TOKENS, Task, declare, get_task
 from wardround.codes import LabelSet
@@ -180,7 +181,7 @@ class Benchmark:
             "schema": SCHEMA,
             "samples_sha256": content_hash(lines),
             "last_sha256": content_hash(canonical_json(self.last)),
-            "spaces": {name: _save_space(space, partial) for name, space in sorted(self.spaces.items())},
+            "spaces": {name: save_space(space, partial) for name, space in sorted(self.spaces.items())},
         }
         (partial / _SAMPLES).write_bytes(lines)
         (partial / _LAST).write_bytes(canonical_json(self.last))
@@ -208,7 +209,7 @@ class Benchmark:
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
-            spaces={name: _load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
+            spaces={name: load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
             last=_read_last(folder, manifest.get("last_sha256")),
         )
@@ -259,25 +260,6 @@ def _runs(process: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def _space_path(folder: Path, name: str) -> Path:
-    return folder / "spaces" / f"{name}.space"
-
-
-def _save_space(space: CandidateSpace, folder: Path) -> str:
-    """Write a space and return the hash of its file."""
-    path = _space_path(folder, space.name)
-    path.parent.mkdir(exist_ok=True)
-    space.save(path)
-    return content_hash(path.read_bytes())
-
-
-def _load_space(folder: Path, name: str, sha256: str) -> CandidateSpace:
-    path = _space_path(folder, name)
-    if not path.is_file() or content_hash(path.read_bytes()) != sha256:
-        raise RecordError(f"{path} is not the candidate space that the manifest describes")
-    return CandidateSpace.load(path)
 
 
 def _sample_lines(samples: Iterable[Sample]) -> bytes:

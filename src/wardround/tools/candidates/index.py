@@ -128,7 +128,7 @@ def _postings(prefix: str, arrays: Mapping[str, NDArray[Any]], row_count: int) -
     )
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _shared(
     labels: tuple[str, ...], aliases: frozenset[tuple[str, str]], described: frozenset[tuple[str, str]]
 ) -> SpaceIndex:
