@@ -91,6 +91,7 @@ def leaves(section: Any, prefix: str = "") -> Iterator[Leaf]:
             yield Leaf(name=name, kind=kinds[one.name], default=value, said=one.metadata.get(_KEY, _UNSAID))
 
 
+@cache
 def choices_of(kind: Any) -> tuple[Any, ...]:
     """Return the values that a ``Literal`` (or an optional one) names; none of any other type."""
     if get_origin(kind) is Literal:

@@ -13,8 +13,9 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class RunFolder:
 
     path: Path
     manifest: Mapping[str, Any]
+    _read: list[RunSettings] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def create(cls, path: Path, settings: RunSettings, facts: Mapping[str, Any]) -> RunFolder:
@@ -67,16 +69,23 @@ class RunFolder:
             known = " and ".join(map(str, READ))
             raise UserError(f"the run {str(path)!r} has schema {manifest.get('schema')!r}; this version reads {known}")
         must_be_loaded(manifest.get("plugins", ()), f"the run {str(path)!r}")
+        folder = cls(path=path, manifest=manifest)
         try:
-            settings_of(manifest)
+            _ = folder.settings
         except (UserError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"the manifest of the run {str(path)!r} was changed and cannot be read: {error}") from error
-        return cls(path=path, manifest=manifest)
+        return folder
+
+    def __reduce__(self) -> tuple[partial[RunFolder], tuple[()]]:
+        """For other processes, which read the settings when they have loaded the plug-ins that these name."""
+        return partial(RunFolder, path=self.path, manifest=self.manifest), ()
 
     @property
     def settings(self) -> RunSettings:
         """The settings as written at the start."""
-        return settings_of(self.manifest)
+        if not self._read:
+            self._read.append(settings_of(self.manifest))
+        return self._read[0]
 
     @property
     def provenance(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -21,6 +22,7 @@ from wardround.scoring import EpisodeScore, SummaryRow
 _HERE = "wardround.runs"
 
 
+@cache
 def page_environment(*packages: str, styles: tuple[str, ...] = ("style.css",)) -> jinja2.Environment:
     """Return the templates of runs behind those of ``packages``; pages allow the named styles and no others."""
     loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package, "templates") for package in (*packages, _HERE)])
