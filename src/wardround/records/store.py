@@ -31,8 +31,6 @@ from wardround.records.shards.layout import (
     SPEC_FOLDER,
     SUBJECT_KEYS,
     SUBJECTS,
-    UNTIL,
-    VERSION,
     bucket_numbers,
     dictionary_file,
     shard_folder,
@@ -43,8 +41,6 @@ from wardround.records.shards.table_layout import TableLayout, table_layout
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import SourceSpec
 from wardround.records.specs.spec_file import load_source_spec
-
-_CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING, UNTIL, VERSION)
 
 
 class Store:
@@ -65,6 +61,7 @@ class Store:
         self.subjects: npt.NDArray[np.int64] = np.load(io.BytesIO(subjects), allow_pickle=False)
         """The ids of all subjects, sorted."""
         self._people: dict[int, int] = {}
+        self._empty: dict[str, pa.RecordBatch] = {}
         self._layouts = {
             name: table_layout(spec.tables[name], body["columns"], self._dictionaries)
             for name, body in manifest["tables"].items()
@@ -150,7 +147,9 @@ class Store:
         """
         layout = self._layout(table)
         batch = self._stored(subject_id, table)
-        return _open_rows(layout, batch if versions else _first_ones(batch)) if batch is not None else _no_rows(layout)
+        if batch is None:
+            return self._no_rows(table)
+        return _open_rows(layout, batch if versions else _first_ones(batch))
 
     def scan(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (subject id, rows) for every subject that has rows in a table, shard by shard. Trusted."""
@@ -212,6 +211,12 @@ class Store:
                 )
         return found
 
+    def _no_rows(self, table: str) -> pa.RecordBatch:
+        """What ``rows`` gives of a subject without any, made once: most tables of most subjects are empty."""
+        if table not in self._empty:
+            self._empty[table] = _no_rows(self._layout(table))
+        return self._empty[table]
+
     def _layout(self, table: str) -> TableLayout:
         if table not in self._layouts:
             raise RecordError(f"no table {table!r} in this store; there are {', '.join(self.table_names)}")
@@ -230,15 +235,12 @@ def _first_ones(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _open_rows(layout: TableLayout, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return stored rows with ids first, then file columns, labels and clocks."""
-    names = batch.schema.names
-    columns: dict[str, Any] = {"row_id": batch.column("row_id")}
-    for name in layout.all_columns:
-        join = layout.joined.get(name)
-        columns[name] = batch.column(name) if join is None else join.source.take(batch.column(join.places))
-    for name in names:
-        if name in _CLOCKS or name.startswith(LATE):
-            columns[name] = batch.column(name)
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    view = layout.whole_view(batch)
+    rows = batch.select(view.places)
+    for place, name in view.added:
+        join = layout.joined[name]
+        rows = rows.add_column(place, view.schema.field(place), join.source.take(batch.column(join.places)))
+    return rows
 
 
 def _no_rows(layout: TableLayout) -> pa.RecordBatch:

@@ -61,6 +61,7 @@ class ShardClocks:
     spec: SourceSpec
     settings: ClockSettings
     load: Load
+    _asked: dict[str, set[str]] = field(default_factory=dict)
     _parents: dict[str, _Parent | None] = field(default_factory=dict)
     _children: dict[Among, tuple[Any, Times]] = field(default_factory=dict)
     _spans: dict[tuple[str, Rule, Rule], tuple[npt.NDArray[np.int64], Times, Times]] = field(default_factory=dict)
@@ -112,7 +113,12 @@ class ShardClocks:
 
     def _load_parent(self, name: str) -> _Parent | None:
         table = self.spec.tables[name]
-        batch = self.load(name, tuple(_columns_needed(self.spec, table)))
+        if not self._asked:
+            self._asked.update(_asked_of_others(self.spec))
+        needed = {table.key[0], *rule_columns(table.available_at), *self._asked[name]}
+        if any(part.needs_subject for part in walk(table.available_at)):
+            needed.update(_subject_column(table))
+        batch = self.load(name, tuple(needed))
         if batch is None:
             return None
         available = self.evaluate(table.available_at, table, batch)
@@ -122,20 +128,18 @@ class ShardClocks:
         return _Parent(keys, order, batch, available)
 
 
-def _columns_needed(spec: SourceSpec, table: TableSpec) -> set[str]:
-    needed = {table.key[0], *rule_columns(table.available_at)}
-    if any(part.needs_subject for part in walk(table.available_at)):
-        needed.update(_subject_column(table))
-    for other in spec.tables.values():
-        for _, rule in other.rules():
-            for part in walk_everywhere(rule):
-                if isinstance(part, There) and part.table == table.name:
-                    needed |= rule_columns(part.rule)
-                if isinstance(part, Reference | LateCell) and part.table == table.name:
-                    needed.add(part.column)
-                    if isinstance(part, LateCell):
-                        needed |= rule_columns(table.late[part.column])
-    return needed
+def _asked_of_others(spec: SourceSpec) -> dict[str, set[str]]:
+    """Return, by table, the columns that rules of any table read of its rows."""
+    asked: dict[str, set[str]] = {name: set() for name in spec.tables}
+    rules = [rule for table in spec.tables.values() for _, rule in table.rules()]
+    for part in (part for rule in rules for part in walk_everywhere(rule)):
+        if isinstance(part, There):
+            asked[part.table] |= rule_columns(part.rule)
+        elif isinstance(part, Reference):
+            asked[part.table].add(part.column)
+        elif isinstance(part, LateCell):
+            asked[part.table] |= {part.column, *rule_columns(spec.tables[part.table].late[part.column])}
+    return asked
 
 
 def _subject_column(table: TableSpec) -> tuple[str, ...]:

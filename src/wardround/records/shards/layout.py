@@ -42,6 +42,7 @@ UNTIL = "_until"
 """When a row stopped to hold: a later version was known, or it was withdrawn. Only where a table can be amended."""
 VERSION = "_version"
 """Which version of its row it is, 0 first."""
+CLOCKS = (EVENT, AVAILABLE, PUBLISHED, PENDING, UNTIL, VERSION)
 LATE = "_late:"
 DICTIONARY = "_dictionary:"
 NEVER_TIME = to_microseconds(datetime.max)

@@ -155,6 +155,7 @@ class TableShard:
     data: Any
     path: Path
     _checked: set[int] = field(default_factory=set)
+    _latest: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
 
     def read(self, subject_id: int) -> pa.RecordBatch | None:
         """Return the stored rows of a subject, None if there are none."""
@@ -167,8 +168,19 @@ class TableShard:
         return self._message(place).slice(int(self.start[place]), int(self.rows[place]))
 
     def _message(self, place: int) -> pa.RecordBatch:
-        """Return the batch that holds a subject's rows, with those of its neighbours."""
-        offset, stored, raw = int(self.offset[place]), int(self.stored[place]), int(self.raw[place])
+        """Return the batch that holds a subject's rows, with those of its neighbours. The latest small one is kept: who
+        reads one subject after the other unpacks it once."""
+        offset, size = int(self.offset[place]), int(self.raw[place] or self.stored[place])
+        for held, batch in self._latest:
+            if held == offset:
+                return batch
+        batch = self._unpacked(place, offset)
+        if size <= _PLAIN_BATCH_BYTES:
+            self._latest[:] = [(offset, batch)]
+        return batch
+
+    def _unpacked(self, place: int, offset: int) -> pa.RecordBatch:
+        stored, raw = int(self.stored[place]), int(self.raw[place])
         if raw:
             data = pa.decompress(cut(self.data, offset, stored, int(self.checksum[place]), self.path), raw, "zstd")
         elif offset in self._checked:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from wardround.records.rules.language import Column
-from wardround.records.shards.layout import DICTIONARY, LATE
+from wardround.records.shards.layout import CLOCKS, DICTIONARY, LATE
 from wardround.records.specs.arrow_types import ARROW_TYPES, one_array
 from wardround.records.specs.spec import ColumnType, TableSpec, late_rules
 
@@ -53,12 +53,19 @@ class TableLayout:
     all_columns: Mapping[str, ColumnType]
     _views: dict[tuple[str, ...], ColumnView] = field(default_factory=dict, repr=False, compare=False)
     _empty: dict[tuple[str, ...], pa.RecordBatch] = field(default_factory=dict, repr=False, compare=False)
+    _whole: list[ColumnView] = field(default_factory=list, repr=False, compare=False)
 
     def view(self, stored: pa.RecordBatch, hide: tuple[str, ...] = ()) -> ColumnView:
         """Return the view without the columns in ``hide``, made once: stored columns are the same in every shard."""
         if hide not in self._views:
             self._views[hide] = self._view(stored.schema, hide)
         return self._views[hide]
+
+    def whole_view(self, stored: pa.RecordBatch) -> ColumnView:
+        """Return the view that hides nothing, clocks behind the columns; made once."""
+        if not self._whole:
+            self._whole.append(self._whole_view(stored.schema))
+        return self._whole[0]
 
     def empty(self, hide: tuple[str, ...] = ()) -> pa.RecordBatch:
         """Return no rows without the columns in ``hide``, made once: most tables of most subjects are empty."""
@@ -80,6 +87,19 @@ class TableLayout:
             schema=schema,
             places=tuple(stored.get_field_index(name) for name in names if name not in made),
             added=tuple((place, name) for place, name in enumerate(names) if name in made),
+            position={name: place for place, name in enumerate(names)},
+            nulls=tuple(_null(kind) for kind in schema.types),
+        )
+
+    def _whole_view(self, stored: Any) -> ColumnView:
+        clocks = [name for name in stored.names if name in CLOCKS or name.startswith(LATE)]
+        names = ["row_id", *self.all_columns, *clocks]
+        sources = {name: join.source.type for name, join in self.joined.items()}
+        schema = pa.schema([(name, sources.get(name) or stored.field(name).type) for name in names])
+        return ColumnView(
+            schema=schema,
+            places=tuple(stored.get_field_index(name) for name in names if name not in sources),
+            added=tuple((place, name) for place, name in enumerate(names) if name in sources),
             position={name: place for place, name in enumerate(names)},
             nulls=tuple(_null(kind) for kind in schema.types),
         )
