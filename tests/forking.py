@@ -21,6 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
+from effort import LONG
+
 LOADED = ("wardround.cli.main", "wardround.cli.run", "wardround.benchmarks", "wardround.predictors", "wardround.runs")
 """What is loaded before a child is forked. A child has no other module of ours, no plug-in and no open file."""
 
@@ -137,6 +139,8 @@ def _serve() -> None:
     for name in LOADED:
         import_module(name)
     os.cpu_count = lambda: 1  # as in the tests' own process: more workers than one are asked for
+    if not LONG:
+        os.fsync = lambda descriptor: None  # as there
     children = _Children()
     for line in sys.stdin:
         request = json.loads(line)
