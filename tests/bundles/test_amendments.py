@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from effort import often
+from exports.test_meds_export import seen
 from wardround.bundles import (
     BASELINE_RISE,
     PatientState,
@@ -20,6 +21,7 @@ from wardround.bundles import (
     store_bundles,
     subject_bundles,
 )
+from wardround.exports.meds import export_meds
 from wardround.records import Store, ingest, load_source_spec
 from wardround.stream import FollowSettings, follow, write_replay
 from wardround.stream.follow import states_of
@@ -133,6 +135,18 @@ def test_a_chart_shows_the_version_known_at_its_moment(store: Store, versions: l
                 batch = store.chart(subject, moment).table("results").batch
                 shown = dict(zip(batch.column(0).to_pylist(), batch.column("value").to_pylist(), strict=True))
                 assert shown == {f"results:{k}": v.value for k, v in known_then(versions, subject, moment).items()}
+
+
+def test_versions_go_out_as_meds_and_come_back(store: Store, versions: list[Version], tmp_path: Path) -> None:
+    """A chart made of our own export shows at every moment what the store's own does: corrected, or withdrawn."""
+    export_meds(store, tmp_path / "meds")
+    ingest("meds", tmp_path / "meds", tmp_path / "store")
+    again = Store.open(tmp_path / "store")
+    moments = sorted({each.written for each in versions})
+    for subject in range(1, SUBJECTS + 1, max(SUBJECTS // 6, 1)):
+        for moment in moments[:: max(len(moments) // 40, 1)]:
+            assert seen(again.chart(subject, moment)) == seen(store.chart(subject, moment))
+            assert len(seen(store.chart(subject, moment))) == len(known_then(versions, subject, moment))
 
 
 def test_no_state_is_stale_after_a_correction_or_a_withdrawal(store: Store, versions: list[Version]) -> None:

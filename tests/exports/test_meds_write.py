@@ -19,7 +19,7 @@ from wardround.exports.meds.write import DATA_SCHEMA, SPLITS_SCHEMA, DataFiles, 
 from wardround.records import Store
 
 STANDARD = "subject_id:int64! time:timestamp[us] code:string! numeric_value:float text_value:large_string"
-OURS = "unit:string event_time:timestamp[us] available_at:timestamp[us] revision:int16! row_id:string"
+OURS = "unit:string event_time:timestamp[us] available_at:timestamp[us] revision:int16! row_id:string telling_of:string"
 
 
 def schema_in_words(schema: Any) -> str:
@@ -159,7 +159,7 @@ def test_a_data_set_says_what_it_is_and_what_its_time_means(
         "meds_version": "0.4.1",
         "raw_source_id_columns": ["row_id"],
         "code_modifier_columns": ["unit"],
-        "other_extension_columns": ["event_time", "available_at", "revision"],
+        "other_extension_columns": ["event_time", "available_at", "revision", "telling_of"],
     }
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["data", "metadata"]
     assert [(one.label, one.done, one.total, one.unit) for one in told] == [

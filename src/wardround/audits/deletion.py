@@ -134,7 +134,7 @@ class _StoredRows:
         }
         rules = {name for _, rule in table.rules() for name in rule_columns(rule)}
         identity = {*table.key, *table.id_columns, *(table.pending.group if table.pending else ())}
-        identity |= {table.version, table.amended.status} if table.amended and table.version else set()
+        identity |= {table.version, *table.amended.columns} if table.amended and table.version else set()
         shown = {part for parts in table.first_of.values() for part in parts}
         used = rules | identity | shown
         self._unused = [name for name in table.withhold if name in self._places and name not in used]

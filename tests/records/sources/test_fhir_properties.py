@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from effort import often
+from exports.test_meds_export import seen
 from records.fhir_past import export_as_of
 from records.fhir_resources import ANN, ANN_NUMBER, code, everything, made, ndjson, patient, reference, resource
 from wardround.audits import audit_leaks
+from wardround.exports.meds import export_meds
 from wardround.records import Store, ingest
 
 Resource = dict[str, Any]
@@ -235,6 +237,18 @@ def test_nothing_once_shown_is_taken_back_or_changed_but_what_was_withdrawn(seed
                 for column, cell in row.items():
                     assert cell is None or column == "age" or now[row_id][column] == cell, (row_id, column, as_of)
             shown = now
+
+
+@MODEST
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_versions_withdrawals_and_cancellations_come_back_from_meds(seed: int, most: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        store, _ = made(Path(name) / "fhir", Hospital(seed, most).resources)
+        export_meds(store, Path(name) / "meds")
+        ingest("meds", Path(name) / "meds", Path(name) / "again")
+        again = Store.open(Path(name) / "again")
+        for as_of in sorted(MOMENTS) if ANN_NUMBER in store.subjects and ANN_NUMBER in again.subjects else ():
+            assert seen(again.chart(ANN_NUMBER, as_of)) == seen(store.chart(ANN_NUMBER, as_of)), as_of
 
 
 def _withdrawn(store: Store, row_id: str) -> datetime:

@@ -44,7 +44,8 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRows:
-    """Events as columns, not yet in order. ``time`` holds what goes into the MEDS column, ``NO_TIME`` for null."""
+    """Events as columns, not yet in order. ``time`` holds what goes into the MEDS column, ``NO_TIME`` for null;
+    ``tells``: whether they tell how rows read, so that a later telling of a row takes the place of one before."""
 
     subject: Integers
     time: Times
@@ -57,6 +58,12 @@ class EventRows:
     text: Any
     unit: Any
     row_id: Any
+    tells: bool = False
+
+    @property
+    def telling_of(self) -> Any:
+        """The rows that they tell of, null where they do not."""
+        return self.row_id if self.tells else pa.nulls(len(self.row_id), pa.string())
 
 
 def plain_events(

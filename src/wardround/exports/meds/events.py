@@ -24,11 +24,15 @@ from wardround.records.chart.censor import ChartTable, birth_dates
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.chart.revisions import Revisions, first_known, last_revisions, revisions
 from wardround.records.pieces import StoredTable
+from wardround.records.rules.language import Times
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.table_layout import TableLayout
 
 WITHDRAWN = "WITHDRAWN"
 """The code of an event that takes a row back."""
+ANSWERED = "ANSWERED"
+"""The code of an event that takes an order back, as its result is in."""
+_TAKEN_BACK = ((WITHDRAWN,), (ANSWERED,))
 
 
 def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, counts: EventCounts) -> list[EventRows]:
@@ -48,15 +52,18 @@ def events_of(tables: Iterable[StoredTable], mode: TimeMode, book: CodeBook, cou
     parts += first_deaths(deaths, book, counts)
     parts += [births_of(*each, parts, book, counts) for each in births]
     counts.events += sum(len(part.subject) for part in parts)
-    counts.later += sum(int(np.count_nonzero(part.number)) for part in parts)
+    counts.later += sum(int(np.count_nonzero(part.number)) for part in parts if part.codes not in _TAKEN_BACK)
     return parts
 
 
 def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
     for rows in made:
         if rows.is_withdrawn:
-            yield _withdrawn(rows, mode, book)
+            book.saw(WITHDRAWN, "The row of this id was entered in error or cancelled", len(rows.subject))
+            yield _taken_back(rows, mode, WITHDRAWN)
             continue
+        if rows.answered is not None:
+            yield from _answered(rows, rows.answered, mode, book)
         if layout.spec.is_static:
             yield from _attributes(layout, rows, book)
             if layout.spec.code is None:
@@ -79,22 +86,42 @@ def _of_table(layout: TableLayout, made: Iterable[Revisions], mode: TimeMode, bo
             text=columns.text_array,
             unit=columns.unit_array,
             row_id=columns.row_id_array,
+            tells=True,
         )
 
 
-def _withdrawn(rows: Revisions, mode: TimeMode, book: CodeBook) -> EventRows:
-    """Say from when on rows that were told are taken back: the row id names them, the code says so."""
-    book.saw(WITHDRAWN, "The row of this id was entered in error or cancelled", len(rows.subject))
+def _answered(rows: Revisions, answered: Times, mode: TimeMode, book: CodeBook) -> Iterator[EventRows]:
+    """Say from when on orders are no longer shown as such: the first result is in."""
+    those = np.flatnonzero(answered != NEVER_TIME)
+    if not len(those):
+        return
+    book.saw(ANSWERED, "The order of this id has its result", len(those))
+    yield _taken_back(
+        replace(
+            rows,
+            batch=rows.batch.take(pa.array(those)),
+            subject=rows.subject[those],
+            event=rows.event[those],
+            known=answered[those],
+            number=rows.number[those] + 1,
+        ),
+        mode,
+        ANSWERED,
+    )
+
+
+def _taken_back(rows: Revisions, mode: TimeMode, code: str) -> EventRows:
+    """Say from when on rows that were told are taken back: the row id names them, the code says why."""
     told = plain_events(
         subject=rows.subject,
         event=rows.event,
         known=rows.known,
         time=rows.known if mode == "known" else rows.event,
         concept=np.zeros(len(rows.subject), np.int64),
-        codes=(WITHDRAWN,),
+        codes=(code,),
         row_id=rows.batch.column(0),
     )
-    return replace(told, number=rows.number)
+    return replace(told, number=rows.number, tells=True)
 
 
 def _in_order(layout: TableLayout, rows: Revisions) -> EventColumns:

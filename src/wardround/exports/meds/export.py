@@ -116,6 +116,7 @@ def _in_order(parts: Sequence[EventRows]) -> pa.Table:
         "available_at": _times(whole("known")[order]),
         "revision": pa.array(whole("number")[order].astype(np.int16)),
         "row_id": _joined(parts, "row_id").take(taken),
+        "telling_of": _joined(parts, "telling_of").take(taken),
     }
     return pa.table(columns)
 

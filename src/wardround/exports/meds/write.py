@@ -29,9 +29,11 @@ DATA_SCHEMA = pa.schema(
         pa.field("available_at", _TIME),
         pa.field("revision", pa.int16(), nullable=False),
         pa.field("row_id", pa.string()),
+        pa.field("telling_of", pa.string()),
     ]
 )
-"""The standard's columns, then ours: the unit, both clocks, which telling of the row this is, and the row."""
+"""The standard's columns, then ours: the unit, both clocks, which telling of the row this is, the row, and the row
+again where a later event of it takes this one's place: not of births, deaths and attributes."""
 CODES_SCHEMA = pa.schema(
     [
         pa.field("code", pa.string(), nullable=False),

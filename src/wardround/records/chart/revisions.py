@@ -31,7 +31,8 @@ _SOME_DAY = datetime.max
 class Revisions:
     """Rows as known from ``known`` on. ``batch`` is handed out as a chart does; ``subject``, ``event`` (the event time,
     ``ALWAYS_TIME`` of static rows), ``number`` (0 first) and ``rows`` (the places of the stored rows) stand beside it;
-    ``is_pending``: they are orders without a result yet; ``is_withdrawn``: from ``known`` on there is no such row.
+    ``is_pending``: they are orders without a result yet, ``answered``: when the first was in; ``is_withdrawn``: from
+    ``known`` on there is no such row.
     """
 
     batch: pa.RecordBatch
@@ -41,6 +42,7 @@ class Revisions:
     number: Integers
     rows: Integers
     is_pending: bool = False
+    answered: Times | None = None
     is_withdrawn: bool = False
 
 
@@ -69,9 +71,9 @@ def revisions(
             yield _revision(layout, stored, subject, rows, times[rows], number)
     yield from _withdrawals(layout, stored, subject, base)
     if layout.spec.pending is not None:
-        rows, starts = _orders(stored, subject, base)
+        rows, starts, answered = _orders(stored, subject, base)
         if len(rows):
-            yield _order_rows(layout, stored, subject, rows, starts)
+            yield replace(_order_rows(layout, stored, subject, rows, starts), answered=answered)
 
 
 def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integers) -> Iterator[Revisions]:
@@ -86,7 +88,7 @@ def last_revisions(layout: TableLayout, stored: pa.RecordBatch, subject: Integer
     if len(rows):
         yield _revision(layout, stored, subject, rows, known[rows], np.zeros(len(rows), np.int64))
     if layout.spec.pending is not None:
-        rows, starts = _orders(stored, subject, base, unanswered=True)
+        rows, starts, _ = _orders(stored, subject, base, unanswered=True)
         if len(rows):
             yield _order_rows(layout, stored, subject, rows, starts)
 
@@ -163,9 +165,9 @@ def _any_filled(layout: TableLayout, stored: pa.RecordBatch, columns: list[str])
 
 def _orders(
     stored: pa.RecordBatch, subject: Integers, base: Times, *, unanswered: bool = False
-) -> tuple[Integers, Times]:
-    """Return the first row of every group that a chart shows as one order before its results, and since when;
-    with ``unanswered`` only of those that never have any."""
+) -> tuple[Integers, Times, Times]:
+    """Return the first row of every group that a chart shows as one order before its results, since when and until
+    when; with ``unanswered`` only of those that never have any."""
     group = integers(stored.column(stored.schema.get_field_index(GROUP)), null=0)
     start = clock(stored, PENDING)
     start = np.where(start == NO_TIME, NEVER_TIME, start)
@@ -178,7 +180,7 @@ def _orders(
     runs = (start[heads] != NEVER_TIME) & (start[heads] < shown)
     if unanswered:
         runs &= shown == NEVER_TIME
-    return heads[runs], start[heads][runs]
+    return heads[runs], start[heads][runs], shown[runs]
 
 
 def _order_rows(

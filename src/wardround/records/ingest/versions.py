@@ -63,8 +63,12 @@ def _withdrawn(table: TableSpec, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]
 
 def _by_key(table: TableSpec, batch: pa.RecordBatch, since: Times) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return rows in order of key and version, and which of them are the first of their key; no key, no versions."""
-    words = local_words(batch, table.key)
-    keyless = np.flatnonzero(~valid(batch.column(table.key[0])))
+    assert table.amended is not None
+    names = table.key if table.amended.row is None else (table.subject_column, table.amended.row)
+    if not set(names) <= set(batch.schema.names):
+        return np.arange(batch.num_rows), np.ones(batch.num_rows, dtype=bool)
+    words = local_words(batch, names)
+    keyless = np.flatnonzero(~valid(batch.column(names[-1])))
     order = np.lexsort((since, words))
     ordered = words[order]
     fresh = np.append([True], ordered[1:] != ordered[:-1])[: len(order)]

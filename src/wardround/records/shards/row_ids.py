@@ -147,11 +147,16 @@ class Identity:
 
 
 def identify(table: TableSpec, batch: pa.RecordBatch, available: Times) -> Identity:
-    """Work out what makes row ids: the key, else a number that hashes what is shown and never late."""
+    """Work out what makes row ids: the key, else a number that hashes what is shown and never late, of rows that have
+    versions what names them."""
     if table.key:
         return Identity()
     names = [name for name in table.content_columns if name in batch.schema.names]
-    return Identity(number=row_numbers(numbered_words(fingerprints(batch, names, table.name), available)))
+    words = numbered_words(fingerprints(batch, names, table.name), available)
+    row = table.amended.row if table.amended is not None else None
+    if row is not None and row in batch.schema.names:
+        words = np.where(valid(batch.column(row)), fingerprints(batch, [row], table.name), words)
+    return Identity(number=row_numbers(words))
 
 
 def row_ids(table: TableSpec, batch: pa.RecordBatch, identity: Identity) -> Any:

@@ -103,10 +103,17 @@ class AgeColumns:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendments:
     """How rows are amended: those of one key are versions of one row, each from its ``version`` time on; one whose
-    ``status`` is among ``withdrawn`` takes the row off every later chart."""
+    ``status`` is among ``withdrawn`` takes the row off every later chart. ``row``: the column that names the row, of
+    tables without a key; where it is empty, or not in the file, there are no versions."""
 
     status: str
     withdrawn: tuple[str, ...] = ()
+    row: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        return (self.status,) if self.row is None else (self.status, self.row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,8 +73,10 @@ def _check_columns(table: TableSpec) -> None:
     every = table.all_columns
     if table.subject is not None and table.columns.get(table.subject, "int") not in ("int", "text"):
         raise UserError(f"{place}.subject: {table.subject} must be int or text, not {table.columns[table.subject]}")
-    if table.amended is not None and (table.version is None or len(table.key) != 1):
-        raise UserError(f"{place}.amended: needs a key of one column and 'version', the column that says since when")
+    if table.amended is not None and (table.version is None or (len(table.key) == 1) == bool(table.amended.row)):
+        raise UserError(
+            f"{place}.amended: needs a key of one column, or without one 'row', and 'version', which says since when"
+        )
     if table.key and table.unique:
         raise UserError(f"{place}: unique is for tables without a key")
     own: dict[str, Iterable[str | None]] = {
@@ -85,7 +87,7 @@ def _check_columns(table: TableSpec) -> None:
         "death": (table.death,),
         "required": table.required,
         "version": (table.version,),
-        "amended": () if table.amended is None else (table.amended.status,),
+        "amended": () if table.amended is None else table.amended.columns,
     }
     for key, names in own.items():
         _known_names(f"{place}.{key}", names, table.columns)
