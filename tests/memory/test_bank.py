@@ -338,10 +338,10 @@ def test_what_evaluated_patients_had_a_hand_in_is_served_to_nobody(tmp_path: Pat
         named = {one.title: one.id for one in bank.experiences()}
         bank.revise(named["revised"], content="More", by=origin(bank, 1), reason="r")
         state = bank.at(revision=bank.revision)
-    assert state.evaluate_on([patient(1), patient(9)]) == 2
-    found = state.search(key(1, 0), kind="actor", for_subject=patient(7), k=9)
-    assert titles(found) == ["two"]
-    assert found.withheld == {"same_subject": 0, "split": 0, "evaluated": 2}
-    recalled = state.recall(kind="actor", for_subject=patient(2), limit=9)
-    assert titles(recalled) == []
-    assert recalled.withheld == {"same_subject": 1, "split": 0, "evaluated": 2}
+        assert state.evaluate_on([patient(1), patient(9)]) == 2
+        found = state.search(key(1, 0), kind="actor", for_subject=patient(7), k=9)
+        assert titles(found) == ["two"]
+        assert found.withheld == {"same_subject": 0, "split": 0, "evaluated": 2}
+        recalled = state.recall(kind="actor", for_subject=patient(2), limit=9)
+        assert titles(recalled) == []
+        assert recalled.withheld == {"same_subject": 1, "split": 0, "evaluated": 2}

@@ -48,8 +48,9 @@ class Bank(PastReader):
     def __init__(self, file: BankFile) -> None:
         super().__init__(file)
         self._evaluated: frozenset[Subject] = frozenset()
-        self._live_state = BankState(subject_key=self._subject_key)
+        self._live_state = BankState(file=file, subject_key=self._subject_key)
         self._seen_version = -1
+        self._seen_tombstones = 0
         self._wrote = True
 
     @classmethod
@@ -288,9 +289,16 @@ class Bank(PastReader):
 
     def _forget_state(self) -> None:
         """Drop the copy in memory, which may have followed what is now undone."""
-        self._live_state = BankState(subject_key=self._subject_key)
+        self._live_state = BankState(file=self._file, subject_key=self._subject_key)
         self._live_state.evaluate_on(self._evaluated)
         self._graph_cache = GraphCache()
+
+    def _drop_what_was_forgotten(self) -> None:
+        """Begin anew where another process forgot something: it is in no later revision that could be followed."""
+        tombstones = int(self._file.rows("SELECT count(*) FROM tombstone")[0][0])
+        if tombstones != self._seen_tombstones:
+            self._forget_state()
+            self._seen_tombstones = tombstones
 
     def _is_forgotten(self, experience: Experience) -> bool:
         origins = (experience.id, experience.provenance.sample)
@@ -309,6 +317,7 @@ class Bank(PastReader):
         """The copy in memory, brought up to the file if anything was written since."""
         version = self._file.data_version
         if self._wrote or version != self._seen_version:
+            self._drop_what_was_forgotten()
             follow(self._file, self._live_state)
             self._seen_version, self._wrote = version, False
         return self._live_state

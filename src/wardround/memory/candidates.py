@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from wardround.memory.key import Key
 from wardround.memory.rows import Entry
 from wardround.memory.similarity import inverse_document_frequency
 from wardround.memory.state import SERVABLE_SPLITS, BankState
-from wardround.memory.words import matching
 
 _KNOWN_NAMES = """
 SELECT value FROM json_each(?)
@@ -69,7 +69,7 @@ class RecallCandidates:
         return bool(self.state.rows) and any(choice.by_row for choice in self.choices.values())
 
     def serves(self, entry: Entry | None) -> bool:
-        choice = None if entry is None else self.choices.get(entry.row.kind)
+        choice = None if entry is None else self.choices.get(entry.kind)
         if entry is None or choice is None:
             return False
         return entry.name in choice.entries and entry.name not in self.own[choice.kind]
@@ -83,10 +83,10 @@ class RecallCandidates:
     def by_words(self, terms: Sequence[str], pool: int) -> dict[Entry, float]:
         """The best that are served, looked for among a few at first: to order all that match costs more."""
         few = _FIRST_MATCHES * pool
-        matches = matching(self.connection, terms, self.state.revision, most=few)
+        matches = self.state.words.matching(terms, self.state.revision, most=few)
         found = self._standing(matches, pool)
         if len(found) < pool and len(matches) == few:
-            found = self._standing(matching(self.connection, terms, self.state.revision), pool)
+            found = self._standing(self.state.words.matching(terms, self.state.revision), pool)
         return found
 
     def _standing(self, matches: Iterable[tuple[int, float]], pool: int) -> dict[Entry, float]:
@@ -122,19 +122,28 @@ class RecallCandidates:
         asked = self._names_in(question.text) if question.entities is None else list(question.entities)
         entities = list(dict.fromkeys(graph.entities(asked)))
         mentions = graph.mentions_of(entities, live=self.state.live_names, most=_MOST_MENTIONS)
-        found: dict[Entry, float] = {}
+        sums: dict[str, float] = {}
         for experiences in filter(None, mentions.values()):
             tells = inverse_document_frequency(len(self.state), len(experiences))
-            for entry in self._served(experiences):
-                found[entry] = found.get(entry, 0.0) + tells
-        best = sorted(found, key=lambda entry: (-round(found[entry], 9), entry.order))[:pool]
+            for name in experiences:
+                sums[name] = sums.get(name, 0.0) + tells
         named = tuple(name for name in entities if mentions[name] != () or question.entities is not None)
-        return named, {entry: found[entry] for entry in best}
+        return named, self._best(sums, pool)
 
-    def _served(self, names: Sequence[str]) -> Iterator[Entry]:
-        for choice in self.choices.values():
-            entries, own = choice.entries, self.own[choice.kind]
-            yield from (entries[name] for name in names if name in entries and name not in own)
+    def _best(self, sums: Mapping[str, float], pool: int) -> dict[Entry, float]:
+        """The experiences of the greatest sums that are served; equal ones go by age. Most of them have few sums, so
+        that entries are looked up from the greatest on, as many as are needed."""
+        alike: dict[float, list[str]] = {}
+        for name, value in sums.items():
+            alike.setdefault(value, []).append(name)
+        equal = groupby(sorted(alike, reverse=True), key=lambda value: round(value, 9))
+        in_turn = (self._by_age(chain.from_iterable(map(alike.__getitem__, values))) for _, values in equal)
+        served = filter(self.serves, chain.from_iterable(in_turn))
+        return {entry: sums[entry.name] for entry in islice(served, pool)}
+
+    def _by_age(self, names: Iterable[str]) -> list[Entry]:
+        known = (self.state.known(name) for name in names)
+        return sorted((entry for entry in known if entry is not None), key=attrgetter("order"))
 
     def _names_in(self, text: str) -> list[str]:
         words = [word.strip(".,;:?!()[]\"'") for word in normal_name(text).split()[:_MOST_WORDS]]

@@ -29,10 +29,9 @@ class EligibleEntries:
 
     def put(self, entry: Entry, evaluated: Collection[str]) -> None:
         """Take in an entry that is not in it, where it belongs."""
-        row = entry.row
-        if not entry.live or row.kind != self.kind:
+        if not entry.live or entry.kind != self.kind:
             return
-        if self.task not in (None, row.task) or self.tool not in (None, row.tool):
+        if self.task not in (None, entry.task) or self.tool not in (None, entry.tool):
             return
         if not self.splits.issuperset(entry.splits):
             self._wrong_split.add(entry.name)

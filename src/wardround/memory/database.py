@@ -17,7 +17,7 @@ import sqlite3
 from pathlib import Path
 
 from wardround.core import UserError, must_be_complete, private_file, private_folder
-from wardround.memory.words import index_all
+from wardround.memory.words import index_all, show_places
 
 SCHEMA_VERSION = 4
 _BUSY_SECONDS = 30.0
@@ -166,6 +166,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
         _grow(connection, _check_version(connection, path))
         connection.execute("COMMIT")
+        show_places(connection)
     except sqlite3.Error as error:
         connection.close()
         raise explained(error, path) from error
@@ -187,6 +188,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         try:
             _show_as_grown(connection, _check_version(connection, path))
             connection.execute(_MAPPED)
+            show_places(connection)
         except sqlite3.OperationalError as error:
             connection.close()
             last = error

@@ -45,6 +45,7 @@ class PinnedBank(BankReader):
         """The state, and an index as of it from the moment on at which the file's own has gone further."""
         if not self._own_index and self._file.last_number > self._pinned.revision:
             index_as_of(self._file.connection, self._pinned.revision)
+            self._pinned.words.begin()
             self._own_index = True
         return self._pinned
 

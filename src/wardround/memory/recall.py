@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from operator import mul
 
 from wardround.core import check_settings, setting
 from wardround.memory.candidates import RecallCandidates, RecallQuestion
@@ -102,6 +101,7 @@ def recall_seeds(
     if question.key is not None and not fused.settled(state.longest_key * question.key.length):
         dense |= asked.by_vector(question.key, settings.pool)
         fused = Fused(lexical, dense, entity, settings)
+    state.read(fused.best)
     seeds = tuple(fused.seed(entry, compared=question.key is not None) for entry in fused.best)
     return SeedRecall(seeds=seeds, withheld=asked.withheld(), revision=state.revision, terms=terms, entities=named)
 
@@ -126,8 +126,11 @@ class Fused:
             )
             for entry in dict.fromkeys((*lexical, *dense, *entity))
         }
-        weights = (settings.lexical, settings.dense, settings.entity)
-        self.scores = {entry: round(sum(map(mul, weights, three)), 9) for entry, three in self.parts.items()}
+        words, vectors, names = settings.lexical, settings.dense, settings.entity
+        self.scores = {
+            entry: round(words * word + vectors * vector + names * name, 9)
+            for entry, (word, vector, name) in self.parts.items()
+        }
         self.best = heapq.nsmallest(settings.k, self.scores, key=lambda entry: (-self.scores[entry], entry.order))
 
     def settled(self, most_similar: float) -> bool:
@@ -187,7 +190,7 @@ def eligible(
 
     def fetch(name: str) -> Experience | None:
         entry = state.known(name)
-        choice = None if entry is None else choices.get(entry.row.kind)
+        choice = None if entry is None else choices.get(entry.kind)
         if entry is None or choice is None or name in own or name not in choice.entries:
             return None
         return entry.experience

@@ -7,17 +7,20 @@ allowed split, and is withheld from every subject that had a hand in it. What wa
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import LeakError, UserError
+from wardround.memory.bank_file import BankFile
 from wardround.memory.choice import EligibleEntries
 from wardround.memory.experience import Experience, Kind, Subject
 from wardround.memory.key import Key
-from wardround.memory.rows import Entry, RevisionRow
+from wardround.memory.key_vectors import KeyVectors
+from wardround.memory.rows import Entry, Mark, Nature, Texts
+from wardround.memory.word_scores import WordScores
 from wardround.retrieval import Vectors
 
 SERVABLE_SPLITS = ("train",)
@@ -61,17 +64,23 @@ class Recall:
 class BankState:
     """The experiences of a bank as of one revision. ``Bank`` keeps one up to date, ``Bank.at`` makes past ones."""
 
+    file: BankFile
     subject_key: bytes
     revision: int = 0
     encoder: str | None = None
     _entries: dict[str, Entry] = field(default_factory=dict)
-    _rows: dict[int, int] = field(default_factory=dict)
-    _room: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    _last_key: int = 0
+    _keys: KeyVectors = field(init=False)
+    _texts: Texts = field(init=False)
+    words: WordScores = field(init=False)
     _by_revision: dict[int, Entry] = field(default_factory=dict)
     _choices: dict[tuple[str, str | None, str | None, tuple[str, ...]], EligibleEntries] = field(default_factory=dict)
     _evaluated: frozenset[str] = frozenset()
     _live: set[str] = field(default_factory=set)
-    _longest_square: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._keys, self._texts = KeyVectors(self.file), Texts(self.file)
+        self.words = WordScores(self.file.connection)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in, to nobody; returns how many that are.
@@ -85,24 +94,30 @@ class BankState:
     @property
     def dimensions(self) -> int:
         """How many numbers its keys have; 0 while it has none."""
-        return int(self._room.shape[1])
+        return int(self._matrix.shape[1])
 
     @property
     def experiences(self) -> tuple[Experience, ...]:
         """Every live experience, oldest first."""
-        return tuple(entry.experience for entry in self._entries.values() if entry.live)
+        return self.read(entry for entry in self._entries.values() if entry.live)
 
     @property
     def every_experience(self) -> tuple[Experience, ...]:
         """Every experience it knows, retired ones too, oldest first."""
-        return tuple(entry.experience for entry in self._entries.values())
+        return self.read(self._entries.values())
+
+    def read(self, entries: Iterable[Entry]) -> tuple[Experience, ...]:
+        """The experiences of entries; those that were not looked at yet are read from the file together."""
+        asked = list(entries)
+        self._texts.read(asked)
+        return tuple(entry.experience for entry in asked)
 
     def __len__(self) -> int:
         return len(self._live)
 
     @property
     def _matrix(self) -> Vectors:
-        return self._room[: len(self._rows)]
+        return self._keys.upto(self._last_key)
 
     def search(
         self,
@@ -129,7 +144,7 @@ class BankState:
         rows = {entry.place for entry in own}
         closed = [row for row in rows if row is not None and self._all_barred(choice, row, barred)]
         matches: list[Match] = []
-        for row, similarity in self.nearest(key.vector, choice.penalty(len(self._rows)), closed, k):
+        for row, similarity in self.nearest(key.vector, choice.penalty(self._last_key), closed, k):
             if least_similarity is not None and similarity < least_similarity:
                 break
             shown = [entry for entry in choice.by_row[row] if entry.name not in barred]
@@ -157,49 +172,28 @@ class BankState:
         withheld = choice.withheld(len(own), counts_evaluated=self.evaluates)
         return Recall(matches=matches, withheld=withheld, revision=self.revision)
 
-    def make_room(self, more: int, dimensions: int) -> None:
-        """Make room for so many further keys."""
-        first = len(self._rows)
-        if more and first + more > len(self._room):
-            room = np.empty((max(64, 2 * first, 5 * (first + more) // 4), dimensions), np.float32)
-            if first:
-                room[:first] = self._matrix
-            self._room = room
-
-    def put_keys(self, numbers: Sequence[int], vectors: Vectors) -> None:
-        """Take in keys by their numbers in the bank, in order, none of them there yet; room was made for them."""
-        first = len(self._rows)
-        self._room[first : first + len(numbers)] = vectors
-        self._rows.update(zip(numbers, range(first, first + len(numbers)), strict=True))
-        self._longest_square = max(self._longest_square, float(np.vecdot(vectors, vectors).max(initial=0.0)))
-
     @property
     def longest_key(self) -> float:
         """The length of its longest key: 1, but for rounding. No similarity is greater than it times the question's."""
-        return float(np.sqrt(self._longest_square))
+        self._keys.upto(self._last_key)
+        return self._keys.longest
 
-    @property
-    def last_key(self) -> int:
-        """The number of the last key it holds; 0 without one."""
-        return next(reversed(self._rows), 0)
-
-    def put_revision(self, row: RevisionRow) -> None:
-        """Take in a revision: the experience as it reads from here on, and who had a hand in it."""
-        entry = self._entries.get(row.experience)
+    def put_revision(self, mark: Mark, nature_of: Callable[[str], Nature]) -> None:
+        """Take in a revision: the experience as it stands from here on, and who had a hand in it."""
+        entry = self._entries.get(mark.experience)
         if entry is None:
-            place = None if row.key is None else self._rows.get(row.key)
-            if place is None and row.key is not None:
-                raise UserError(f"experience {row.experience!r} has lost its key: the bank is damaged; see its audit")
-            entry = Entry(row, place, len(self._entries))
-            self._entries[row.experience] = entry
+            entry = Entry(nature_of(mark.experience), mark, len(self._entries), self._texts)
+            self._entries[entry.name] = entry
+            if entry.place is not None and entry.place >= self._last_key:
+                self._last_key = entry.place + 1
         else:
             del self._by_revision[entry.revision]
             for choice in self._choices.values():
                 choice.drop(entry)
-            entry.take(row)
+            entry.take(mark)
         (self._live.add if entry.live else self._live.discard)(entry.name)
-        self._by_revision[row.number] = entry
-        self.revision = row.number
+        self._by_revision[mark.number] = entry
+        self.revision = mark.number
         for choice in self._choices.values():
             choice.put(entry, self._evaluated)
 
@@ -267,8 +261,8 @@ class BankState:
 
     @property
     def rows(self) -> int:
-        """How many keys it holds."""
-        return len(self._rows)
+        """How many places for keys it has."""
+        return self._last_key
 
     @property
     def evaluates(self) -> bool:

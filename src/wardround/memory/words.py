@@ -19,12 +19,7 @@ MOST_TERMS = 12
 MOST_DOCUMENTS = 2_500
 """A question's further words are left out once the rarer ones are in this many documents together."""
 
-_MATCHES = (
-    "SELECT rowid, bm25(words, 0.6) AS badness FROM words WHERE words MATCH ? AND rowid <= ? ORDER BY badness, rowid "
-    "LIMIT ?"
-)
-"""A weight of 0.6 is k1 = 2 (FTS5 fixes k1 at 1.2 and multiplies the count of a word by the weight): chosen on half of
-the questions of a public set, where it finds as much as a maintained library does."""
+_PLACES = "CREATE VIRTUAL TABLE temp.place USING fts5vocab ({}, words, instance)"
 _COUNT = "INSERT INTO term VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
 _REMOVE = "INSERT INTO words (words, rowid, tokens) VALUES ('delete', ?, ?)"
 _DISCOUNT = "UPDATE term SET documents = documents - 1 WHERE term = ?"
@@ -66,7 +61,14 @@ def index_as_of(connection: sqlite3.Connection, revision: int) -> None:
     may only be read is not changed. From here on the connection sees this index instead of the file's."""
     connection.execute("CREATE VIRTUAL TABLE temp.words USING fts5 (tokens, content='', tokenize='ascii')")
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS term (term TEXT PRIMARY KEY, documents INTEGER)")
+    connection.execute("DROP TABLE temp.place")
+    connection.execute(_PLACES.format("temp"))
     _fill(connection, revision)
+
+
+def show_places(connection: sqlite3.Connection) -> None:
+    """Let a connection see where each word stands in the file's index: the table ``place``."""
+    connection.execute(_PLACES.format("main"))
 
 
 def _fill(connection: sqlite3.Connection, upto: int) -> None:
@@ -91,17 +93,6 @@ def rarest_terms(connection: sqlite3.Connection, text: str) -> tuple[str, ...]:
             break
         chosen.append(term)
     return tuple(chosen)
-
-
-def matching(
-    connection: sqlite3.Connection, terms: Sequence[str], upto: int, *, most: int = -1
-) -> list[tuple[int, float]]:
-    """Revisions that hold any of the words, best first, with their BM25 score (greater is better); -1: all of them."""
-    if not terms:
-        return []
-    question = " OR ".join(f'"{term}"' for term in terms)
-    rows = connection.execute(_MATCHES, (question, upto, most))
-    return [(int(number), -float(badness)) for number, badness in rows]
 
 
 def stem(word: str) -> str:
