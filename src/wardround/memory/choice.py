@@ -35,7 +35,7 @@ class EligibleEntries:
             return
         if not self.splits.issuperset(entry.splits):
             self._wrong_split.add(entry.name)
-        elif any(subject in evaluated for subject in entry.subjects):
+        elif evaluated and any(subject in evaluated for subject in entry.subjects):
             self._evaluated.add(entry.name)
         else:
             self._open(entry)
@@ -73,10 +73,15 @@ class EligibleEntries:
         self.entries[entry.name] = entry
         for subject in entry.subjects:
             self._by_subject.setdefault(subject, {})[entry.name] = entry
-        if entry.place is not None:
-            insort(self.by_row.setdefault(entry.place, []), entry, key=_age)
-            self._grow(entry.place + 1)
-            self._penalty[entry.place] = 0.0
+        if entry.place is None:
+            return
+        there = self.by_row.get(entry.place)
+        if there is None:
+            self.by_row[entry.place] = [entry]
+        else:
+            insort(there, entry, key=_age)
+        self._grow(entry.place + 1)
+        self._penalty[entry.place] = 0.0
 
     def _grow(self, rows: int) -> None:
         if rows > len(self._penalty):

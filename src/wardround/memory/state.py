@@ -284,7 +284,8 @@ class BankState:
         if choice is None:
             choice = self._choices[name] = EligibleEntries(kind=kind, task=task, tool=tool, splits=frozenset(splits))
             for entry in self._entries.values():
-                choice.put(entry, self._evaluated)
+                if entry.kind == kind:
+                    choice.put(entry, self._evaluated)
         return choice
 
     def check_key(self, key: Key) -> None:
