@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from dataclasses import replace
+from datetime import datetime
 from gzip import decompress
 from pathlib import Path
 
@@ -12,11 +13,15 @@ import pytest
 
 from wardround.audits import check_labels
 from wardround.audits.labels.agentehr import TASKS as NAMES
-from wardround.benchmarks import Benchmark, build_ehrshot
+from wardround.audits.labels.clinseek_events import TASKS as EVENTS
+from wardround.audits.labels.clinseek_risks import TASKS as RISKS
+from wardround.benchmarks import Benchmark, build_clinseek, build_ehrshot
 from wardround.cli.main import main
+from wardround.codes.user_codes import add_user_codes
 from wardround.core import UserError
 from wardround.records import Store
 
+WITHOUT_ATC = {"clinseek.prescriptions_atc", "clinseek.medrecon_atc"}
 SOME = ("guo_los", "guo_icu", "guo_readmission", "lab_anemia", "new_hypertension")
 
 
@@ -37,6 +42,41 @@ def test_no_label_of_either_family_differs(names: Benchmark, classes: Benchmark,
     assert {task.task for task in found.tasks} == {*NAMES, *SOME}
     assert all(task.samples > 5 for task in found.tasks)
     assert "0 differences" in found.as_text()
+
+
+def test_no_label_of_clinseek_bench_differs_and_another_one_is_found(
+    clinseek_path: Path, synthetic_hospital: Path
+) -> None:
+    seeking = Benchmark.open(clinseek_path)
+    asked = {one.task for one in seeking.all_samples}
+    assert asked == {*EVENTS, *RISKS} - WITHOUT_ATC
+    found = check_labels(seeking.all_samples, synthetic_hospital)
+    assert found.clean, found.as_text()
+    other = {"0": ("1",), "1": ("0",)}
+    wrong = [replace(one, target=other.get(one.target[0], ("something else",))) for one in seeking.all_samples]
+    assert all(len(task.differing or ()) == task.samples for task in check_labels(wrong, synthetic_hospital).tasks)
+    elsewhere = [replace(one, prediction_time=datetime(1900, 1, 1)) for one in seeking.all_samples]
+    risks = [task for task in check_labels(elsewhere, synthetic_hospital).tasks if task.task in RISKS]
+    assert all("asks nothing here" in line for task in risks for line in task.differing or ("nothing found",))
+
+
+def test_drugs_by_atc_are_named_by_the_users_own_tables(
+    synthetic_store: Store, synthetic_hospital: Path, tmp_path: Path
+) -> None:
+    rows = [
+        row
+        for one in synthetic_store.subjects.tolist()
+        for row in synthetic_store.rows(one, "prescriptions").to_pylist()
+    ]
+    drugs = sorted({row["drug"] for row in rows if '"' not in row["drug"]})
+    table = "".join(f'"{drug}",A{number % 7:02}AA01\n' for number, drug in enumerate(drugs))
+    codes = tmp_path / "codes"
+    (tmp_path / "drugs.csv").write_text("drug,atc_code\n" + table, encoding="utf-8")
+    add_user_codes("drug-atc", tmp_path / "drugs.csv", codes)
+    tasks = ("prescriptions_atc", "medrecon_atc")
+    built = build_clinseek(synthetic_store, tmp_path / "bench", tasks=tasks, per_task=0, user_codes=codes)
+    assert check_labels(built.all_samples, synthetic_hospital, user_codes=codes).clean
+    assert not check_labels(built.all_samples, synthetic_hospital).clean
 
 
 def test_a_label_that_is_another_is_found_whatever_the_task(

@@ -109,6 +109,22 @@ def test_the_answer_comes_soon_after_the_question_and_before_the_stay_ends(bench
         assert parse_time(one.facts["event_time"]).date() > one.prediction_time.date()
 
 
+def test_what_has_happened_is_not_asked_for_because_it_is_written_down_later(
+    bench: Benchmark, synthetic_store: Store
+) -> None:
+    """The name of an examination stands in a field of the report, hours after the images."""
+    asked = bench.samples("clinseek.radiology")
+    assert asked
+    for one in asked:
+        reports = {
+            row["note_id"]: row["charttime"] for row in synthetic_store.rows(one.subject_id, "radiology").to_pylist()
+        }
+        fields = synthetic_store.rows(one.subject_id, "radiology_detail").to_pylist()
+        named = [reports[row["note_id"]] for row in fields if row["row_id"] in one.facts["row_ids"]]
+        assert named
+        assert min(named) == parse_time(one.facts["event_time"]) > one.prediction_time
+
+
 def test_the_curated_input_is_what_the_chart_shows_by_then(bench: Benchmark, synthetic_store: Store) -> None:
     """At most 100 events, the latest, each on the chart; and at that moment something became known."""
     for one in bench.samples(split="test"):

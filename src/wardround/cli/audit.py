@@ -38,6 +38,7 @@ EXAMPLES = """
   wardround audit plausibility --store store
   wardround audit plausibility --store meds-store --against mimiciv-store
   wardround audit labels --benchmark bench --raw mimic-iv-demo-2.2
+  wardround audit labels --benchmark clinseek --raw mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2
   wardround audit store store
 """
 LEAKS = """
@@ -55,8 +56,9 @@ contradictions, not causes: a finding may lie in the data (the page of the sourc
 everywhere alike contradicts nothing."""
 
 LABELS = """
-Works out every label of an AgentEHR or EHRSHOT benchmark a second time, from raw files in MIMIC-IV's form, row by row
-and without the store. Shared with the builders are only the names of codes and drugs. Status 1 where any differs."""
+Works out every label of an AgentEHR, EHRSHOT or ClinSeek-Bench benchmark a second time, from raw files in MIMIC-IV's
+form, row by row and without the store. Shared with the builders are only the names of codes and drugs. Status 1 where
+any differs."""
 
 _SHOWN = 20
 
@@ -98,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "labels", help="work out a benchmark's labels again from the raw files", description=LABELS, examples=EXAMPLES
     )
     labels.add_argument("--benchmark", type=Path, required=True, help="a benchmark under the clocks known_at")
-    labels.add_argument("--raw", type=Path, required=True, help="the source folder, in MIMIC-IV's form")
+    labels.add_argument("--raw", type=Path, nargs="+", required=True, help="the source folders, in MIMIC-IV's form")
     store = actions.add_parser(
         "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
     )
@@ -131,7 +133,7 @@ def _check_labels(arguments: argparse.Namespace) -> int:
     if benchmark.policy != "known_at":
         raise UserError(f"the second path keeps the clocks known_at; this benchmark has {benchmark.policy!r}")
     progress = TerminalProgress()
-    found = check_labels(benchmark.all_samples, arguments.raw, progress)
+    found = check_labels(benchmark.all_samples, *arguments.raw, user_codes=user_codes_home(), report=progress)
     progress.close()
     _print(found, arguments)
     return 0 if found.clean else 1

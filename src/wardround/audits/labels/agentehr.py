@@ -11,7 +11,7 @@ from wardround.audits.labels.raw_files import RawFiles, Row, when
 from wardround.codes import load_ccs, normalise_drug_name
 
 MINUTE = timedelta(minutes=1)
-_ADDED_LATER = (
+ADDED_LATER = (
     "bottle gram stain",
     "virus identification",
     "confirmation",
@@ -85,7 +85,7 @@ class RawAnswers:
     @cached_property
     def _cultures(self) -> Mapping[int, list[Named]]:
         rows = self._raw.rows_of("hosp/microbiologyevents")
-        asked_for = (row for row in rows if not any(word in row["test_name"].casefold() for word in _ADDED_LATER))
+        asked_for = (row for row in rows if not any(word in row["test_name"].casefold() for word in ADDED_LATER))
         return _by_subject((row, row["charttime"], row["test_name"]) for row in asked_for)
 
     @cached_property

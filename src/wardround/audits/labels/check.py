@@ -11,6 +11,10 @@ from typing import Protocol
 
 from wardround.audits.labels.agentehr import TASKS as NAMES
 from wardround.audits.labels.agentehr import RawAnswers
+from wardround.audits.labels.clinseek_events import TASKS as EVENTS
+from wardround.audits.labels.clinseek_events import RawEvents
+from wardround.audits.labels.clinseek_risks import TASKS as RISKS
+from wardround.audits.labels.clinseek_risks import RawRisks
 from wardround.audits.labels.ehrshot import TASKS as CLASSES
 from wardround.audits.labels.ehrshot import RawQuestions
 from wardround.audits.labels.raw_files import RawFiles
@@ -71,37 +75,53 @@ class LabelReport:
         return "\n".join([*(task.as_text() for task in self.tasks), whole])
 
 
-def check_labels(samples: Iterable[Labelled], raw: Path, report: Reporter = silent) -> LabelReport:
+class _SecondPaths:
+    """Every second path there is, over one reading of the files."""
+
+    def __init__(self, files: RawFiles, user_codes: Path | None) -> None:
+        self._names, self._classes = RawAnswers(files), RawQuestions(files)
+        self._events, self._risks = RawEvents(files, user_codes), RawRisks(files)
+
+    def differing(self, task: str, asked: Sequence[Labelled]) -> tuple[str, ...] | None:
+        """Compare the samples of a task; None where there is no second path."""
+        if task in NAMES:
+            return tuple(filter(None, (_other_names(sample, self._names) for sample in asked)))
+        if task in EVENTS:
+            return tuple(filter(None, (_other_names(sample, self._events) for sample in asked)))
+        if task in RISKS:
+            return tuple(filter(None, (_other_risk(sample, self._risks) for sample in asked)))
+        return _other_classes(task, asked, self._classes) if task in CLASSES else None
+
+
+def check_labels(
+    samples: Iterable[Labelled], *raw: Path, user_codes: Path | None = None, report: Reporter = silent
+) -> LabelReport:
     """Answer every sample again from raw files in MIMIC-IV's form. The benchmark is one under the clocks ``known_at``;
-    UserError: a file is not there."""
+    ``user_codes``: where the drug names lie that it was built with. UserError: a file is not there."""
     by_task: dict[str, list[Labelled]] = defaultdict(list)
     for sample in samples:
         by_task[sample.task].append(sample)
-    files = RawFiles(raw)
-    names, classes = RawAnswers(files), RawQuestions(files)
+    paths = _SecondPaths(RawFiles(*raw), user_codes)
     found = []
     for done, (task, asked) in enumerate(sorted(by_task.items()), start=1):
-        found.append(TaskLabels(task=task, samples=len(asked), differing=_differing(task, asked, names, classes)))
+        found.append(TaskLabels(task=task, samples=len(asked), differing=paths.differing(task, asked)))
         report(Progress(label="labels", done=done, total=len(by_task), unit="tasks"))
     return LabelReport(tasks=tuple(found))
 
 
-def _differing(
-    task: str, asked: Sequence[Labelled], names: RawAnswers, classes: RawQuestions
-) -> tuple[str, ...] | None:
-    if task in NAMES:
-        return tuple(line for sample in asked if (line := _other_names(sample, names)))
-    if task in CLASSES:
-        return _other_classes(task, asked, classes)
-    return None
-
-
-def _other_names(sample: Labelled, again: RawAnswers) -> str | None:
+def _other_names(sample: Labelled, again: RawAnswers | RawEvents) -> str | None:
     second = again.answer(sample.task, sample.subject_id, sample.moment)
     first = {" ".join(name.split()).casefold() for name in sample.target}
     if first == second - {""}:
         return None
     return f"{sample.id}: only ours {sorted(first - second)}, only the second {sorted(second - first - {''})}"
+
+
+def _other_risk(sample: Labelled, again: RawRisks) -> str | None:
+    second = again.answers(sample.task, sample.subject_id, sample.moment)
+    if sample.target[0] in second:
+        return None
+    return f"{sample.id}: ours {sample.target[0]!r}, the second {sorted(second) or 'asks nothing here'}"
 
 
 def _other_classes(task: str, asked: Sequence[Labelled], again: RawQuestions) -> tuple[str, ...]:

@@ -28,20 +28,18 @@ class RawStay:
 
 
 class RawFiles:
-    """The folder of a release. Files are read when first asked for."""
+    """The folders of a release, whose modules may lie apart. Files are read when first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
         if self._path("hosp/admissions") is None:
-            raise UserError(f"{str(folder)!r} has no hosp/admissions.csv(.gz); give a folder in MIMIC-IV's form")
+            raise UserError(f"{self._named} has no hosp/admissions.csv(.gz); give a folder in MIMIC-IV's form")
 
     def rows_of(self, name: str) -> Iterator[Row]:
         """Yield the rows of a file that must be there; UserError where it is not."""
         path = self._path(name)
         if path is None:
-            raise UserError(
-                f"{str(self._folder)!r} has no {name}.csv or {name}.csv.gz; give a folder in MIMIC-IV's form"
-            )
+            raise UserError(f"{self._named} has no {name}.csv or {name}.csv.gz; give a folder in MIMIC-IV's form")
         return _rows(path)
 
     def rows_if_there(self, name: str) -> Iterator[Row]:
@@ -50,7 +48,12 @@ class RawFiles:
         return iter(()) if path is None else _rows(path)
 
     def _path(self, name: str) -> Path | None:
-        return next((path for end in (".csv.gz", ".csv") if (path := self._folder / f"{name}{end}").is_file()), None)
+        paths = (folder / f"{name}{end}" for folder in self._folders for end in (".csv.gz", ".csv"))
+        return next((path for path in paths if path.is_file()), None)
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(repr(str(folder)) for folder in self._folders)
 
     @cached_property
     def stays(self) -> dict[int, list[RawStay]]:

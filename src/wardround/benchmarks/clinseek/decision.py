@@ -147,7 +147,7 @@ class DecisionAsking:
         """The rows that one rule counts."""
         rule = self.labels[place]
         batch = timeline.rows(rule.table)
-        times = timeline.event(rule.table)
+        times = timeline.happened(rule.table)
         kept = rule.counted(batch) & (times != NO_TIME)
         names = self._names(place, batch)
         index = [row for row in np.flatnonzero(kept).tolist() if names[row] is not None]

@@ -27,6 +27,7 @@ from wardround.benchmarks.columns import (
 from wardround.benchmarks.spans import read_spans
 from wardround.records import Policy, SpanRole, Store
 from wardround.records.rules.language import ALWAYS_TIME
+from wardround.records.rules.other_tables import Reference
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.coded_rows import CodedRows
 
@@ -74,6 +75,20 @@ class Timeline:
         if self.policy == "known_at" or self.store.spec.tables[table].published.time is None:
             return event_times(batch)
         return _placed(microseconds(batch.column(PUBLISHED)))
+
+    def happened(self, table: str) -> Ints:
+        """When what each row tells of happened. A field of a report, which has no time of its own, has the event of its
+        coming on record with the report; the examination was done when the report says."""
+        times, rule = self.event(table), self.store.spec.tables[table].event_time
+        if self.policy == "published" or not isinstance(rule, Reference) or rule.table not in self.store.table_names:
+            return times
+        told, key = self.rows(rule.table), self.store.spec.tables[rule.table].key[0]
+        if rule.column not in told.schema.names:
+            return times
+        said = zip(told.column(key).to_pylist(), cell_times(told.column(rule.column)).tolist(), strict=True)
+        when = dict(said)
+        found = np.array([when.get(one, NO_TIME) for one in self.rows(table).column(rule.key).to_pylist()], np.int64)
+        return np.where(found == NO_TIME, times, found)
 
     def known(self, table: str) -> Ints:
         """When a chart shows each row of a table, NO_TIME where it never does or always did."""
