@@ -160,6 +160,32 @@ def test_two_arms_and_their_difference_stand_beside_the_papers(
     assert "services" in (tmp_path / "map" / "clinseek-figure-3.svg").read_text(encoding="utf-8")
 
 
+def test_scores_are_drawn_against_how_large_the_models_are(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path, capsys: Any
+) -> None:
+    sizes = {"small": 0.5, "large": 70, "unsaid": None}
+    said = {name: "" if size is None else f"parameters = {size}\n" for name, size in sizes.items()}
+    sections = [f'[models.{name}]\nname = "offline"\n{line}' for name, line in said.items()]
+    experiment = tmp_path / "sizes.toml"
+    experiment.write_text('[run]\nmodels = ["small", "large", "unsaid"]\n' + "".join(sections), encoding="utf-8")
+    where = ["--benchmark", str(synthetic_benchmark_path), "--store", str(synthetic_store_path), "--workers", "1"]
+    asked = [*where, "--task", "transfers", "labevents", "--limit", "1", "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "clinseek-figure-2", str(experiment), *asked]) == 0
+    assert "34.0" in capsys.readouterr().out
+    picture = (tmp_path / "out" / "clinseek-figure-2.svg").read_text(encoding="utf-8")
+    assert "react · small (0)" not in picture
+    assert "react · small (0.5)" in picture
+    assert "react · large (70)" in picture
+    assert "unsaid" not in picture
+
+
+def test_the_heights_of_figure_2_are_the_means_of_table_4() -> None:
+    for model in published_models("clinseek-figure-2"):
+        heights, cells = published_figures("clinseek-figure-2", model), published_figures("clinseek-table-4", model)
+        assert heights == {key: value for key, value in cells.items() if key[1] == "all"}
+    assert len(published_models("clinseek-figure-2")) == 12
+
+
 def test_printed_differences_are_those_of_the_printed_arms() -> None:
     """A slip in reading table 2 off would show; the paper rounds each by itself."""
     for model in published_models("clinseek-table-2"):

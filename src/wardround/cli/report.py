@@ -212,7 +212,12 @@ def report_run(
     baseline = baseline or folder.settings.scoring.baseline
     trivial = trivial_scores(open_benchmark(folder), {result.sample for result in results})
     summary = summarise_run(
-        results, seed=folder.settings.run.seed, baseline=baseline, predictions=predictions, trivial=trivial
+        results,
+        seed=folder.settings.run.seed,
+        baseline=baseline,
+        predictions=predictions,
+        trivial=trivial,
+        sizes=folder.settings.model_sizes(),
     )
     if by is not None:
         summary = replace(summary, by=by, subgroups=_subgroups(folder, results, by))

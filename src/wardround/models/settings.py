@@ -57,6 +57,14 @@ class ModelOptions:
         source="ClinSeekAgent, section 3.2 (EHR-R1 was trained on the patients' own data set)",
     )
 
+    parameters: float | None = setting(
+        None,
+        "how large the model is: what a report sets scores against",
+        unit="billions of parameters",
+        source="ClinSeekAgent, figure 2",
+        above=0,
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)
         if self.price and (len(self.price) not in (2, 3) or not all(0 <= value < inf for value in self.price)):

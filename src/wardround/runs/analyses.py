@@ -71,6 +71,7 @@ def sections(scores: Sequence[EpisodeScore], summary: RunSummary, points: Sequen
     yield from _tables(scores)
     yield from _spending(groups)
     yield from _frontier(scores)
+    yield from _sizes(scores, summary.sizes)
     yield from _best_at(summary)
     for setting in sorted({point.setting for point in points}):
         yield _against(setting, [point for point in points if point.setting == setting])
@@ -223,6 +224,20 @@ def _frontier(scores: Sequence[EpisodeScore]) -> Iterable[Section]:
         title="Score against spending",
         text="Mean of the tasks' F1 against mean input tokens per episode; the line joins those unbeaten in both.",
         chart=charts.frontier(points, title="F1 against input tokens", unit="input tokens"),
+    )
+
+
+def _sizes(scores: Sequence[EpisodeScore], sizes: Mapping[str, float]) -> Iterable[Section]:
+    """Figure 2 of the ClinSeekAgent paper, of the models whose size is said."""
+    groups = _grouped([score for score in scores if score.model in sizes], contender)
+    if len({sizes[group[0].model] for group in groups.values()}) < 2:
+        return
+    points = [(name, sizes[group[0].model], _mean_f1(group)) for name, group in groups.items()]
+    unit = "billions of parameters"
+    yield Section(
+        title="Score against model size",
+        text="Mean of the tasks' F1 against how large the model is; the line joins those unbeaten in both.",
+        chart=charts.frontier(points, title="F1 against model size", unit=unit),
     )
 
 

@@ -126,7 +126,7 @@ def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: st
     path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in best)
     body = [plane.frame(unit), f'<polyline class="series" points="{path}"/>']
     body += [f'<circle class="dot" cx="{plane.x(x):.1f}" cy="{plane.y(y):.1f}" r="5"/>' for _, x, y in points]
-    body += plane.labels([(f"{name} ({x:,.0f})", x, y) for name, x, y in points])
+    body += plane.labels([(f"{name} ({_short(x)})", x, y) for name, x, y in points])
     return _svg(body, height=plane.height + 34, title=title)
 
 
@@ -179,6 +179,10 @@ class _Plane:
             parts.append(f'<line class="leader" {line}/>')
             parts.append(_text(edge + 4, lowest + 4, name))
         return parts
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _values(series: Mapping[str, Sequence[tuple[float, float]]]) -> list[float]:

@@ -18,6 +18,7 @@ _LATER = frozenset(
         "model.presence_penalty",
         "model.pictures",
         "model.saw_data",
+        "model.parameters",
         "images.source",
         "images.longest_edge",
         "images.authorization_variable",

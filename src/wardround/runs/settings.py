@@ -219,6 +219,11 @@ class RunSettings:
         names = dict.fromkeys(AgentName.parse(agent).method for agent in self.run.agents)
         return {name: held.note(name) for name in names if isinstance(held := self.agent.get(name), Variant)}
 
+    def model_sizes(self) -> dict[str, float]:
+        """Return how large the run's models are, in billions of parameters, of those of which it is said."""
+        said = {name: self.model_named(name).parameters for name in self.run.models}
+        return {name: size for name, size in said.items() if size is not None}
+
     def model_notes(self) -> dict[str, str]:
         """Say of every model whose weights saw the data what its figures are worth."""
         seen = [name for name in self.run.models if self.model_named(name).saw_data]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
+from types import MappingProxyType
 
 from wardround.core import UserError
 from wardround.predictors import FitRow
@@ -52,7 +53,8 @@ class RunSummary:
     of the classical baselines, ``figures`` those of kinds of answers that have figures of their own;
     ``arms`` and ``arm_cells`` set curated input against seeking the evidence, where both were played;
     ``card`` and ``against_trivial`` say what no reading at all scores, and who beats it. ``subgroups`` are rows
-    whose ``stratum`` is the group of ``by`` that a patient was known to be of."""
+    whose ``stratum`` is the group of ``by`` that a patient was known to be of; ``sizes`` are billions of parameters by
+    model."""
 
     rows: tuple[SummaryRow, ...]
     best: tuple[BestRow, ...]
@@ -68,6 +70,7 @@ class RunSummary:
     arm_cells: tuple[ArmCell, ...] = ()
     by: str | None = None
     subgroups: tuple[SummaryRow, ...] = ()
+    sizes: Mapping[str, float] = field(default_factory=dict)
 
 
 def contender(score: EpisodeScore | SummaryRow) -> str:
@@ -82,12 +85,13 @@ def summarise_run(
     baseline: str | None = None,
     predictions: Sequence[FitRow] = (),
     trivial: Sequence[TrivialScores] = (),
+    sizes: Mapping[str, float] = MappingProxyType({}),
 ) -> RunSummary:
     """Aggregate. ``baseline`` of the paired tests: a contender, or an agent, then of everybody's own model; by default
     ReSum, which the RetroSum paper tests against, where it plays, else the first contender.
 
     ``predictions`` are the fits of predictors that lie in the run's folder, ``trivial`` the scores of the contenders
-    that read nothing.
+    that read nothing, ``sizes`` how large the models are.
     """
     groups = by_contender(scores)
     pairs = [
@@ -111,6 +115,7 @@ def summarise_run(
         against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
         arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
         arm_cells=arm_cells(scores, group_of, curated=CURATED),
+        sizes=sizes,
     )
 
 

@@ -58,7 +58,8 @@ class ViewedRun:
     @cached_property
     def summary(self) -> RunSummary:
         """Its figures, with intervals and paired tests."""
-        return summarise_run(self.scores, seed=self.settings.run.seed, baseline=self.settings.scoring.baseline)
+        held = self.settings
+        return summarise_run(self.scores, seed=held.run.seed, baseline=held.scoring.baseline, sizes=held.model_sizes())
 
     @cached_property
     def benchmark(self) -> Benchmark:
