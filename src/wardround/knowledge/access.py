@@ -9,8 +9,7 @@ from pathlib import Path
 
 from wardround.core import UserError
 from wardround.knowledge.browser import Browser, CorpusSource
-from wardround.knowledge.egress import EgressGuard
-from wardround.knowledge.fingerprint import fingerprint_of
+from wardround.knowledge.egress import EgressGuard, fingerprint_of
 from wardround.knowledge.library import Library
 from wardround.knowledge.settings import KnowledgeSettings
 from wardround.knowledge.web.fetcher import Fetcher

@@ -37,7 +37,9 @@ class WebSource:
     until: date | None = None
 
     def search(self, query: str, topn: int) -> Sequence[SearchResult]:
-        """Ask the provider; with ``until`` what has no date, or a later one, is left out."""
+        """Ask the provider; with ``until`` what has no date, or a later one, is left out. What leaves is what a reader
+        sees of the query: no space of another kind or number."""
+        query = " ".join(visible(query).split())
         if self.searcher is None and not self.kept_only:
             raise ToolFailure("no search provider is set here; open a page by its address.")
         self.guard.check_query(query)

@@ -25,7 +25,7 @@ from wardround.core import (
     private_folder,
     silent,
 )
-from wardround.knowledge.fingerprint import Fingerprint, fingerprint_of
+from wardround.knowledge.egress import Fingerprint, fingerprint_of
 from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
 from wardround.memory import ModelAsker
 from wardround.memory.construction import AskingBudget, ask_value

@@ -9,8 +9,7 @@ from typing import Any
 
 from wardround.agents.stays.router import PRIOR
 from wardround.core import UserError
-from wardround.knowledge.egress import identifying_traits
-from wardround.knowledge.fingerprint import Fingerprint
+from wardround.knowledge.egress import Fingerprint, identifying_traits
 from wardround.protocols import ProtocolRule, RuleAction, RuleOrigin, compile_rule
 from wardround.runs.induction.missed import MissedDecision
 from wardround.runs.induction.stay_steps import SeenStep

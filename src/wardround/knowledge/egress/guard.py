@@ -16,29 +16,29 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from wardround.core import ToolFailure
-from wardround.knowledge.fingerprint import Fingerprint
-from wardround.knowledge.readings import readings
+from wardround.knowledge.egress.fingerprint import Fingerprint
+from wardround.knowledge.egress.readings import Reading, TooManyReadings, Trust, holds_unseen, readings
+from wardround.knowledge.egress.written_days import holds_full_day, without_full_days
 
 Egress = Literal["nothing", "permitted", "guarded"]
 """What may leave: nothing; what goes to permitted hosts; what goes to any public host. All of it through the guard."""
 
+_PACKED_TEXT = "text that is packed"
 NO_ADDRESS = "this is no address of a page; write one like https://www.example.org/page"
 _MOST_WORDS = 40
+_MOST_CHARACTERS = {"query": 600, "address": 2000}
 _LONG_NUMBER = re.compile(r"(?<![\w.])(?!(?:PMC|PMID|NCT|pmid:?))\d(?:[ \-./]?\d){6,}(?!\w)")
+_YEARS = re.compile(r"\b(?:19|20)\d\d ?[-/] ?(?:19|20)?\d\d\b(?![-/.]?\d)")
 _KNOWN_NUMBERS = re.compile(
     r"\b(?:PMID:?\s*|PMC|NCT|ISRCTN)\d+\b|\b10\.\d{4,9}/\S+|pubmed\.ncbi\.nlm\.nih\.gov/\d+", re.IGNORECASE
 )
 """Numbers of papers and trials, which name no patient."""
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 _PHONE = re.compile(r"(?<!\d)(?:\+\d{1,3}[ .-]?)?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\d)")
-_DAY = re.compile(
-    r"\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    r"|\d{1,2}(?:st|nd|rd|th)?\s+(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,?\s+\d{4}"
-    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2}(?:st|nd|rd|th)?,?\s+\d{4})\b",
-    re.IGNORECASE,
-)
 _VERY_OLD = re.compile(
-    r"\b(?:9\d|1[01]\d)[ -]?(?:years?|yrs?|y/?o|year-old|-year-old)\b|\baged?\s+(?:9\d|1[01]\d)\b", re.IGNORECASE
+    r"\b(?:9\d|1[01]\d)[ -]?(?:years?|yrs?|y/?o[fm]?|y\.o\.?)(?![a-z])|\bage[ds]?\W{0,2}(?:of\s+)?(?:9\d|1[01]\d)\b"
+    r"|\b(?:nonage|cente)narian\b|\bin (?:his|her|their) (?:nineties|90s)\b",
+    re.IGNORECASE,
 )
 _PACKED = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 
@@ -59,8 +59,8 @@ class EgressGuard:
         self._check_policy()
         if len(query.split()) > _MOST_WORDS:
             raise self._refusal("query", f"more than {_MOST_WORDS} words")
-        for reading in readings(query):
-            self._refuse("query", (*self._known(reading), *_of_anybody(reading)))
+        self._refuse_unseen("query", query)
+        self._check("query", query, _of_a_query)
 
     def check_address(self, url: str, *, written: bool = True) -> None:
         """Raise ToolFailure, and count, where an address may not leave. ``written``: by the model, not on a page."""
@@ -71,10 +71,9 @@ class EgressGuard:
             raise ToolFailure(NO_ADDRESS) from None
         if self.policy == "permitted" and not any(host == one or host.endswith(f".{one}") for one in self.hosts):
             raise self._refusal("address", "a host that is not permitted here")
-        for reading in readings(url):
-            free = _KNOWN_NUMBERS.sub(" ", reading)
-            packed = ("text that is packed",) if written and _is_packed(free) else ()
-            self._refuse("address", (*self._known(reading), *_addressed(free), *packed))
+        if written:
+            self._refuse_unseen("address", url)
+        self._check("address", url, _of_an_address if written else _of_any_address)
 
     def _check_policy(self) -> None:
         if self.policy == "nothing":
@@ -83,14 +82,24 @@ class EgressGuard:
                 "nothing leaves this machine here: the web is closed. Search and open corpus:// documents instead."
             )
 
-    def _known(self, reading: str) -> Iterator[str]:
+    def _refuse_unseen(self, what: str, text: str) -> None:
+        if holds_unseen(text):
+            raise self._refusal(what, "characters that nobody sees")
+
+    def _check(self, what: str, text: str, looks_like: Callable[[Reading], Iterator[str]]) -> None:
+        if len(text) > _MOST_CHARACTERS[what]:
+            raise self._refusal(what, f"more than {_MOST_CHARACTERS[what]:,} characters")
+        try:
+            for reading in readings(text):
+                for kind in _classes(reading, self._record(), looks_like):
+                    raise self._refusal(what, kind)
+        except TooManyReadings:
+            raise self._refusal(what, _PACKED_TEXT) from None
+
+    def _record(self) -> Fingerprint:
         if not self._made:
             self._made.append(self.fingerprint())
-        yield from self._made[0].found_in(reading)
-
-    def _refuse(self, what: str, classes: tuple[str, ...]) -> None:
-        if classes:
-            raise self._refusal(what, classes[0])
+        return self._made[0]
 
     def _refusal(self, what: str, kind: str) -> ToolFailure:
         self.blocked[kind] += 1
@@ -101,44 +110,45 @@ class EgressGuard:
 
 def identifying_traits(text: str, fingerprint: Fingerprint) -> tuple[str, ...]:
     """The classes of what a text holds of a record, and of what looks like an identifier of anybody."""
-    return tuple(
-        dict.fromkeys(
-            trait for reading in readings(text) for trait in (*fingerprint.found_in(reading), *_of_anybody(reading))
-        )
-    )
+    try:
+        every = [kind for reading in readings(text) for kind in _classes(reading, fingerprint, _of_a_query)]
+    except TooManyReadings:
+        every = [_PACKED_TEXT]
+    return tuple(dict.fromkeys(every))
 
 
-def _of_anybody(text: str) -> Iterator[str]:
-    yield from _looks_like(text)
-    yield from _days(text)
+def _classes(reading: Reading, record: Fingerprint, looks_like: Callable[[Reading], Iterator[str]]) -> Iterator[str]:
+    """The classes of what a reading holds of a record, and where it is sure of what it looks like."""
+    yield from record.found_in_rows(reading.text) if reading.trust is Trust.FOUND else record.found_in(reading.text)
+    if reading.trust is Trust.SURE:
+        yield from looks_like(reading)
 
 
-def _looks_like(text: str) -> Iterator[str]:
+def _of_a_query(reading: Reading) -> Iterator[str]:
     """The classes of what looks like an identifier of anybody."""
-    free = _KNOWN_NUMBERS.sub(" ", text)
-    if _MAIL.search(free):
-        yield "an e-mail address"
+    free = _KNOWN_NUMBERS.sub(" ", reading.text)
+    yield from _of_an_address(reading)
     if _PHONE.search(free):
         yield "a telephone number"
-    if _LONG_NUMBER.search(_DAY.sub(" ", free)):
+    if _LONG_NUMBER.search(_YEARS.sub(" ", without_full_days(free))):
         yield "a long number"
-    if _VERY_OLD.search(free):
-        yield "an age above 89"
-    if _is_packed(free):
-        yield "text that is packed"
-
-
-def _addressed(text: str) -> Iterator[str]:
-    """What looks like an identifier in an address: servers have long numbers of their own."""
-    if _MAIL.search(text):
-        yield "an e-mail address"
-    if _VERY_OLD.search(text):
-        yield "an age above 89"
-
-
-def _days(text: str) -> Iterator[str]:
-    if _DAY.search(text):
+    if holds_full_day(reading.text):
         yield "a full date"
+
+
+def _of_an_address(reading: Reading) -> Iterator[str]:
+    """What looks like an identifier in an address: servers have long numbers of their own."""
+    yield from _of_any_address(reading)
+    if _is_packed(_KNOWN_NUMBERS.sub(" ", reading.text)):
+        yield _PACKED_TEXT
+
+
+def _of_any_address(reading: Reading) -> Iterator[str]:
+    """The same in an address that a page gave, in which servers pack text of their own."""
+    if _MAIL.search(reading.text):
+        yield "an e-mail address"
+    if _VERY_OLD.search(_KNOWN_NUMBERS.sub(" ", reading.text)):
+        yield "an age above 89"
 
 
 def _is_packed(text: str) -> bool:

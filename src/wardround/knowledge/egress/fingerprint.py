@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -11,17 +10,18 @@ from datetime import date, datetime
 import numpy as np
 import pyarrow as pa
 
+from wardround.knowledge.egress.characters import plain
+from wardround.knowledge.egress.record_days import RecordDays
+from wardround.knowledge.egress.record_numbers import RecordNumbers
+from wardround.knowledge.egress.record_words import WORDS_IN_A_ROW, RecordNames, shingles_of, words_of
+from wardround.knowledge.egress.written_days import days_in, months_as_numbers
 from wardround.records import Chart
 from wardround.records.specs.spec import TableSpec
 
-WORDS_IN_A_ROW = 6
-_SHORTEST_NUMBER = 4
-"""Digits of an identifier that is looked for; shorter ones (an item, a sequence) name nobody."""
 _LONG_NUMBER = 6
 """Digits from which a number in a text is taken for one that names somebody or something."""
 _SHORTEST_TEXT = 120
 """Characters from which a cell is a text in words of its own; shorter ones are mostly labels of codes and drugs."""
-_WORD = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d+")
 _NAMED = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof)\b\.? +|\b[Nn]ame *: *)((?:[A-Z][\w'’-]+)(?:[, ]+[A-Z][\w'’-]*){0,3})"
@@ -67,40 +67,37 @@ _NO_NAMES = frozenset(
         *("attending", "sex", "birth", "discharge", "admission", "history", "physical", "medicine", "surgery"),
     )
 )
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """``numbers`` are digits without what stands between them, ``codes`` other identifiers in small letters, ``days``
-    those on which something happened, ``names`` words in small letters, ``shingles`` six words in a row each."""
+    """What a record is known by, each part ready to be looked for in a text."""
 
-    numbers: frozenset[str]
-    codes: frozenset[str]
-    days: frozenset[date]
-    names: frozenset[str]
+    numbers: RecordNumbers
+    days: RecordDays
+    names: RecordNames
     shingles: frozenset[int]
 
     def found_in(self, text: str) -> Iterator[str]:
         """Yield the classes of what of the record is in a text, the gravest first."""
         words = words_of(text)
-        if self._has_number(text) or any(code in text.lower() for code in self.codes):
+        if self.numbers.are_in(text, words):
             yield "an identifier of the record"
-        if any(word in self.names for word in words):
+        if self.names.are_in(text, words):
             yield "a name from the record"
-        if self._has_day(text):
+        if self.days.are_in(text):
             yield "a date of the record"
         if not self.shingles.isdisjoint(shingles_of(words)):
             yield f"{WORDS_IN_A_ROW} words in a row from the record"
 
-    def _has_number(self, text: str) -> bool:
-        if not set(_DIGITS.findall(text)).isdisjoint(self.numbers):
-            return True
-        joined = [re.sub(r"\D", "", run) for run in re.findall(r"\d(?:[\W_]{0,3}\d)+", text)]
-        return any(number in run for run in joined for number in self.numbers if len(number) >= _SHORTEST_NUMBER + 1)
-
-    def _has_day(self, text: str) -> bool:
-        return any(day in self.days for day in days_in(text))
+    def found_in_rows(self, text: str) -> Iterator[str]:
+        """Yield the same of a text that was only guessed: no short number, no words in a row."""
+        if self.numbers.are_in_rows(text):
+            yield "an identifier of the record"
+        if self.names.are_in(text, words_of(text)):
+            yield "a name from the record"
+        if self.days.are_in_rows(text):
+            yield "a date of the record"
 
 
 def fingerprint_of(chart: Chart) -> Fingerprint:
@@ -146,57 +143,17 @@ class _Traits:
             elif isinstance(one, str) and len(one) >= _SHORTEST_TEXT:
                 self.shingles.update(shingles_of(words_of(one)))
                 self.names |= _name_words(found[1] for found in _NAMED.finditer(one))
-                self.days.update(days_in(one))
+                self.days.update(days_in(months_as_numbers(plain(one))))
                 self.numbers |= {run for run in _DIGITS.findall(one) if len(run) >= _LONG_NUMBER}
 
     def fingerprint(self) -> Fingerprint:
-        """Return it, without what is too short to name anybody."""
+        """Return it, ready to be looked for."""
         return Fingerprint(
-            numbers=frozenset(number for number in self.numbers if len(number) >= _SHORTEST_NUMBER),
-            codes=frozenset(code for code in self.codes if len(code) > _SHORTEST_NUMBER),
-            days=frozenset(self.days),
-            names=frozenset(self.names),
+            numbers=RecordNumbers.of(self.numbers, self.codes),
+            days=RecordDays.of(self.days),
+            names=RecordNames.of(self.names),
             shingles=frozenset(self.shingles),
         )
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters, without accents and marks.
-
-    >>> words_of("Naïve T-cells, 5mg")
-    ['naive', 't', 'cells', '5mg']
-    """
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return _WORD.findall("".join(one for one in plain if not unicodedata.combining(one)))
-
-
-def shingles_of(words: list[str]) -> Iterator[int]:
-    """Yield a hash of every six words in a row."""
-    for start in range(len(words) - WORDS_IN_A_ROW + 1):
-        yield hash(tuple(words[start : start + WORDS_IN_A_ROW]))
-
-
-def days_in(text: str) -> Iterator[date]:
-    """Yield every day that a text can mean, in each order of its parts."""
-    for found in re.finditer(r"(\d{1,4})\D{1,3}(\d{1,2})\D{1,3}(\d{1,4})|(?<!\d)(\d{4})(\d{2})(\d{2})(?!\d)", text):
-        a, b, c = (int(part) for part in found.groups() if part is not None)
-        yield from _possible((a, b, c), (c, a, b), (c, b, a))
-    for found in re.finditer(
-        r"(\d{1,4})?\W{0,3}([A-Za-z]{3})[a-z]*\W{0,3}(\d{1,2})?(?:st|nd|rd|th)?\W{1,3}(\d{4})?", text
-    ):
-        if found[2].lower() in _MONTHS:
-            month, parts = _MONTHS.index(found[2].lower()) + 1, [int(one) for one in found.group(1, 3, 4) if one]
-            yield from _possible(*((year, month, day) for year in parts for day in parts))
-
-
-def _possible(*parts: tuple[int, int, int]) -> Iterator[date]:
-    """Yield the days of some parts (year, month, day); a year of two digits may be of any century."""
-    for year, month, day in parts:
-        for full in (year,) if year >= 1000 else (1900 + year, 2000 + year, 2100 + year) if year < 100 else ():
-            try:
-                yield date(full, month, day)
-            except ValueError:
-                continue
 
 
 def _identifying(spec: TableSpec) -> set[str]:
