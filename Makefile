@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors sweep long mutants declared api site lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors conformance sweep long mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -82,6 +82,12 @@ HARBOR_PYTHON ?= $(PYTHON)
 doors: $(VENV)/dev-installed
 	$(BIN)/python scripts/doors.py doors --harbor-python $(HARBOR_PYTHON)
 
+# Each standard that we say we keep, asked by somebody else's software or by its own sentences: a table of suites, printed and
+# written into docs/conformance.md. Node, the official MCP suite and a FHIR server come as packages, into build/conformance.
+conformance: $(VENV)/dev-installed .venv-readers/installed
+	WARDROUND_READERS=$(CURDIR)/.venv-readers/bin/python \
+	  $(BIN)/python -m conformance build/conformance --page docs/conformance.md
+
 # Campaigns: too long for every commit, run before a release. The tests at full length (every gold query, every moment),
 # kills, hostile endpoints, the fuzz tests at length, and 400 small faults put into the code one by one.
 long: $(VENV)/dev-installed
@@ -91,6 +97,7 @@ long: $(VENV)/dev-installed
 	$(BIN)/python benchmarks/kills.py
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
+	$(MAKE) conformance
 	$(MAKE) sweep
 	$(MAKE) mutants
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.stdio import stdio_server
@@ -42,7 +43,7 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
     async def get_prompt(context: Any, parameters: types.GetPromptRequestParams) -> types.GetPromptResult:
         session = session_of_caller()
         if parameters.name != _PROMPT or not session.instructions:
-            raise ValueError(f"no prompt {parameters.name!r}")
+            raise MCPError(types.INVALID_PARAMS, f"no prompt {parameters.name!r}")
         content = types.TextContent(type="text", text=session.instructions)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

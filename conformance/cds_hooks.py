@@ -1,0 +1,430 @@
+"""CDS Hooks 2.0: each demand on a service as a scenario, asked over HTTP of ``wardround serve cds-hooks``.
+
+Demands on clients alone are not listed. Read from HL7's text of the specification (CC BY 4.0), in our own words.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx2
+
+from conformance.outcomes import CannotRun, DoesNotApply, Scenarios, SuiteResult, played
+from conformance.place import TOKEN, Place, command_serving, free_port
+from wardround.runs import RunFolder
+from wardround.serve.cds import PreparedCard, prepare_cards
+
+_ORIGIN = "https://sandbox.example.org"
+_INSTANCE = "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea"
+_SECRET = "an-access-token-that-nobody-keeps"
+_WHEN = "2026-11-22T18:00:00Z"
+_HOOKS = ("patient-view", "encounter-start", "order-select")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Services:
+    """The running services of one run, open on loopback; ``guarded`` is the same over TLS, with a token."""
+
+    url: str
+    guarded: str
+    certificate: Path
+    cards: Sequence[PreparedCard]
+    feedback: Path
+    logs: Sequence[Path]
+
+    @property
+    def card(self) -> PreparedCard:
+        """One of the cards."""
+        return next(one for one in self.cards if one.answer and one.encounter and one.task.name == "labevents")
+
+    @cached_property
+    def discovered(self) -> Sequence[Json]:
+        """What discovery lists."""
+        found: Sequence[Json] = httpx2.get(f"{self.url}/cds-services").json()["services"]
+        return found
+
+    @cached_property
+    def shown(self) -> Sequence[Json]:
+        """Every card that some call is answered with."""
+        patients = {one.subject_id for one in self.cards}
+        answers = [self.call("patient-view", {"patientId": str(patient)}) for patient in sorted(patients)]
+        answers += [self.call(hook) for hook in _HOOKS[1:]]
+        return [card for answer in answers for card in answer.json()["cards"]]
+
+    def path(self, hook: str) -> str:
+        """Where the service of a hook stands, below the base."""
+        (name,) = [one["id"] for one in self.discovered if one["hook"] == hook]
+        return f"/cds-services/{name}"
+
+    def body(self, hook: str, context: Mapping[str, object] | None = None, **more: object) -> Json:
+        """A whole call."""
+        order = {"resourceType": "ServiceRequest", "id": "7", "code": {"text": self.card.answer[0]}}
+        contexts: Mapping[str, Json] = {
+            "patient-view": {},
+            "encounter-start": {"encounterId": self.card.encounter},
+            "order-select": {
+                "selections": ["ServiceRequest/7"],
+                "draftOrders": {"resourceType": "Bundle", "entry": [{"resource": order}]},
+            },
+        }
+        about = {"userId": "Practitioner/1", "patientId": str(self.card.subject_id), **contexts[hook]}
+        return {"hook": hook, "hookInstance": _INSTANCE, "context": about | dict(context or {}), **more}
+
+    def call(self, hook: str, context: Mapping[str, object] | None = None, **more: object) -> httpx2.Response:
+        """Call a service."""
+        return self.post(self.path(hook), self.body(hook, context, **more))
+
+    def post(self, path: str, body: object) -> httpx2.Response:
+        """Post JSON."""
+        return httpx2.post(f"{self.url}{path}", json=body, timeout=60)
+
+    def said(self, *feedback: Json) -> httpx2.Response:
+        """Send feedback on cards."""
+        return self.post(f"{self.path('patient-view')}/feedback", {"feedback": list(feedback)})
+
+    def feedback_on(self, **more: object) -> Json:
+        """Feedback on one card."""
+        return {"card": str(self.card.uuid), "outcome": "overridden", "outcomeTimestamp": _WHEN, **more}
+
+
+SCENARIOS: Scenarios[Services] = Scenarios()
+
+
+def run_cds_hooks(place: Place) -> Iterator[SuiteResult]:
+    """Serve a finished run twice, open and guarded, and play every scenario."""
+    with _serving(place) as services:
+        scenarios = [*played(SCENARIOS, services)]
+    yield SuiteResult(
+        name="CDS Hooks 2.0, each demand on a service",
+        version="CDS Hooks 2.0",
+        by="scenarios of ours, over HTTP and HTTPS",
+        scenarios=scenarios,
+    )
+
+
+@contextmanager
+def _serving(place: Place) -> Iterator[Services]:
+    open_port, guarded_port = free_port(), free_port()
+    feedback, logs = place.path("said.jsonl"), (place.path("cds.log"), place.path("cds-guarded.log"))
+    feedback.unlink(missing_ok=True)
+    certificate, key = _certificate(place)
+    words = ["serve", "cds-hooks", "--run", str(place.run), "--feedback", str(feedback)]
+    services = Services(
+        url=f"http://127.0.0.1:{open_port}",
+        guarded=f"https://127.0.0.1:{guarded_port}",
+        certificate=certificate,
+        cards=prepare_cards(RunFolder.open(place.run)),
+        feedback=feedback,
+        logs=logs,
+    )
+    tls = ["--tls-certificate", str(certificate), "--tls-key", str(key), "--port", str(guarded_port)]
+    discovery = f"{services.url}/cds-services"
+    with (
+        command_serving(*words, "--port", str(open_port), "--allow-origin", _ORIGIN, answers=discovery, log=logs[0]),
+        command_serving(
+            *words, *tls, answers=f"{services.guarded}/cds-services", log=logs[1], variables={"WARDROUND_TOKEN": TOKEN}
+        ),
+    ):
+        yield services
+
+
+def _certificate(place: Place) -> tuple[Path, Path]:
+    """A certificate for loopback, of this round only. CannotRun: there is no openssl."""
+    certificate, key = place.path("certificate.pem"), place.path("key.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CannotRun(f"no certificate can be made: {error}") from error
+    return certificate, key
+
+
+def _elements(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _elements(inner)
+
+
+def _refused(answer: httpx2.Response, what: object, status: int = 400) -> None:
+    assert answer.status_code == status, f"{what}: {answer.status_code} {answer.text[:160]}"
+    assert answer.json()["error"]
+
+
+def _without(body: Json, path: str) -> Json:
+    name, _, rest = path.partition(".")
+    return {k: _without(v, rest) if k == name and rest else v for k, v in body.items() if k != name or rest}
+
+
+@SCENARIOS.named("JSON: what is sent and received is JSON (MUST)")
+def _(services: Services) -> None:
+    for answer in (httpx2.get(f"{services.url}/cds-services"), services.call("patient-view")):
+        assert answer.headers["content-type"] == "application/json"
+    form = httpx2.post(f"{services.url}{services.path('patient-view')}", data={"hook": "patient-view"})
+    _refused(form, "a form", 415)
+
+
+@SCENARIOS.named("JSON: no element of an answer is null or empty, what has no value is left out (SHALL)")
+def _(services: Services) -> None:
+    for value in _elements([services.discovered, services.shown]):
+        assert value not in (None, "", [], {}), value
+
+
+@SCENARIOS.named("JSON: a null or empty element of a call is refused (SHALL)")
+def _(services: Services) -> None:
+    for wrong in ({"fhirServer": None}, {"fhirServer": ""}, {"prefetch": None}, {"extension": None}):
+        _refused(services.call("patient-view", **wrong), wrong)
+    _refused(services.call("order-select", {"selections": []}), "no selections")
+
+
+@SCENARIOS.named("discovery: it stands at {baseUrl}/cds-services and is an object with an array of services (SHALL)")
+def _(services: Services) -> None:
+    answer = httpx2.get(f"{services.url}/cds-services")
+    assert answer.status_code == 200
+    assert isinstance(answer.json()["services"], list)
+
+
+@SCENARIOS.named("discovery: each service has a hook, a description and an id (SHALL)")
+def _(services: Services) -> None:
+    for one in services.discovered:
+        assert all(isinstance(one[name], str) and one[name] for name in ("hook", "description", "id")), one
+    assert {one["hook"] for one in services.discovered} == set(_HOOKS)
+
+
+@SCENARIOS.named("discovery: prefetch templates use tokens of the context in the ways allowed (MUST)")
+def _(services: Services) -> None:
+    assert not [one for one in services.discovered if "prefetch" in one]
+    raise DoesNotApply("no service asks for prefetched data: it answers from a run that is finished")
+
+
+@SCENARIOS.named("call: a service is POSTed to at {baseUrl}/cds-services/{id} (SHALL)")
+def _(services: Services) -> None:
+    for one in services.discovered:
+        assert services.post(f"/cds-services/{one['id']}", services.body(one["hook"])).status_code == 200
+    _refused(services.post("/cds-services/no-such-service", services.body("patient-view")), "no service", 404)
+
+
+@SCENARIOS.named("call: success is 200 and an object with an array of cards (SHALL)")
+def _(services: Services) -> None:
+    for hook in _HOOKS:
+        answer = services.call(hook)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["cards"], f"{hook}: no card, although the run answered"
+
+
+@SCENARIOS.named("call: hook, hookInstance and context are required (SHALL)")
+def _(services: Services) -> None:
+    for name in ("hook", "hookInstance", "context"):
+        _refused(services.post(services.path("patient-view"), _without(services.body("patient-view"), name)), name)
+    for other in _HOOKS[1:]:
+        _refused(services.post(services.path("patient-view"), services.body("patient-view") | {"hook": other}), other)
+
+
+@SCENARIOS.named("call: hookInstance is a UUID (REQUIRED)")
+def _(services: Services) -> None:
+    _refused(services.call("patient-view", hookInstance="not-a-uuid"), "no UUID")
+
+
+@SCENARIOS.named("call: the context has what its hook requires (REQUIRED)")
+def _(services: Services) -> None:
+    needed = {
+        "patient-view": ("userId", "patientId"),
+        "encounter-start": ("userId", "patientId", "encounterId"),
+        "order-select": ("userId", "patientId", "selections", "draftOrders"),
+    }
+    for hook, names in needed.items():
+        for name in names:
+            _refused(services.post(services.path(hook), _without(services.body(hook), f"context.{name}")), (hook, name))
+
+
+@SCENARIOS.named("call: selections of order-select name resources of draftOrders (REQUIRED)")
+def _(services: Services) -> None:
+    _refused(services.call("order-select", {"selections": ["ServiceRequest/8"]}), "a selection that is no draft")
+
+
+@SCENARIOS.named("call: with fhirAuthorization there is a fhirServer (REQUIRED)")
+def _(services: Services) -> None:
+    _refused(services.call("patient-view", fhirAuthorization=_authorization()), "no fhirServer")
+
+
+@SCENARIOS.named("call: fhirAuthorization has token, type Bearer, lifetime, scope and subject (REQUIRED)")
+def _(services: Services) -> None:
+    server = "https://ehr.example.org/fhir"
+    assert services.call("patient-view", fhirServer=server, fhirAuthorization=_authorization()).status_code == 200
+    for name in _authorization():
+        wrong = _without(_authorization(), name)
+        _refused(services.call("patient-view", fhirServer=server, fhirAuthorization=wrong), name)
+    mac = _authorization() | {"token_type": "mac"}
+    _refused(services.call("patient-view", fhirServer=server, fhirAuthorization=mac), "another type")
+
+
+@SCENARIOS.named("call: an access token is a transient value: neither kept nor repeated (MUST)")
+def _(services: Services) -> None:
+    server = "https://ehr.example.org/fhir"
+    answer = services.call("patient-view", fhirServer=server, fhirAuthorization=_authorization())
+    refused = services.call("patient-view", fhirServer="", fhirAuthorization=_authorization())
+    kept = [file.read_text() for file in (*services.logs, services.feedback) if file.exists()]
+    assert not [text for text in (answer.text, refused.text, *kept) if _SECRET in text]
+
+
+@SCENARIOS.named("call: prefetched data that was not asked for changes no answer (SHALL of the client)")
+def _(services: Services) -> None:
+    more = services.call("patient-view", prefetch={"patient": {"resourceType": "Patient", "id": "1"}, "none": None})
+    assert more.json() == services.call("patient-view").json()
+
+
+@SCENARIOS.named("call: without the data that it needs a service answers 412 (SHALL)")
+def _(services: Services) -> None:
+    raise DoesNotApply("no service needs data of the client: it answers from a run that is finished")
+
+
+@SCENARIOS.named("call: no guidance is 200 and no cards")
+def _(services: Services) -> None:
+    answer = services.call("patient-view", {"patientId": "nobody-whom-we-know"})
+    assert (answer.status_code, answer.json()) == (200, {"cards": []})
+
+
+@SCENARIOS.named("card: summary of fewer than 140 characters, indicator of three, source with a label (REQUIRED)")
+def _(services: Services) -> None:
+    for card in services.shown:
+        assert 0 < len(card["summary"]) < 140, card["summary"]
+        assert card["indicator"] in ("info", "warning", "critical"), card
+        assert card["source"]["label"], card
+
+
+@SCENARIOS.named("card: detail is Markdown (MUST), without markup of records or models")
+def _(services: Services) -> None:
+    for card in services.shown:
+        detail = card["detail"].replace("\\<", "").replace("\\[", "").replace("\\!", "")
+        assert not [mark for mark in ("<", "](", "![") if mark in detail], detail[:200]
+
+
+@SCENARIOS.named("card: each has a uuid of its own, the same on every call (SHALL be sent back with feedback)")
+def _(services: Services) -> None:
+    names = {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in _HOOKS}
+    assert all(len(set(found)) == len(found) for found in names.values()), names
+    assert names == {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in _HOOKS}
+
+
+@SCENARIOS.named("card: override reasons have code, system and display (MUST)")
+def _(services: Services) -> None:
+    reasons = [reason for card in services.shown for reason in card["overrideReasons"]]
+    assert reasons
+    assert all(reason["code"] and reason["system"] and reason["display"] for reason in reasons), reasons[0]
+
+
+@SCENARIOS.named("card: with suggestions there is a selectionBehavior, and actions are typed (MUST)")
+def _(services: Services) -> None:
+    assert not [card for card in services.shown if {"suggestions", "selectionBehavior", "links"} & card.keys()]
+    raise DoesNotApply("no card suggests a change or links anywhere: research, not for care")
+
+
+@SCENARIOS.named("card: system actions have a type and a resource (SHALL)")
+def _(services: Services) -> None:
+    assert not [hook for hook in _HOOKS if "systemActions" in services.call(hook).json()]
+    raise DoesNotApply("no answer changes a record: research, not for care")
+
+
+@SCENARIOS.named("feedback: at {baseUrl}/cds-services/{id}/feedback, an object with an array (SHALL)")
+def _(services: Services) -> None:
+    assert services.said(services.feedback_on()).status_code == 200
+    _refused(services.post(f"{services.path('patient-view')}/feedback", [services.feedback_on()]), "an array alone")
+    _refused(services.said(), "an empty array")
+
+
+@SCENARIOS.named("feedback: card, outcome and outcomeTimestamp are required (SHALL)")
+def _(services: Services) -> None:
+    before = services.feedback.read_text().count("\n")
+    for name in ("card", "outcome", "outcomeTimestamp"):
+        _refused(services.said(_without(services.feedback_on(), name)), name)
+    _refused(services.said(services.feedback_on(outcome="ignored")), "another outcome")
+    assert services.feedback.read_text().count("\n") == before, "what is refused is not kept"
+
+
+@SCENARIOS.named("feedback: an accepted card names the suggestions (REQUIRED)")
+def _(services: Services) -> None:
+    _refused(services.said(services.feedback_on(outcome="accepted")), "nothing accepted")
+    accepted = services.feedback_on(outcome="accepted", acceptedSuggestions=[{"id": _INSTANCE}])
+    assert services.said(accepted).status_code == 200
+
+
+@SCENARIOS.named("feedback: outcomeTimestamp is a moment in UTC, after RFC 3339 (REQUIRED)")
+def _(services: Services) -> None:
+    for wrong in ("yesterday", "2026-11-22T18:00:00", "2026-11-22T18:00:00+02:00"):
+        _refused(services.said(services.feedback_on(outcomeTimestamp=wrong)), wrong)
+
+
+@SCENARIOS.named("feedback: a reason has a code; comments are kept; cards may be told of again and together")
+def _(services: Services) -> None:
+    reason = {"reason": {"code": "wrong", "system": "urn:x"}, "userComment": "not this one"}
+    before = services.feedback.read_text().count("\n")
+    twice = services.said(services.feedback_on(overrideReason=reason), services.feedback_on())
+    assert twice.status_code == 200, twice.text
+    kept = [json.loads(line) for line in services.feedback.read_text().splitlines()[before:]]
+    assert [one.get("overrideReason", {}).get("userComment") for one in kept] == ["not this one", None]
+    _refused(services.said(services.feedback_on(overrideReason={"reason": {"display": "no code"}})), "no code")
+
+
+@SCENARIOS.named("security: over TLS (MUST), and not without it on that port")
+def _(services: Services) -> None:
+    trusted = ssl.create_default_context(cafile=str(services.certificate))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    assert httpx2.get(f"{services.guarded}/cds-services", headers=headers, verify=trusted).status_code == 200
+    try:
+        httpx2.get(services.guarded.replace("https", "http") + "/cds-services", headers=headers)
+    except httpx2.TransportError:
+        return
+    raise AssertionError("plain HTTP was answered")
+
+
+@SCENARIOS.named("security: where a service asks who calls, every request is asked, discovery and feedback too (MUST)")
+def _(services: Services) -> None:
+    trusted = ssl.create_default_context(cafile=str(services.certificate))
+    call, path = services.body("patient-view"), services.path("patient-view")
+    for headers in ({}, {"Authorization": "Bearer another-token-of-sixteen"}):
+        with httpx2.Client(base_url=services.guarded, headers=headers, verify=trusted) as client:
+            statuses = [
+                client.get("/cds-services").status_code,
+                client.post(path, json=call).status_code,
+                client.post(f"{path}/feedback", json={"feedback": [services.feedback_on()]}).status_code,
+            ]
+        assert statuses == [401, 401, 401], statuses
+
+
+@SCENARIOS.named("security: a client's JWT is signed, not by `none` or a shared key (SHALL of the client)")
+def _(services: Services) -> None:
+    raise DoesNotApply("no JWT is read: client and server share one token, or something in front checks JWTs")
+
+
+@SCENARIOS.named("security: browsers call from named origins (CORS), and from no others")
+def _(services: Services) -> None:
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    for origin, allowed in ((_ORIGIN, _ORIGIN), ("https://elsewhere.example", None)):
+        answer = httpx2.options(f"{services.url}{services.path('patient-view')}", headers=asked | {"Origin": origin})
+        assert answer.headers.get("access-control-allow-origin") == allowed, origin
+
+
+@SCENARIOS.named("extension: its value is an object (MUST); unknown ones harm nothing")
+def _(services: Services) -> None:
+    _refused(services.call("patient-view", extension="text"), "a text")
+    assert services.call("patient-view", extension={"com.example.stamp": 1}, unheardOf=True).status_code == 200
+
+
+def _authorization() -> Json:
+    return {
+        "access_token": _SECRET,
+        "token_type": "Bearer",
+        "expires_in": 300,
+        "scope": "user/Patient.read",
+        "subject": "cds-service4",
+    }
