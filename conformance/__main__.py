@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,12 +45,14 @@ def main() -> int:
     given = _arguments()
     place = Place(given.folder.resolve())
     place.folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
     results = [result for name in given.suite for result in _run(name, place)]
-    print(table(results))
+    took = f"{time.monotonic() - began:.0f} s in all"
+    print(f"{table(results)}\n{took}")
     for line in _remarks(results):
         print(line, file=sys.stderr)
     if given.page is not None:
-        given.page.write_text(page(results, _INTRODUCTION.read_text(), when=_when()))
+        given.page.write_text(page(results, _INTRODUCTION.read_text(), when=f"{_when()}, {took}"))
     return int(any(result.failed for result in results))
 
 
@@ -82,9 +85,8 @@ def _run(name: str, place: Place) -> Iterator[SuiteResult]:
 
 
 def _timed(result: SuiteResult, seconds: float) -> SuiteResult:
-    return SuiteResult(
-        name=result.name, version=result.version, by=result.by, scenarios=result.scenarios, seconds=seconds
-    )
+    """The time since the one before it, where a suite does not say its own."""
+    return result if result.seconds else replace(result, seconds=seconds)
 
 
 def _alone(name: str, scenario: Scenario, seconds: float) -> SuiteResult:

@@ -7,102 +7,23 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import httpx2
 
-from conformance.outcomes import CannotRun, DoesNotApply, Scenarios, SuiteResult, played
-from conformance.place import TOKEN, Place, command_serving, free_port
-from wardround.runs import RunFolder
-from wardround.serve.cds import PreparedCard, prepare_cards
+from conformance.cds_services import HOOKS, INSTANCE, ORIGIN, Json, Services, serving_cards
+from conformance.outcomes import DoesNotApply, Scenarios, SuiteResult, played
+from conformance.place import TOKEN, Place
 
-_ORIGIN = "https://sandbox.example.org"
-_INSTANCE = "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea"
 _SECRET = "an-access-token-that-nobody-keeps"
-_WHEN = "2026-11-22T18:00:00Z"
-_HOOKS = ("patient-view", "encounter-start", "order-select")
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Services:
-    """The running services of one run, open on loopback; ``guarded`` is the same over TLS, with a token."""
-
-    url: str
-    guarded: str
-    certificate: Path
-    cards: Sequence[PreparedCard]
-    feedback: Path
-    logs: Sequence[Path]
-
-    @property
-    def card(self) -> PreparedCard:
-        """One of the cards."""
-        return next(one for one in self.cards if one.answer and one.encounter and one.task.name == "labevents")
-
-    @cached_property
-    def discovered(self) -> Sequence[Json]:
-        """What discovery lists."""
-        found: Sequence[Json] = httpx2.get(f"{self.url}/cds-services").json()["services"]
-        return found
-
-    @cached_property
-    def shown(self) -> Sequence[Json]:
-        """Every card that some call is answered with."""
-        patients = {one.subject_id for one in self.cards}
-        answers = [self.call("patient-view", {"patientId": str(patient)}) for patient in sorted(patients)]
-        answers += [self.call(hook) for hook in _HOOKS[1:]]
-        return [card for answer in answers for card in answer.json()["cards"]]
-
-    def path(self, hook: str) -> str:
-        """Where the service of a hook stands, below the base."""
-        (name,) = [one["id"] for one in self.discovered if one["hook"] == hook]
-        return f"/cds-services/{name}"
-
-    def body(self, hook: str, context: Mapping[str, object] | None = None, **more: object) -> Json:
-        """A whole call."""
-        order = {"resourceType": "ServiceRequest", "id": "7", "code": {"text": self.card.answer[0]}}
-        contexts: Mapping[str, Json] = {
-            "patient-view": {},
-            "encounter-start": {"encounterId": self.card.encounter},
-            "order-select": {
-                "selections": ["ServiceRequest/7"],
-                "draftOrders": {"resourceType": "Bundle", "entry": [{"resource": order}]},
-            },
-        }
-        about = {"userId": "Practitioner/1", "patientId": str(self.card.subject_id), **contexts[hook]}
-        return {"hook": hook, "hookInstance": _INSTANCE, "context": about | dict(context or {}), **more}
-
-    def call(self, hook: str, context: Mapping[str, object] | None = None, **more: object) -> httpx2.Response:
-        """Call a service."""
-        return self.post(self.path(hook), self.body(hook, context, **more))
-
-    def post(self, path: str, body: object) -> httpx2.Response:
-        """Post JSON."""
-        return httpx2.post(f"{self.url}{path}", json=body, timeout=60)
-
-    def said(self, *feedback: Json) -> httpx2.Response:
-        """Send feedback on cards."""
-        return self.post(f"{self.path('patient-view')}/feedback", {"feedback": list(feedback)})
-
-    def feedback_on(self, **more: object) -> Json:
-        """Feedback on one card."""
-        return {"card": str(self.card.uuid), "outcome": "overridden", "outcomeTimestamp": _WHEN, **more}
-
-
 SCENARIOS: Scenarios[Services] = Scenarios()
 
 
 def run_cds_hooks(place: Place) -> Iterator[SuiteResult]:
     """Serve a finished run twice, open and guarded, and play every scenario."""
-    with _serving(place) as services:
+    with serving_cards(place) as services:
         scenarios = [*played(SCENARIOS, services)]
     yield SuiteResult(
         name="CDS Hooks 2.0, each demand on a service",
@@ -110,44 +31,6 @@ def run_cds_hooks(place: Place) -> Iterator[SuiteResult]:
         by="scenarios of ours, over HTTP and HTTPS",
         scenarios=scenarios,
     )
-
-
-@contextmanager
-def _serving(place: Place) -> Iterator[Services]:
-    open_port, guarded_port = free_port(), free_port()
-    feedback, logs = place.path("said.jsonl"), (place.path("cds.log"), place.path("cds-guarded.log"))
-    feedback.unlink(missing_ok=True)
-    certificate, key = _certificate(place)
-    words = ["serve", "cds-hooks", "--run", str(place.run), "--feedback", str(feedback)]
-    services = Services(
-        url=f"http://127.0.0.1:{open_port}",
-        guarded=f"https://127.0.0.1:{guarded_port}",
-        certificate=certificate,
-        cards=prepare_cards(RunFolder.open(place.run)),
-        feedback=feedback,
-        logs=logs,
-    )
-    tls = ["--tls-certificate", str(certificate), "--tls-key", str(key), "--port", str(guarded_port)]
-    discovery = f"{services.url}/cds-services"
-    with (
-        command_serving(*words, "--port", str(open_port), "--allow-origin", _ORIGIN, answers=discovery, log=logs[0]),
-        command_serving(
-            *words, *tls, answers=f"{services.guarded}/cds-services", log=logs[1], variables={"WARDROUND_TOKEN": TOKEN}
-        ),
-    ):
-        yield services
-
-
-def _certificate(place: Place) -> tuple[Path, Path]:
-    """A certificate for loopback, of this round only. CannotRun: there is no openssl."""
-    certificate, key = place.path("certificate.pem"), place.path("key.pem")
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    try:
-        subprocess.run(words, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRun(f"no certificate can be made: {error}") from error
-    return certificate, key
 
 
 def _elements(value: Any) -> Iterator[Any]:
@@ -198,7 +81,7 @@ def _(services: Services) -> None:
 def _(services: Services) -> None:
     for one in services.discovered:
         assert all(isinstance(one[name], str) and one[name] for name in ("hook", "description", "id")), one
-    assert {one["hook"] for one in services.discovered} == set(_HOOKS)
+    assert {one["hook"] for one in services.discovered} == set(HOOKS)
 
 
 @SCENARIOS.named("discovery: prefetch templates use tokens of the context in the ways allowed (MUST)")
@@ -216,7 +99,7 @@ def _(services: Services) -> None:
 
 @SCENARIOS.named("call: success is 200 and an object with an array of cards (SHALL)")
 def _(services: Services) -> None:
-    for hook in _HOOKS:
+    for hook in HOOKS:
         answer = services.call(hook)
         assert answer.status_code == 200, answer.text
         assert answer.json()["cards"], f"{hook}: no card, although the run answered"
@@ -226,7 +109,7 @@ def _(services: Services) -> None:
 def _(services: Services) -> None:
     for name in ("hook", "hookInstance", "context"):
         _refused(services.post(services.path("patient-view"), _without(services.body("patient-view"), name)), name)
-    for other in _HOOKS[1:]:
+    for other in HOOKS[1:]:
         _refused(services.post(services.path("patient-view"), services.body("patient-view") | {"hook": other}), other)
 
 
@@ -311,9 +194,9 @@ def _(services: Services) -> None:
 
 @SCENARIOS.named("card: each has a uuid of its own, the same on every call (SHALL be sent back with feedback)")
 def _(services: Services) -> None:
-    names = {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in _HOOKS}
+    names = {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in HOOKS}
     assert all(len(set(found)) == len(found) for found in names.values()), names
-    assert names == {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in _HOOKS}
+    assert names == {hook: [UUID(card["uuid"]) for card in services.call(hook).json()["cards"]] for hook in HOOKS}
 
 
 @SCENARIOS.named("card: override reasons have code, system and display (MUST)")
@@ -331,7 +214,7 @@ def _(services: Services) -> None:
 
 @SCENARIOS.named("card: system actions have a type and a resource (SHALL)")
 def _(services: Services) -> None:
-    assert not [hook for hook in _HOOKS if "systemActions" in services.call(hook).json()]
+    assert not [hook for hook in HOOKS if "systemActions" in services.call(hook).json()]
     raise DoesNotApply("no answer changes a record: research, not for care")
 
 
@@ -354,7 +237,7 @@ def _(services: Services) -> None:
 @SCENARIOS.named("feedback: an accepted card names the suggestions (REQUIRED)")
 def _(services: Services) -> None:
     _refused(services.said(services.feedback_on(outcome="accepted")), "nothing accepted")
-    accepted = services.feedback_on(outcome="accepted", acceptedSuggestions=[{"id": _INSTANCE}])
+    accepted = services.feedback_on(outcome="accepted", acceptedSuggestions=[{"id": INSTANCE}])
     assert services.said(accepted).status_code == 200
 
 
@@ -409,7 +292,7 @@ def _(services: Services) -> None:
 @SCENARIOS.named("security: browsers call from named origins (CORS), and from no others")
 def _(services: Services) -> None:
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-    for origin, allowed in ((_ORIGIN, _ORIGIN), ("https://elsewhere.example", None)):
+    for origin, allowed in ((ORIGIN, ORIGIN), ("https://elsewhere.example", None)):
         answer = httpx2.options(f"{services.url}{services.path('patient-view')}", headers=asked | {"Origin": origin})
         assert answer.headers.get("access-control-allow-origin") == allowed, origin
 

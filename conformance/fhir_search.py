@@ -29,13 +29,14 @@ _SQL_ROWS = 1_000
 """The SQL tool shows so many at once."""
 _OBSERVED = ("labs", "microbiology", "susceptibilities", "vital_signs", "observations")
 _ALL_OBSERVED = " UNION ALL ".join(
-    "SELECT coalesce(component_of, observation_id) AS id, code, code_system, effective_time AS time, value, "
+    "SELECT coalesce(component_of, observation_id) AS id, code, code_system, effective_time AS time, "
     f"encounter_id FROM {table}"
     for table in _OBSERVED
 )
-_NOT_SAID = {
+_NOT_ASKED = {
     "Observation by status, MedicationRequest by status": "a status is as at export; when it became so is not said, "
     "so no chart shows it",
+    "Observation by quantity": "the server in memory answers no search by quantity",
 }
 
 
@@ -77,11 +78,6 @@ KINDS = (
         name="Observation by code within a window of time",
         search="Observation?subject={who}&code={token}&" + _WINDOW,
         sql=f"{_SELECTED} WHERE {_OF_CODE} AND time >= '{{since_here}}' AND time < '{{until_here}}'",
-    ),
-    Kind(
-        name="Observation by quantity",
-        search="Observation?subject={who}&code={token}&value-quantity=gt{amount}",
-        sql=f"{_SELECTED} WHERE {_OF_CODE} AND value > {{amount}}",
     ),
     Kind(
         name="Observation by encounter",
@@ -149,7 +145,7 @@ def run_fhir_search(place: Place) -> Iterator[SuiteResult]:
     people = [_Person.of(store, int(subject)) for subject in store.subjects[:_PEOPLE]]
     server, resources = _answers(tools, place, [one.search(kind) for kind in KINDS for one in people])
     scenarios = [_compared(kind, people, server) for kind in KINDS]
-    scenarios += [Scenario(name=name, verdict="not applicable", why=why) for name, why in _NOT_SAID.items()]
+    scenarios += [Scenario(name=name, verdict="not applicable", why=why) for name, why in _NOT_ASKED.items()]
     yield SuiteResult(
         name="FHIR searches equal a server's",
         version=f"@medplum/fhir-router {tools.version('@medplum/fhir-router')}, FHIR R4",
@@ -173,7 +169,6 @@ class _Person:
             chart, "SELECT code, code_system FROM labs WHERE value IS NOT NULL GROUP BY 1, 2 ORDER BY count(*) DESC, 1"
         )
         times = _column(chart, "SELECT effective_time FROM labs ORDER BY effective_time")
-        amounts = sorted(float(one) for one in _column(chart, f"SELECT value FROM labs WHERE code = '{code}'") if one)
         (encounter,) = _first_row(chart, "SELECT encounter_id FROM labs WHERE encounter_id IS NOT NULL")
         since, until = times[len(times) // 4], times[3 * len(times) // 4]
         return cls(
@@ -185,7 +180,6 @@ class _Person:
                 "system": system,
                 "token": quote(f"{_CODE_SYSTEMS}{system}|{code}"),
                 "encounter": encounter,
-                "amount": f"{amounts[len(amounts) // 2]:g}",
                 "since": quote(_instant(since)),
                 "until": quote(_instant(until)),
                 "since_here": since,

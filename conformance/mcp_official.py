@@ -29,7 +29,7 @@ def run_official(place: Place) -> Iterator[SuiteResult]:
     version = tools.version(PACKAGE)
     with serving_fixtures(place) as url:
         for revision in REVISIONS:
-            scenarios = [*_judged(_checks(tools, place.path(f"mcp-{revision}"), revision, url), revision)]
+            scenarios = [*_judged(_checks(tools, place.fresh(f"mcp-{revision}"), revision, url), revision)]
             yield SuiteResult(
                 name=f"MCP {revision}, official suite",
                 version=f"{PACKAGE} {version}",
@@ -59,13 +59,13 @@ def _checks(tools: NodeTools, out: Path, revision: str, url: str) -> Mapping[str
     program = tools.modules / PACKAGE / "dist" / "index.js"
     done = tools.run(str(program), "server", "--url", url, "--requirements", revision, "--output-dir", str(out))
     out.with_suffix(".log").write_text(done.stdout + done.stderr)
-    latest: dict[str, Sequence[Check]] = {}
-    for file in sorted(out.glob("server-*/checks.json"), key=lambda file: file.stat().st_mtime_ns):
-        name = file.parent.name[:-_DATE_LENGTH].removeprefix("server-")
-        latest[name] = json.loads(file.read_text())
-    if not latest:
+    checks = {
+        file.parent.name[:-_DATE_LENGTH].removeprefix("server-"): json.loads(file.read_text())
+        for file in out.glob("server-*/checks.json")
+    }
+    if not checks:
         raise RuntimeError(f"the suite checked nothing: {(done.stderr or done.stdout)[-300:]}")
-    return latest
+    return checks
 
 
 def _judged(checks: Mapping[str, Sequence[Check]], revision: str) -> Iterator[Scenario]:

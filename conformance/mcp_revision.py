@@ -8,67 +8,27 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import json
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 from jsonschema import Draft202012Validator
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client, MCPError
 from mcp_types import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
+from conformance.mcp_served import META, REVISION, TOKENS, Served, client_of, serving_charts
 from conformance.outcomes import Scenarios, SuiteResult, played
 from conformance.place import Place, command_serving, free_port
 
-REVISION = "2026-07-28"
-_META = "io.modelcontextprotocol"
-_TOKENS = ("a-token-of-the-first-person", "a-token-of-the-second-person")
 _CALL = ("get_latest_records", {"table_name": "admissions"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A running server: its address, two people's tokens and subjects, and how one of them is served over stdio."""
-
-    url: str
-    subjects: tuple[str, str]
-    stdio: StdioServerParameters
-    place: Place
-
-    def ask(self, method: str, *, token: str = _TOKENS[0], version: str = REVISION, **parts: Any) -> httpx2.Response:
-        """Post one request by hand; ``headers`` replace those that belong to it, ``params`` are its parameters."""
-        params = dict(parts.get("params", {}))
-        params["_meta"] = {f"{_META}/protocolVersion": version, f"{_META}/clientCapabilities": {}}
-        headers = {
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": version,
-            "Mcp-Method": method,
-            **({"Mcp-Name": params["name"]} if "name" in params else {}),
-            **parts.get("headers", {}),
-        }
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return httpx2.post(self.url, json=body, headers=headers, timeout=60)
-
-    def result(self, method: str, **parts: Any) -> Mapping[str, Any]:
-        """Ask, and return the result."""
-        answer = self.ask(method, **parts)
-        assert answer.status_code == 200, f"{answer.status_code} {answer.text[:200]}"
-        found: Mapping[str, Any] = answer.json()["result"]
-        return found
-
 
 SCENARIOS: Scenarios[Served] = Scenarios()
 
 
 def run_revision(place: Place) -> Iterator[SuiteResult]:
     """Serve two charts and play every scenario."""
-    with _serving(place) as served:
+    with serving_charts(place) as served:
         scenarios = [*played(SCENARIOS, served)]
     sdk = f"mcp {importlib.metadata.version('mcp')}"
     yield SuiteResult(
@@ -77,37 +37,6 @@ def run_revision(place: Place) -> Iterator[SuiteResult]:
         by=f"the official SDK ({sdk}), plain requests",
         scenarios=scenarios,
     )
-
-
-@contextmanager
-def _serving(place: Place) -> Iterator[Served]:
-    charts, port = [place.chart_words(person) for person in (0, 1)], free_port()
-    file, log = place.path("charts.jsonl"), place.path("charts-server.log")
-    lines = [
-        {"token": token, "subject_id": int(words[3]), "as_of": words[5]}
-        for token, words in zip(_TOKENS, charts, strict=True)
-    ]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    access = ["--access-log", str(place.path("charts-access.jsonl"))]
-    words = ["serve", "mcp", *charts[0][:2], "--http", "--charts", str(file), "--port", str(port), *access]
-    stdio = ["-m", "wardround", "serve", "mcp", *charts[0], *access]
-    url = f"http://127.0.0.1:{port}/mcp"
-    with command_serving(*words, answers=url, log=log):
-        yield Served(
-            url=url,
-            subjects=(charts[0][3], charts[1][3]),
-            stdio=StdioServerParameters(command=sys.executable, args=stdio, env=dict(os.environ)),
-            place=place,
-        )
-
-
-@asynccontextmanager
-async def _client(served: Served, token: str = _TOKENS[0], *, mode: Any = REVISION) -> AsyncIterator[Client]:
-    async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120) as http,
-        Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
-    ):
-        yield client
 
 
 def _text(result: Any) -> str:
@@ -136,7 +65,7 @@ def _(served: Served) -> None:
 
 @SCENARIOS.named("the server says who it is, with its exact version")
 def _(served: Served) -> None:
-    told = served.result("server/discover")["_meta"][f"{_META}/serverInfo"]
+    told = served.result("server/discover")["_meta"][f"{META}/serverInfo"]
     assert told["name"] == "wardround"
     assert told["version"] == importlib.metadata.version("wardround")
 
@@ -164,9 +93,7 @@ def _(served: Served) -> None:
 
 @SCENARIOS.named("tools come in the same order each time, to both people")
 def _(served: Served) -> None:
-    orders = {
-        tuple(tool["name"] for tool in served.result("tools/list", token=token)["tools"]) for token in _TOKENS * 2
-    }
+    orders = {tuple(tool["name"] for tool in served.result("tools/list", token=token)["tools"]) for token in TOKENS * 2}
     assert len(orders) == 1, orders
 
 
@@ -200,7 +127,7 @@ def _(served: Served) -> None:
 
 @SCENARIOS.named("there is no stream to GET and no session to DELETE")
 def _(served: Served) -> None:
-    headers = {"Authorization": f"Bearer {_TOKENS[0]}", "MCP-Protocol-Version": REVISION, "Accept": "text/event-stream"}
+    headers = {"Authorization": f"Bearer {TOKENS[0]}", "MCP-Protocol-Version": REVISION, "Accept": "text/event-stream"}
     statuses = [httpx2.request(method, served.url, headers=headers).status_code for method in ("GET", "DELETE")]
     assert statuses == [405, 405], statuses
 
@@ -222,7 +149,7 @@ def _(served: Served) -> None:
 @SCENARIOS.named("two tokens on one server see each their own chart, call by call")
 def _(served: Served) -> None:
     async def both() -> None:
-        async with _client(served, _TOKENS[0]) as first, _client(served, _TOKENS[1]) as second:
+        async with client_of(served.url, TOKENS[0]) as first, client_of(served.url, TOKENS[1]) as second:
             for _turn in range(3):
                 texts = [await _called(client) for client in (first, second)]
                 for own, other, text in zip(served.subjects, reversed(served.subjects), texts, strict=True):
@@ -239,7 +166,11 @@ def _(served: Served) -> None:
         return [(tool.name, tool.description, tool.input_schema) for tool in tools], await _called(client)
 
     async def three() -> None:
-        async with _client(served) as modern, _client(served, mode="legacy") as before, Client(served.stdio) as piped:
+        async with (
+            client_of(served.url) as modern,
+            client_of(served.url, mode="legacy") as before,
+            Client(served.stdio) as piped,
+        ):
             assert modern.protocol_version == REVISION
             assert before.protocol_version == "2025-11-25"
             seen = [await told(client) for client in (modern, before, piped)]
@@ -251,7 +182,7 @@ def _(served: Served) -> None:
 @SCENARIOS.named("a mistake in a call comes back as a result that the model reads, not as an error of the protocol")
 def _(served: Served) -> None:
     async def wrong() -> None:
-        async with _client(served) as client:
+        async with client_of(served.url) as client:
             answer = await client.call_tool("get_latest_records", {"table_name": "no_such_table"})
             assert answer.is_error
             assert "no_such_table" in _text(answer)
@@ -294,10 +225,7 @@ async def _play_one(run: Path, url: str) -> None:
             break
         await asyncio.sleep(0.1)
     line = json.loads(handout.read_text().splitlines()[0])
-    async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {line['token']}"}, timeout=120) as http,
-        Client(streamable_http_client(url, http_client=http), mode=REVISION) as client,
-    ):
+    async with client_of(url, line["token"]) as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["task"]
         prompt = (await client.get_prompt("task")).messages[0].content
         assert getattr(prompt, "text", "") == line["prompt"]

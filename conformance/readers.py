@@ -39,33 +39,39 @@ def run_readers(place: Place) -> Iterator[SuiteResult]:
     words = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *tests]
     with place.path("readers.log").open("w") as log:
         subprocess.run(words, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT, check=False)
-    outcomes = _outcomes(report)
+    cases = _cases(report)
     for reader in READERS:
-        scenarios = [one for test in reader.tests for one in _of_test(test, outcomes)]
-        yield SuiteResult(name=reader.name, version=reader.version(), by=reader.by, scenarios=scenarios)
+        ran = [case for test in reader.tests for case in cases.get(test, ())]
+        yield SuiteResult(
+            name=reader.name,
+            version=reader.version(),
+            by=reader.by,
+            scenarios=[*map(_outcome, ran), *(_never_ran(test) for test in reader.tests if test not in cases)],
+            seconds=sum(float(case.attrib["time"]) for case in ran),
+        )
     yield _verifiers(place)
 
 
-def _outcomes(report: Path) -> dict[str, list[Scenario]]:
-    """Read pytest's report: outcomes by ``file::test``, with one for each of its parameters."""
-    found: dict[str, list[Scenario]] = {}
+def _cases(report: Path) -> dict[str, list[ElementTree.Element]]:
+    """Read pytest's report: cases by ``file::test``, with one for each of its parameters."""
+    found: dict[str, list[ElementTree.Element]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         module, name = case.attrib["classname"].replace(".", "/"), case.attrib["name"]
-        found.setdefault(f"{module}.py::{name.partition('[')[0]}", []).append(_outcome(name, case))
+        found.setdefault(f"{module}.py::{name.partition('[')[0]}", []).append(case)
     return found
 
 
-def _outcome(name: str, case: ElementTree.Element) -> Scenario:
+def _outcome(case: ElementTree.Element) -> Scenario:
     verdicts: dict[str, Verdict] = {"failure": "failed", "error": "failed", "skipped": "not run"}
+    name = case.attrib["name"]
     for part in case:
         if part.tag in verdicts:
             return Scenario(name=_plain(name), verdict=verdicts[part.tag], why=part.attrib.get("message", "")[:200])
     return Scenario(name=_plain(name), verdict="passed")
 
 
-def _of_test(test: str, outcomes: dict[str, list[Scenario]]) -> Sequence[Scenario]:
-    missing = Scenario(name=_plain(test.rpartition("::")[2]), verdict="failed", why=f"pytest did not run {test}")
-    return outcomes.get(test) or [missing]
+def _never_ran(test: str) -> Scenario:
+    return Scenario(name=_plain(test.rpartition("::")[2]), verdict="failed", why=f"pytest did not run {test}")
 
 
 def _plain(name: str) -> str:
@@ -102,7 +108,7 @@ def _orthanc() -> str:
     if program is None:
         return "Orthanc is not installed"
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    return told.splitlines()[0]
+    return Path(told.splitlines()[0]).name
 
 
 READERS = (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+
+import wardround
+from wardround.cli import main
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
@@ -44,6 +48,17 @@ def test_a_check_that_does_not_apply_is_named_and_the_rest_still_counts() -> Non
     assert judge("one", [check("a", "FAILURE"), check("b", "FAILURE")], reasons).verdict == "failed"
     assert judge("one", [check("b", "FAILURE")], reasons).verdict == "failed", "nothing is left that was seen"
     assert judge("two", [check("a", "FAILURE")], reasons).verdict == "not applicable"
+
+
+def test_server_json_names_this_version_and_options_that_serve_mcp_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether it is valid by the registry's schema, a round sees."""
+    described = json.loads((REPOSITORY / "server.json").read_text())
+    (package,) = described["packages"]
+    assert {described["version"], package["version"]} == {wardround.__version__}
+    with pytest.raises(SystemExit):
+        main(["serve", "mcp", "--help"])
+    offered = capsys.readouterr().out
+    assert all(one["name"] in offered for one in package["packageArguments"] if one["type"] == "named")
 
 
 def test_every_reason_is_of_one_revision_or_all_and_none_is_given_twice() -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INVALID_PARAMS
 
 from wardround.core import format_time
 from wardround.knowledge import add_corpus
@@ -34,6 +35,7 @@ from wardround.serve import (
     http_app,
     read_handout,
 )
+from wardround.serve.mcp_server import build_server
 from wardround.tools import Environment
 
 pytestmark = pytest.mark.anyio
@@ -120,6 +122,16 @@ async def test_no_argument_opens_another_chart(synthetic_store: Store) -> None:
         names = set(only_reading)
         assert "load_ehr" not in names
         assert {"get_records_by_time", "finish"} <= names
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_prompt_that_is_not_there_is_the_callers_mistake(synthetic_store: Store, mode: str) -> None:
+    server = build_server(lambda: session_at(synthetic_store, int(synthetic_store.subjects[0])))
+    async with Client(server, mode=mode) as client:
+        with pytest.raises(MCPError, match="no prompt 'other'") as refused:
+            await client.get_prompt("other")
+        assert refused.value.code == INVALID_PARAMS
+        assert (await client.get_prompt("task")).messages[0].role == "user"
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer not-a-token"}])
