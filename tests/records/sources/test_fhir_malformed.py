@@ -96,15 +96,15 @@ def test_every_element_of_every_type_may_be_anything(tmp_path: Path) -> None:
     with file.open("w") as target:
         for body in RESOURCES[-len(MAKERS) - len(NAMING_TYPES) :]:
             for place in _places(body):
-                for value in drawn(ANYTHING, 4, seed=count):
+                for value in drawn(ANYTHING, 2, seed=count):
                     target.write(json.dumps(_with(body, place, value)) + "\n")
                     count += 1
     flat = FlatTables(SPEC, tmp_path / "flat", tmp_path / "quarantine.jsonl")
     flatten_fhir([file], flat)
     flat.close()
-    assert flat.records == count > often(3_000, 10_000)
+    assert flat.records == count > often(1_500, 10_000)
     assert flat.rows.keys() >= {"patients", "labs", "medication_requests", "documents", "conditions"}
-    assert flat.quarantined > often(300, 1_000)
+    assert flat.quarantined > often(150, 1_000)
 
 
 @st.composite
@@ -139,7 +139,7 @@ def test_every_resource_is_a_row_or_counted(bodies: list[Any], in_a_bundle: bool
 
 
 @given(st.lists(st.text(max_size=40) | st.recursive(JUNK, lambda inner: st.lists(inner, max_size=3)).map(str)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=often(33, 100), deadline=None)
 def test_lines_that_are_no_resources_are_set_aside(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "all.ndjson"

@@ -82,10 +82,10 @@ def _lines(path: Path) -> list[bytes]:
 @pytest.mark.parametrize("sample", ["mimic", "bulk", "bundles"])
 def test_no_leak(sample: str, request: pytest.FixtureRequest) -> None:
     raw, store, _ = request.getfixturevalue(sample)
-    samples = _samples(store, 6)
+    samples = _samples(store, often(3, 6))
     report = audit_leaks(store, samples, raw_folder=raw)
     assert (report.rows, report.cells, report.differences) == (0, 0, 0), report.as_text()
-    assert report.deletion_samples == len(set(samples)) >= 20
+    assert report.deletion_samples == len(set(samples)) >= often(10, 20)
     assert report.unmatched_rows == 0
 
 

@@ -446,7 +446,7 @@ def test_the_open_demo_reads_whole_and_leaks_nothing(shared_data: Path, tmp_path
     rows = sum(pq.ParquetFile(path).metadata.num_rows for path in folder.glob("data/**/*.parquet"))
     assert (report.rows["events"], report.subjects, report.quarantined) == (rows, 100, {})
     assert sorted(set(store.splits().values())) == ["held_out", "train", "tuning"]
-    subjects = drawn(store.subjects.tolist()[::9], 4)
+    subjects = drawn(store.subjects.tolist()[::9], 2)
     times = {s: store.rows(s, "events").column("time").drop_null().to_pylist() for s in subjects}
     samples = [(subject, at[len(at) * share // 4]) for subject, at in times.items() for share in (1, 3)]
     audit = audit_leaks(store, samples, raw_folder=folder)

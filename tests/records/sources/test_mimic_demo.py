@@ -12,7 +12,7 @@ from effort import often
 from wardround.audits import audit_leaks
 from wardround.records import IngestReport, Store, ingest
 
-SUBJECTS = often(5, 10)
+SUBJECTS = often(4, 10)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from effort import often
+from effort import drawn, often
 from records.omop_tables import PERSON, SPEC, VISIT, omop_store, write_omop
 from wardround.audits import audit_leaks
 from wardround.core import UserError
@@ -442,6 +442,6 @@ def test_the_open_sample_as_csv_and_as_parquet(shared_data: Path, tmp_path: Path
             repr((e.time, e.code, e.description, e.numeric_value, e.unit)) for e in theirs
         )
     for store, form in zip(stores, ("csv", "parquet"), strict=True):
-        leaks = audit_leaks(store, moments, raw_folder=sample / form)
+        leaks = audit_leaks(store, drawn(moments, 9), raw_folder=sample / form)
         assert leaks.clean, leaks.as_text()
         assert (leaks.rows, leaks.cells, leaks.differences, leaks.unmatched_rows) == (0, 0, 0, 0)

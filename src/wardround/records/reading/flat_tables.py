@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class FlatTables:
 
 
 class _FlatTable:
-    """One Parquet file, opened when it is declared or with the first row."""
+    """One Parquet file: there when a row came, or when it was declared."""
 
     def __init__(self, name: str, columns: Mapping[str, Any], folder: Path, path: str) -> None:
         self._name = name
@@ -109,6 +110,7 @@ class _FlatTable:
         self._held: list[Mapping[str, Any]] = []
         self._held_bytes = 0
         self._writer: pq.ParquetWriter | None = None
+        self._is_declared = False
         self.rows = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -143,20 +145,32 @@ class _FlatTable:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise RecordError(f"{self._name}.{field.name}: a flattened cell is not {field.type} ({error})") from None
 
-    def declare(self) -> pq.ParquetWriter:
+    def declare(self) -> None:
+        self._is_declared = True
+
+    def _put(self, rows: pa.Table) -> None:
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
-        return self._writer
-
-    def _put(self, rows: pa.Table) -> None:
-        self.declare().write_table(rows)
+        self._writer.write_table(rows)
         self.rows += rows.num_rows
 
     def close(self) -> None:
         self._flush()
         if self._writer is not None:
             self._writer.close()
+        elif self._is_declared:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(_no_rows(self._schema))
+
+
+@cache
+def _no_rows(schema: Any) -> bytes:
+    """A file of these columns without a row, made once: most tables of few people are empty."""
+    file = pa.BufferOutputStream()
+    with pq.ParquetWriter(file, schema, compression="zstd"):
+        pass
+    return bytes(file.getvalue().to_pybytes())
 
 
 def _nulls(field: pa.Field, rows: pa.Table) -> Any:
