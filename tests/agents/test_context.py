@@ -9,6 +9,7 @@ from doubles import ListRecorder, PaperChart, check_wire, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.agents import EstimatedTokens, FullContext, History, Limits, Observation
 from wardround.agents.loop.tokens import count_message
 from wardround.core import LimitReached, Message, ToolCall, Usage
@@ -241,7 +242,7 @@ _replies = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(50, 150), deadline=None)
 @given(script=st.lists(_replies, max_size=14), context_tokens=st.sampled_from([2500, 5000, 64_000]))
 def test_whatever_a_model_says_the_wire_is_correct(script: list[Reply], context_tokens: int) -> None:
     class Spoken(ScriptedModel):

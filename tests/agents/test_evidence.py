@@ -6,6 +6,7 @@ from evidence_doubles import searched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from retrieval.histories import Row, day
 from wardround.agents import EstimatedTokens
 from wardround.agents.evidence.evidence import Evidence, best_first, fit
@@ -28,7 +29,7 @@ def trajectories(count: int) -> tuple[IndicatorTrajectory, ...]:
 spans = st.tuples(st.integers(0, 99), st.integers(1, 30)).map(lambda span: (span[0], min(100, span[0] + span[1])))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(50, 150), deadline=None)
 @given(st.lists(spans, max_size=6), st.integers(0, 4), st.integers(0, 2500), st.lists(st.text(max_size=90), max_size=4))
 def test_fitted_evidence_keeps_the_limit_and_accounts_for_everything(
     chosen: list[tuple[int, int]], indicators: int, limit: int, queries: list[str]

@@ -72,7 +72,7 @@ def _with(fault: str, folder: Path) -> SourceSpec:
     return altered(FAULTS[fault]["source"], folder, changes)
 
 
-@pytest.mark.parametrize("fault", drawn(list(FAULTS), 8, seed=8))
+@pytest.mark.parametrize("fault", drawn(list(FAULTS), 5, seed=8))
 def test_the_swap_finds_a_fault_put_back(futures: Futures, tmp_path: Path, fault: str) -> None:
     found = futures.differences(FAULTS[fault]["source"], _with(fault, tmp_path / "spec"), tmp_path)
     assert found.get(FAULTS[fault]["table"], 0) > 0, found

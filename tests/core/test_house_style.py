@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 MOST_POSITIONAL = 6
 MOST_LAMBDA_NAMES = 3
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+LOOKED_AT = (ast.Import, ast.ImportFrom, ast.Expr, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """A million nodes that stayed would be searched for garbage to the end of the suite."""
+    yield
+    files.cache_clear()
+    nodes.cache_clear()
+
+
+@cache
+def nodes(tree: ast.AST) -> Sequence[ast.AST]:
+    """What the checks look at; each tree is walked once."""
+    return [node for node in ast.walk(tree) if isinstance(node, LOOKED_AT)]
 
 
 @cache
@@ -30,7 +47,7 @@ def imports(files: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, tree in modules.items():
         named = set()
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 below = {f"{node.module}.{alias.name}" for alias in node.names}
                 named |= {one if one in modules else node.module for one in below}
@@ -51,15 +68,15 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 def statement_conditionals(tree: ast.AST) -> Iterator[int]:
     """Lines of ``act() if wanted else None``: an if that hides as an expression."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.IfExp):
             yield node.lineno
 
 
 def crowded(tree: ast.AST) -> Iterator[str]:
     """Functions with so many positional parameters that a call cannot be read; ``self`` is none of them."""
-    methods = {id(one) for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for one in owner.body}
-    for node in ast.walk(tree):
+    methods = {id(one) for owner in nodes(tree) if isinstance(owner, ast.ClassDef) for one in owner.body}
+    for node in nodes(tree):
         if isinstance(node, Function):
             names = [*node.args.posonlyargs, *node.args.args]
             if len(names) - (id(node) in methods) > MOST_POSITIONAL:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_doubles import key, lesson, origin, patient
 
+from effort import often
 from wardround.memory import Bank, BankState, Experience, Recall
 
 SUBJECTS = st.integers(0, 4)
@@ -104,7 +105,7 @@ def titles(found: Recall) -> list[str]:
     return [match.experience.title for match in found.matches]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(20, 60), deadline=None)
 @given(STEPS, VECTORS, SUBJECTS, st.integers(1, 6), st.sampled_from(["actor", "summariser"]))
 def test_a_search_is_exact_and_never_serves_the_same_subject_or_another_split(
     steps: list[tuple],
@@ -130,7 +131,7 @@ def test_a_search_is_exact_and_never_serves_the_same_subject_or_another_split(
     with_bank(work)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=often(15, 40), deadline=None)
 @given(STEPS, st.integers(0, 10**6))
 def test_every_past_state_can_be_rebuilt(steps: list[tuple], pick: int) -> None:  # type: ignore[type-arg]
     def seen(state: BankState | Bank) -> list[tuple[str, str, bool]]:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_doubles import answers, asks, turns
 
+from effort import often
 from wardround.core import Message, ToolCall, estimate_tokens
 from wardround.log import EpisodeLog, LogReader, ToolRecord
 from wardround.memory import reduced_trajectory, trajectory_messages
@@ -57,7 +58,7 @@ def test_oldest_results_shrink_first_then_oldest_turns_go_then_the_text_is_cut()
     assert tiny.facts()["tokens_whole"] == whole.tokens
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(50, 150), deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=200), st.text(max_size=2000)), max_size=12), st.integers(0, 3000))
 def test_it_always_fits_and_says_whether_it_is_whole(played: list[tuple[str, str]], max_tokens: int) -> None:
     messages = turns(*[("tool", arguments, result) for arguments, result in played])

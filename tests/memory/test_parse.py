@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.core import FormatError
 from wardround.memory import ParsedItem, parse_experiences
 from wardround.memory.parse import ParsedItems
@@ -162,7 +163,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(100, 300), deadline=None)
 @given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=40).map(" ".join) | st.text())
 def test_no_text_breaks_it(text: str) -> None:
     with suppress(FormatError):

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_doubles import completed
 
+from effort import often
 from fake_server import Answer, FakeServer, text, tools
 from hostile_replies import ESCAPES, KEY, kinds
 from wardround.core import ProviderError, Secret, UserError, printable
@@ -29,7 +30,7 @@ from wardround.models.wire import MOST_CALLS, MOST_CHARACTERS, decode_reply
 from wardround.retrieval import EndpointEncoder
 
 IMPATIENT = RetryPolicy(attempts=2, base_seconds=0.0001, cap_seconds=0.001, connect_seconds=20.0, attempt_seconds=20.0)
-EXAMPLES = int(os.environ.get("WARDROUND_FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("WARDROUND_FUZZ_EXAMPLES", often("50", "150")))
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 KINDS = kinds()
 

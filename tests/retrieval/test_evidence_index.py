@@ -16,6 +16,7 @@ from histories import ChosenEncoder, Row, day, history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.core import UserError
 from wardround.records import Store
 from wardround.retrieval import (
@@ -262,7 +263,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(50, 150), deadline=None)
 @given(ROWS, st.integers(0, 30), st.integers(1, 12), st.sampled_from(["lines", "names"]))
 def test_everything_found_is_on_the_chart_by_the_prediction_time(
     rows: list[Row], now: int, chunk_rows: int, embedded: Any

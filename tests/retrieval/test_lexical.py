@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.core import UserError
 from wardround.retrieval import LexicalEncoder, open_encoder
 
@@ -65,7 +66,7 @@ def test_a_word_said_often_does_not_drown_the_others() -> None:
     assert similarity("glucose " * 500 + "sepsis", "sepsis") > 0.1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(66, 200), deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=5))
 def test_every_text_has_a_unit_vector_or_none(texts: list[str]) -> None:
     vectors = ENCODER.encode(texts)
@@ -75,7 +76,7 @@ def test_every_text_has_a_unit_vector_or_none(texts: list[str]) -> None:
     assert all(abs(length - 1) < 1e-5 or length == 0 for length in lengths)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=often(16, 50), deadline=None)
 @given(st.text(min_size=1, max_size=40), st.lists(st.text(max_size=40), max_size=4))
 def test_a_vector_does_not_depend_on_the_other_texts(text: str, others: list[str]) -> None:
     alone = ENCODER.encode([text])[0]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from wardround.core import estimate_tokens
 from wardround.records import Store, TableSpec
 from wardround.records.rules.language import ALWAYS
@@ -92,7 +93,7 @@ def test_a_cut_is_said_and_drops_no_table() -> None:
     assert lines[2].endswith(" ...")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(20, 60), deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([f"table{number}" for number in range(12)]),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import often
 from extras import Later, needs
 from wardround.core import UserError
 from wardround.scoring import PatientDraws, class_metrics, paired_macro_f1, score_metrics
@@ -29,7 +30,7 @@ def metrics_of(truth, answers, classes, **options):  # type: ignore[no-untyped-d
     return class_metrics(wanted, given, draws(len(truth)), classes=classes, **options)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=often(40, 120), deadline=None)
 @given(
     pairs=st.lists(
         st.tuples(st.sampled_from("0123"), st.sampled_from(["0", "1", "2", "3", None, "maybe"])),
@@ -55,7 +56,7 @@ def test_figures_of_answers_are_those_of_scikit_learn(pairs: list[tuple[str, str
     assert found.support == {name: truth.count(name) for name in classes}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(20, 60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 60), st.sampled_from([2, 5, 1000]))
 def test_figures_of_scores_are_those_of_scikit_learn_with_ties(seed: int, n: int, levels: int) -> None:
     generator = np.random.default_rng(seed)
@@ -69,7 +70,7 @@ def test_figures_of_scores_are_those_of_scikit_learn_with_ties(seed: int, n: int
     assert brier(truth, scores) == pytest.approx(sklearn_metrics.brier_score_loss(truth, scores), abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=often(15, 40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(4, 60))
 def test_one_against_rest_is_that_of_scikit_learn(seed: int, n: int) -> None:
     generator = np.random.default_rng(seed)

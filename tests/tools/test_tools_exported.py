@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wardround.tools
+from effort import often
 from wardround.codes import LabelSet
 from wardround.core import ToolFailure
 from wardround.tools import Environment, SqlGate, default_toolset
@@ -103,7 +104,7 @@ def test_all_names_exactly_what_is_public() -> None:
     assert public == set(wardround.tools.__all__)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(100, 300), deadline=None)
 @given(NAMES, ARGUMENTS)
 def test_no_call_raises_and_every_result_is_text_within_bounds(name: str, arguments: Any) -> None:
     result = ENVIRONMENT.call(name, arguments)
@@ -112,7 +113,7 @@ def test_no_call_raises_and_every_result_is_text_within_bounds(name: str, argume
     result.text.encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(100, 300), deadline=None)
 @given(st.lists(FRAGMENTS | st.text(max_size=5), max_size=25).map(" ".join) | st.text().map("SELECT ".__add__))
 def test_no_statement_raises_anything_but_a_failure(sql: str) -> None:
     with suppress(ToolFailure):

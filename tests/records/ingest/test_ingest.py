@@ -470,7 +470,7 @@ def test_a_killed_ingest_continues_and_ends_in_the_same_store(tmp_path: Path) ->
     ingest(spec, raw, tmp_path / "whole", settings=settings, report=steps.append)
     whole = Store.open(tmp_path / "whole")
     assert len(whole.subjects) == 400
-    for last in drawn(range(1, len(steps) + 1), 5):
+    for last in drawn(range(1, len(steps) + 1), 3):
         store = tmp_path / f"killed-{last}"
         command = [sys.executable, "-c", _WORK, str(tmp_path / "spec"), str(raw), str(store), str(last)]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
