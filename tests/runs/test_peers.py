@@ -10,12 +10,14 @@ import pytest
 
 from wardround.benchmarks import Benchmark, get_task
 from wardround.cli import main
+from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, RecallQuestion, Subject, contamination_check, text_key
 from wardround.memory.peers import PEERS, USED, PeerCase, PeerSettings
 from wardround.memory.peers.documents import searched_text
 from wardround.retrieval import LexicalEncoder
 from wardround.runs import ConstructionSettings, RunFolder, RunSettings, build_peer, construct, execute, start
+from wardround.runs.experiment import read_assignments, read_experiment
 from wardround.runs.results import score_run
 from wardround.runs.settings import EpisodeKey
 
@@ -58,6 +60,62 @@ def test_every_peer_plays_with_its_own_memory_of_the_same_run(
     acting = [next(turn for turn in one.turns if turn.purpose == "act") for one in played]
     assert all("From a memory of earlier cases" in str(turn.prompt) for turn in acting)
     assert len(score_run(folder)) == 2
+
+
+def test_agents_of_one_run_read_banks_of_their_own(
+    banks: dict[str, Path], settings: RunSettings, tmp_path: Path
+) -> None:
+    own = {name: str(banks[name]) for name in ("reme", "flex")}
+    agents = ("naive-rag", "reme", "flex", "react")
+    asked = settings.changed(
+        split="test", epochs=1, limit=1, agents=agents, bank=str(banks["naive-rag"]), memory={"banks": own}
+    )
+    folder = start(tmp_path / "run", asked)
+    execute(folder)
+    assert {name: facts["kinds"].keys() for name, facts in folder.manifest["banks"].items()} == {
+        "reme": {"note"},
+        "flex": {"note"},
+    }
+    held: dict[str, set[str]] = {}
+    for name in ("naive-rag", "reme", "flex"):
+        with Bank.open(banks[name], writable=False) as bank:
+            held[name] = {one.id for one in bank.experiences()}
+    with LogReader(folder.logs) as reader:
+        notes = [
+            (one.facts["agent"], note.detail)
+            for one in reader.trajectories()
+            for note in one.notes
+            if note.kind == "experiences"
+        ]
+    assert Counter(agent for agent, _ in notes) == {"naive-rag": 2, "reme": 2, "flex": 2}
+    for agent, detail in notes:
+        served = {one["id"] for one in detail["served"]}
+        assert served, agent
+        assert served <= held[agent]
+    assert len(score_run(folder)) == 8
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"), [("rem", "Did you mean reme"), ("react", "react reads no bank"), ("flex", "no bank at")]
+)
+def test_a_bank_of_nobody_is_refused(agent: str, said: str, settings: RunSettings, tmp_path: Path) -> None:
+    own = {"banks": {agent: str(tmp_path / "nowhere.sqlite")}}
+    asked = settings.changed(split="test", limit=1, epochs=1, agents=("reme", "flex", "react"), memory=own)
+    with pytest.raises(UserError, match=said):
+        start(tmp_path / "run", asked)
+
+
+def test_a_bank_by_agent_is_named_alike_everywhere(tmp_path: Path) -> None:
+    """On the command line, in a file (where its path begins beside the file) and in Python."""
+    file = tmp_path / "experiment.toml"
+    file.write_text('[memory.banks]\nmem0-graph = "graph.sqlite"\n', encoding="utf-8")
+    by_line = read_assignments([f"memory.banks.mem0-graph={tmp_path / 'graph.sqlite'}"])
+    assert by_line == read_experiment(file) == {"memory": {"banks": {"mem0-graph": str(tmp_path / "graph.sqlite")}}}
+    settings = RunSettings.read(by_line)
+    assert settings.memory.banks == {"mem0-graph": str(tmp_path / "graph.sqlite")}
+    assert RunSettings.read(settings.to_json()) == settings
+    with pytest.raises(UserError, match=r"memory\.bank"):
+        read_assignments(["memory.bans.mem0=x"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -414,3 +414,51 @@ def test_tables_2_and_3_of_gsem_are_a_run_for_each_case(
         "23.00",
         "34.00",
     }
+
+
+class Pair(Ward):
+    """Two models that walk and answer; who did what is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(right=range(0, 44, 2))
+        self.did: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, body: Any) -> Answer:
+        said = json.dumps(body["messages"])
+        if "COLLECT" in said:
+            self.did[body["model"], "walked"] += 1
+            return text(json.dumps({"action": "STOP"}))
+        if body["model"] == "second":
+            self.did["second", "answered"] += 1
+            return text(self._answer(said))
+        return super().__call__(body)
+
+
+def test_table_5_of_gsem_has_every_retriever_for_every_generator(
+    text_cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ward, bank = Pair(), tmp_path / "bank.sqlite"
+    with FakeServer(ward, models=("player", "second", "judge")) as server:
+        named = {"split": "train", "limit": 1, "judge": "words", "tasks": ("medr-bench.diagnosis",)}
+        training = start(tmp_path / "training", settings(text_cases, server.url, **named))
+        execute(training)
+        assert main(["memory", "build", str(bank), str(training.path)]) == 0
+        capsys.readouterr()
+        more = ["--model", "openai/second", "--set", f"memory.banks.gsem={bank}", "--limit", "1", "--json"]
+        assert reproduce("gsem-table-5", text_cases, server.url, tmp_path / "five", *more) == 0
+        rows = rows_of(capsys.readouterr().out)
+    models = (PLAYER, "openai/second")
+    cells = {(row["point"], row["model"]) for row in rows if row["task"] == "medr-bench.treatment"}
+    assert cells == {(retriever, generator) for retriever in models for generator in models}
+    for retriever in models:
+        folder = RunFolder.open(tmp_path / "five" / f"run-{retriever.replace('/', '-')}")
+        assert folder.settings.memory.graph.retriever == retriever
+        with LogReader(folder.logs) as logs:
+            played = list(logs.trajectories())
+        assert {one.facts["model"] for one in played} == set(models)
+        for one in played:
+            asked = {(turn.purpose, turn.identity.partition("@")[0]) for turn in one.turns}
+            assert {name for purpose, name in asked if purpose == "walk"} == {retriever}
+            assert {name for purpose, name in asked if purpose != "walk"} == {one.facts["model"]}
+            assert [note.detail["retriever"] for note in one.notes if note.kind == "experiences"] == [retriever]
+    assert ward.did["player", "walked"] == ward.did["second", "walked"] > 0

@@ -100,6 +100,8 @@ def _new_run(arguments: argparse.Namespace, asked: Mapping[str, Any], bank: Path
 
 def _walks(folder: RunFolder) -> bool:
     """Whether a run's agents read a bank's graph, so that the graph itself learns; UserError where only some do."""
+    if folder.settings.memory.banks:
+        raise UserError("evolve fills one bank, that of --bank: leave memory.banks out")
     noted = [name for name in folder.settings.run.agents if "note" in kinds_read(folder.settings.spelling(name))]
     if noted:
         raise UserError(f"{noted[0]} reads another memory's notes: `wardround memory build --peer` fills them")

@@ -21,6 +21,7 @@ from wardround.cli.settings_options import asked_settings
 from wardround.core import UserError, how_to_install, strict
 from wardround.predictors import PredictorSettings, fit_predictors, missing_packages
 from wardround.runs import EpisodeKey, RunFolder, WorkQueue, open_benchmark, open_store
+from wardround.runs.banks import has_bank
 from wardround.runs.names import merged
 
 EXAMPLES = """
@@ -59,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     changed = asked.pop("predictors", {})  # what was fitted has a manifest of its own
     played = asked.get("run", {})
     if not arguments.resume and "agents" not in played:  # of a run that is resumed they are settled
-        bank = asked.get("memory", {}).get("bank") is not None
-        methods = _methods(_paper(arguments, played), ablations=arguments.ablations, bank=bank)
+        memory = asked.get("memory", {})
+        methods = _methods(_paper(arguments, played), ablations=arguments.ablations, memory=memory)
         asked = merged(asked, {"run": {"agents": methods}})
     folder = open_run(arguments, asked, scoring={"baseline": baseline_asked}, predictors=changed)
     held = folder.settings.to_json()["predictors"]
@@ -115,13 +116,13 @@ def _fit_predictors(folder: RunFolder, own: PredictorSettings, *, processes: int
     progress.close()
 
 
-def _methods(paper: Paper, *, ablations: str, bank: bool) -> list[str]:
+def _methods(paper: Paper, *, ablations: str, memory: Mapping[str, Any]) -> list[str]:
     """Return the methods of the tables; without a bank those that need none, and say which are left out."""
     tables = {"none": {2}, "only": {4}, "too": {2, 4}}[ablations]
     rows = [method for method in list_agents(paper) if tables & set(method.tables)]
-    left_out = [method.name for method in rows if method.memory and not bank]
+    left_out = [method.name for method in rows if method.memory and not has_bank(memory, method.name)]
     if left_out:
-        print(f"left out for want of --bank (wardround evolve makes one): {', '.join(left_out)}")
+        print(f"left out for want of --bank or memory.banks (wardround evolve makes one): {', '.join(left_out)}")
     return [method.name for method in rows if method.name not in left_out]
 
 

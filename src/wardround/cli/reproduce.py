@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +16,8 @@ from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.cli.settings_options import asked_settings
 from wardround.cli.table import print_rows
 from wardround.core import UserError, write_atomically
-from wardround.runs import RunFolder, read_results
+from wardround.runs import RunFolder, RunSettings, read_results
+from wardround.runs.banks import has_bank
 from wardround.runs.exhibits import (
     EXHIBITS,
     Exhibit,
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     exhibit = _asked(arguments)
     model = _published_model(exhibit, arguments.published_model)
     asked = asked_settings(arguments)
-    played = [_play(exhibit, point, asked, arguments) for point in exhibit.points]
+    played = [_play(exhibit, point, asked, arguments) for point in exhibit.points_of(_models(exhibit, asked))]
     rows = _rows(exhibit, played, published_figures(exhibit.name, model))
     picture = drawn(exhibit, rows, played)
     if picture is not None:
@@ -99,10 +101,15 @@ def _published_model(exhibit: Exhibit, asked: str | None) -> str:
     return asked or exhibit.reference
 
 
+def _models(exhibit: Exhibit, asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the models that will play, as they are asked for."""
+    return RunSettings.read(merged(exhibit.body(), asked)).run.models
+
+
 def _play(exhibit: Exhibit, point: Point, asked: Mapping[str, Any], arguments: argparse.Namespace) -> Played:
     """Play, or go on with, the run at one point, and score it."""
-    place = arguments.out / ("run" if point is None else f"run-{str(point).replace(' ', '-')}")
-    agents = _agents(exhibit, bank=asked.get("memory", {}).get("bank") is not None)
+    place = arguments.out / ("run" if point is None else f"run-{_as_folder(str(point))}")
+    agents = _agents(exhibit, asked.get("memory", {}))
     body = merged(merged(merged(exhibit.body(), {"run": {"agents": agents}}), asked), exhibit.varied(point))
     begun = place if (place / "manifest.json").is_file() else None
     arguments = argparse.Namespace(**{**vars(arguments), "out": place, "resume": begun})
@@ -114,11 +121,17 @@ def _play(exhibit: Exhibit, point: Point, asked: Mapping[str, Any], arguments: a
     return point, read_results(folder), summary
 
 
-def _agents(exhibit: Exhibit, *, bank: bool) -> list[str]:
+def _as_folder(point: str) -> str:
+    """A point's name as that of a folder: a model's has slashes in it."""
+    return re.sub(r"[^\w.+-]", "-", point)
+
+
+def _agents(exhibit: Exhibit, memory: Mapping[str, Any]) -> list[str]:
     """Return who plays: without a bank only those that need none, and say which are left out."""
-    left_out = [name for name in exhibit.agents if kinds_read(name) and not bank]
+    left_out = [name for name in exhibit.agents if kinds_read(name) and not has_bank(memory, name)]
     if left_out:
-        print(f"left out for want of --bank (wardround evolve makes one): {', '.join(left_out)}", file=sys.stderr)
+        names = ", ".join(left_out)
+        print(f"left out for want of --bank or memory.banks (memory build, evolve): {names}", file=sys.stderr)
     return [name for name in exhibit.agents if name not in left_out]
 
 
@@ -129,7 +142,7 @@ def _rows(exhibit: Exhibit, played: Sequence[Played], published: Mapping[tuple[s
 
 
 def _print(exhibit: Exhibit, rows: Sequence[MergedRow], model: str) -> None:
-    varied = "K" if exhibit.kind == "best" else ", ".join(exhibit.sweep) or "point"
+    varied = "K" if exhibit.kind == "best" else exhibit.varies or ", ".join(exhibit.sweep) or "point"
     header = (varied, "agent", "model", "task", "metric", "samples", "here", "95 % interval", "paper")
     print(f"\n{exhibit.name}: {exhibit.title}\n")
     print_rows(header, [_cells(row) for row in rows])

@@ -82,9 +82,10 @@ def notes_on(folder: RunFolder) -> list[str]:
             "evidence may be cut that would have fitted (the report says where)"
         )
     lines += _wordless(folder)
-    kinds = (folder.manifest.get("bank") or {}).get("kinds", {})
-    for name in settings.run.agents if settings.memory.bank else ():
-        missing = [kind for kind in kinds_read(settings.spelling(name)) if not kinds.get(kind)]
+    for name in settings.run.agents:
+        facts = folder.manifest.get("banks", {}).get(name, folder.manifest.get("bank"))
+        kinds = None if facts is None else facts.get("kinds", {})
+        missing = [kind for kind in kinds_read(settings.spelling(name)) if kinds is not None and not kinds.get(kind)]
         if missing:
             lines.append(f"the bank holds no {' and no '.join(missing)} experiences, so {name} is served none of these")
     withheld = (folder.manifest.get("bank") or {}).get("withheld_evaluated", 0)

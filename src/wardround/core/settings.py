@@ -50,8 +50,9 @@ _UNSAID = Setting(help="")
 
 
 def setting(default: Any, help: str, **said: Any) -> Any:
-    """Declare a field of a section; ``said`` are fields of :class:`Setting`."""
-    return field(default=default, metadata={_KEY: Setting(help=help, **said)})
+    """Declare a field of a section; ``said`` are fields of :class:`Setting`. ``dict`` for a table that begins empty."""
+    first: dict[str, Any] = {"default_factory": dict} if default is dict else {"default": default}
+    return field(**first, metadata={_KEY: Setting(help=help, **said)})
 
 
 def check_settings(section: Any) -> None:

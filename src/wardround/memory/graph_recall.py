@@ -41,6 +41,11 @@ class GraphRecallSettings:
     same_task: bool = setting(False, "only experiences of the same task (the paper's memory crosses tasks)")
     seed_pool: int = setting(50, "how many are recalled; the first of them that apply are the seeds", least=1)
     kinds: tuple[Kind, ...] = setting(POLARITIES, "kinds of experiences that are recalled")
+    retriever: str | None = setting(
+        None,
+        "model that walks the graph, asked as the one that plays is; none: the one that plays",
+        source="GSEM, table 5",
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

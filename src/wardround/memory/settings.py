@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wardround.core import check_settings, setting
@@ -21,6 +22,11 @@ class MemorySettings:
 
     bank: str | None = setting(
         None, "bank of experiences (wardround evolve), for methods that read one", unit="file", flag="--bank"
+    )
+    banks: Mapping[str, str] = setting(
+        dict,
+        "banks of single agents, by agent (memory.banks.mem0=mem0.sqlite); the others read the bank of the run",
+        unit="files",
     )
     bank_revision: str | None = setting(
         None, "serve the bank as of this revision, by its number or its name; none: its last"

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wardround.agents import Memory
+from wardround.agents import Memory, kinds_read
 from wardround.benchmarks import Benchmark
-from wardround.core import UserError
+from wardround.core import UserError, refuse_unknown
 from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
 from wardround.memory.gates import GateRecord
 from wardround.records import Store
@@ -54,6 +56,61 @@ def bank_facts(settings: RunSettings) -> dict[str, Any] | None:
             "encoder": bank.encoder,
             **_gate_facts(bank),
         }
+
+
+def own_bank_facts(settings: RunSettings) -> dict[str, Any]:
+    """The same of the banks of single agents, by agent. UserError for an agent that does not play or reads none."""
+    for name in settings.memory.banks:
+        refuse_unknown([name], settings.run.agents, "memory.banks")
+        if not kinds_read(settings.spelling(name)):
+            raise UserError(f"{name} reads no bank: leave it out of memory.banks")
+    return {name: bank_facts(with_own_bank(settings, name)) for name in settings.memory.banks}
+
+
+def has_bank(memory: Mapping[str, Any], agent: str) -> bool:
+    """Whether an agent reads a bank where these settings of memory are asked for."""
+    return memory.get("bank") is not None or agent in memory.get("banks", ())
+
+
+def with_own_bank(settings: RunSettings, agent: str) -> RunSettings:
+    """The settings of a run as one agent with a bank of its own has them."""
+    return replace(settings, memory=replace(settings.memory, bank=settings.memory.banks[agent], banks={}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """What the agents of a run read: ``shared`` by all that have none of their ``own``."""
+
+    shared: Memory | None = None
+    own: Mapping[str, Memory] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, settings: RunSettings, manifest: Mapping[str, Any], store: Store) -> Memories:
+        """Open every bank as a manifest describes it: its ``bank``, and its ``banks`` by agent."""
+        with ExitStack() as opened:
+            shared = open_memory(settings, manifest.get("bank"), store)
+            opened.callback(_close, shared)
+            own: dict[str, Memory] = {}
+            for name, facts in (manifest.get("banks") or {}).items():
+                memory = open_memory(with_own_bank(settings, name), facts, store)
+                opened.callback(_close, memory)
+                own |= {} if memory is None else {name: memory}
+            opened.pop_all()
+        return cls(shared=shared, own=own)
+
+    def of(self, agent: str) -> Memory | None:
+        """What an agent reads."""
+        return self.own.get(agent, self.shared)
+
+    def close(self) -> None:
+        """Close every bank."""
+        for memory in (self.shared, *self.own.values()):
+            _close(memory)
+
+
+def _close(memory: Memory | None) -> None:
+    if memory is not None:
+        memory.close()
 
 
 def _gate_facts(bank: PinnedBank) -> dict[str, Any]:

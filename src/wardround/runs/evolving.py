@@ -20,7 +20,7 @@ from wardround.memory import Bank
 from wardround.memory.credit import ScoreBaseline
 from wardround.memory.effect import EpisodeName, is_masked
 from wardround.memory.learning import RETIRED, EvolutionSettings, PlayedEpisode, learn
-from wardround.runs.banks import TRAINING_SPLIT, open_key_encoder, withhold_evaluated
+from wardround.runs.banks import TRAINING_SPLIT, Memories, open_key_encoder, withhold_evaluated
 from wardround.runs.constructing import Constructing, open_constructing
 from wardround.runs.construction import ConstructionSettings
 from wardround.runs.evolving_record import StreamStep, stream_record, write_record
@@ -103,7 +103,8 @@ async def _evolve_stream(
     try:
         keys = stream_order([EpisodeKey.parse(text) for text in queue.listed()], settings.run.seed)
         memory = live_memory(folder, bank)
-        worker = open_worker(folder, settings.memory.evolution.together, memory=memory)
+        memories = Memories(shared=memory)
+        worker = open_worker(folder, settings.memory.evolution.together, memories=memories)
         try:
             async with open_constructing(folder, bank, construction, 1) as constructing:
                 stream = _Stream(

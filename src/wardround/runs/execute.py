@@ -64,6 +64,7 @@ def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFol
     facts = {
         **_facts(settings, store, plan.benchmark, plan.agents, len(plan.keys)),
         "bank": plan.bank,
+        **({"banks": plan.banks} if plan.banks else {}),
         "corpora": corpora_facts(settings, plan.agents, store),
         "plugins": [one.to_json() for one in plan.plugins],
         "preset": _preset_facts(settings),
@@ -136,7 +137,7 @@ def open_work(folder: RunFolder, *, limit: float | None = None, retry_errors: bo
 def _check_sources(folder: RunFolder) -> None:
     """Raise UserError where a run would go on with another store, benchmark or prompts."""
     settings, store, benchmark = folder.settings, open_store(folder), open_benchmark(folder)
-    agents = all_agents(settings, folder.manifest.get("bank"), store)
+    agents = all_agents(settings, folder.manifest, store)
     must_have_prompts(folder, prompt_hashes(agents, benchmark, settings))
 
 

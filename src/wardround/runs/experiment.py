@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -47,7 +48,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise UserError(f"{text!r} sets nothing; write --set NAME=VALUE, for example --set budget.turns=20")
-        leaf = known.get(name) or _named_model(name)
+        leaf = known.get(name) or _named_model(name) or _entry(name, known)
         if leaf is None and not name.startswith(f"{AGENT}."):
             refuse_unknown([name], known, "--set")
         body = merged(body, nested({name: read_value(value, leaf.kind if leaf else None, name)}))
@@ -61,6 +62,16 @@ def _named_model(name: str) -> Leaf | None:
     if section != _MODELS or not which:
         return None
     return next((leaf for leaf in leaves(NamedModel(name="-")) if leaf.name == field), None)
+
+
+def _entry(name: str, known: Mapping[str, Leaf]) -> Leaf | None:
+    """One entry of a setting that is a table of values: ``memory.banks.mem0``."""
+    table = next((leaf for leaf in known.values() if name.startswith(f"{leaf.name}.") and _is_table(leaf)), None)
+    return None if table is None else replace(table, name=name, kind=get_args(table.kind)[1])
+
+
+def _is_table(leaf: Leaf) -> bool:
+    return get_origin(leaf.kind) is Mapping
 
 
 def read_value(text: str, kind: Any, name: str) -> Any:
@@ -83,6 +94,8 @@ def read_value(text: str, kind: Any, name: str) -> Any:
 def _beside(path: Path, value: Any) -> Any:
     if isinstance(value, list):
         return [_beside(path, one) for one in value]
+    if isinstance(value, dict):
+        return {name: _beside(path, one) for name, one in value.items()}
     return str((path.parent / value).resolve()) if isinstance(value, str) else value
 
 

@@ -56,7 +56,8 @@ def first_prompts(plan: Prepared, samples: int) -> dict[str, FirstPrompts]:
 
 
 def _refuse_served_encoder(plan: Prepared) -> None:
-    used = plan.settings.memory.bank is not None or any(agent.searches for agent in plan.agents)
+    reads = plan.settings.memory.bank is not None or plan.settings.memory.banks
+    used = reads or any(agent.searches for agent in plan.agents)
     if used and plan.settings.retrieval.encoder_url is not None:
         raise UserError(
             f"a dry run calls no model, and the encoder at {plan.settings.retrieval.encoder_url} is one: leave the "

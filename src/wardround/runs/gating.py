@@ -60,7 +60,11 @@ def _judged_revision(bank: Bank, without: RunFolder, with_it: RunFolder) -> int:
     for name in ("benchmark_digest", "store_digest", "policy"):
         if without.manifest[name] != with_it.manifest[name]:
             raise UserError(f"the two runs differ in {name}: they show nothing of the bank")
-    if without.settings.run.models != with_it.settings.run.models or without.settings.memory.bank is not None:
+    if (
+        without.settings.run.models != with_it.settings.run.models
+        or without.settings.memory.bank
+        or without.settings.memory.banks
+    ):
         raise UserError("judge the same model with the bank and without any")
     read = with_it.settings.memory
     if read.bank is None or not bank.path.samefile(read.bank) or read.gate != "ignore":

@@ -13,9 +13,12 @@ from wardround.runs.settings import EpisodeKey, RunSettings
 
 
 def open_models(settings: RunSettings, store: Store, concurrency: int = 1) -> dict[str, Model]:
-    """Open every model of a run behind the data-use guard of its store's source; those at one URL share an endpoint."""
+    """Open every model of a run, and the one that walks its memory, behind the data-use guard of its store's source;
+    those at one URL share an endpoint."""
     guard = data_use_guard(settings, store)
-    named = {name: settings.model_named(name) for name in settings.run.models}
+    retriever = settings.memory.graph.retriever
+    names = dict.fromkeys((*settings.run.models, *([] if retriever is None else [retriever])))
+    named = {name: settings.model_named(name) for name in names}
     served = {name: one for name, one in named.items() if find_model(one.name)[0].served}
     if settings.model.base_url is not None and not served:
         raise UserError(f"--base-url needs a model named openai/<name>, not {', '.join(settings.run.models)}")

@@ -12,7 +12,7 @@ from wardround.benchmarks import Benchmark, Sample, get_task, question_of
 from wardround.core import Plugin, UserError, derive_seed, load_plugins
 from wardround.core.suggestions import unknown
 from wardround.records import Store
-from wardround.runs.banks import bank_facts, open_memory
+from wardround.runs.banks import Memories, bank_facts, own_bank_facts
 from wardround.runs.judging import must_have_judge
 from wardround.runs.protocols import must_not_be_taught_by
 from wardround.runs.settings import EpisodeKey, RunSettings
@@ -30,6 +30,7 @@ class Prepared:
     benchmark: Benchmark
     keys: tuple[str, ...]
     bank: Mapping[str, Any] | None
+    banks: Mapping[str, Any]
     agents: tuple[AgentSpec, ...]
     plugins: tuple[Plugin, ...]
 
@@ -56,7 +57,8 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
         raise UserError("no sample matches these tasks, split and strata; `wardround bench show` lists what there is")
     must_have_judge(settings, (EpisodeKey.parse(key).task for key in keys))
     bank = bank_facts(settings)
-    agents = () if outside else all_agents(settings, bank, store)
+    banks = own_bank_facts(settings)
+    agents = () if outside else all_agents(settings, {"bank": bank, "banks": banks}, store)
     _check_questions(agents, keys, benchmark)
     must_not_be_taught_by(settings, store, benchmark, keys)
     return Prepared(
@@ -65,6 +67,7 @@ def prepare(settings: RunSettings, *, outside: bool = False) -> Prepared:
         benchmark=benchmark,
         keys=keys,
         bank=bank,
+        banks=banks,
         agents=agents,
         plugins=tuple(plugins),
     )
@@ -109,14 +112,13 @@ def _some(samples: Sequence[Sample], settings: RunSettings) -> Sequence[Sample]:
     return sorted(drawn, key=lambda sample: sample.id)
 
 
-def all_agents(settings: RunSettings, bank: Mapping[str, Any] | None, store: Store) -> tuple[AgentSpec, ...]:
-    """Return every agent of a run, to be looked at: its bank is opened as the manifest has it, and closed again."""
-    memory = open_memory(settings, bank, store)
+def all_agents(settings: RunSettings, manifest: Mapping[str, Any], store: Store) -> tuple[AgentSpec, ...]:
+    """Return every agent of a run, to be looked at: its banks are opened as the manifest has them, and closed again."""
+    memories = Memories.open(settings, manifest, store)
     try:
-        return tuple(open_agents(settings, memory).values())
+        return tuple(open_agents(settings, memories).values())
     finally:
-        if memory is not None:
-            memory.close()
+        memories.close()
 
 
 def _check_samples(settings: RunSettings, keys: Sequence[str]) -> None:

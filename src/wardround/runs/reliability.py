@@ -20,7 +20,7 @@ from wardround.memory import Bank, Experience, Subject, scope_of
 from wardround.memory.credit import first_quality
 from wardround.memory.effect import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
-from wardround.runs.banks import TRAINING_SPLIT
+from wardround.runs.banks import TRAINING_SPLIT, Memories
 from wardround.runs.cases import is_success
 from wardround.runs.episode import case_of
 from wardround.runs.execute import open_work
@@ -66,7 +66,7 @@ def validate(
 async def _validate(folder: RunFolder, bank: Bank, rollouts: int, concurrency: int, report: Reporter) -> Reliability:
     (name,) = folder.settings.run.agents
     agent = plain_agent(folder.settings, name)
-    worker = open_worker(folder, concurrency, memory=None, agents={name: agent}, logs=FOLDER)
+    worker = open_worker(folder, concurrency, memories=Memories(), agents={name: agent}, logs=FOLDER)
     try:
         keys = {(key.task, key.sample): key for key in episode_keys(folder.settings, worker.benchmark)}
         validating = _Validating(

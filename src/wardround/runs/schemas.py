@@ -49,6 +49,7 @@ _LATER = frozenset(
         "memory.bank_revision",
         "memory.gate",
         "memory.graph.least_quality",
+        "memory.graph.retriever",
         "memory.evolution.quality",
         "memory.evolution.masked_share",
         "memory.evolution.decay",

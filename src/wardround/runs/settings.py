@@ -167,7 +167,8 @@ class RunSettings:
         store = run.store and _absolute(run.store)
         where = {"benchmark": _absolute(run.benchmark), "store": store}
         run = replace(run, **where, plugins=tuple(map(_absolute, run.plugins)))  # type: ignore[arg-type]
-        memory = replace(self.memory, bank=None if bank is None else _absolute(bank))
+        banks = {agent: _absolute(own) for agent, own in self.memory.banks.items()}
+        memory = replace(self.memory, bank=None if bank is None else _absolute(bank), banks=banks)
         agent = {name: _with_absolute_files(section) for name, section in self.agent.items()}
         knowledge, images = self.knowledge.resolved(), self.images.resolved()
         return replace(self, run=run, memory=memory, knowledge=knowledge, images=images, agent=agent)

@@ -32,7 +32,7 @@ from wardround.log import EpisodeLog, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
-from wardround.runs.banks import close_encoder, open_candidate_encoder, open_memory, open_run_encoder, open_vectors
+from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
 from wardround.runs.episode import NO_IMAGES, episode_facts, open_run_images, open_surroundings
 from wardround.runs.folder import RunFolder
 from wardround.runs.judging import AnswerScores, Judging, open_judging
@@ -168,8 +168,8 @@ async def drain(
 ) -> None:
     """Play episodes until none is left. ``parent``: stop when that process is gone. ``max_cost``: begin none when the
     run has cost so many US dollars."""
-    memory = run_memory(folder)
-    worker = open_worker(folder, concurrency, memory=memory)
+    memories = Memories.open(folder.settings, folder.manifest, open_store(folder))
+    worker = open_worker(folder, concurrency, memories=memories)
     worker.max_cost = max_cost
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
     watch = asyncio.create_task(_watch(parent))
@@ -181,8 +181,7 @@ async def drain(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await worker.close()
-        if memory is not None:
-            memory.close()
+        memories.close()
 
 
 async def _watch(parent: int | None) -> None:
@@ -193,28 +192,25 @@ async def _watch(parent: int | None) -> None:
             os._exit(3)
 
 
-def run_memory(folder: RunFolder) -> Memory | None:
-    """The bank that a run reads, as its manifest describes it."""
-    return open_memory(folder.settings, folder.manifest.get("bank"), open_store(folder))
-
-
 def open_worker(
     folder: RunFolder,
     concurrency: int,
     *,
-    memory: Memory | None,
+    memories: Memories,
     agents: dict[str, AgentSpec] | None = None,
     logs: str = "logs",
 ) -> Worker:
-    """Open everything that playing a run's episodes takes; ``memory``, which stays the caller's, is what its agents
-    read. ``agents`` play instead of the run's own, ``logs`` is the folder of the run they are recorded in."""
+    """Open everything that playing a run's episodes takes; ``memories``, which stay the caller's, are what its
+    agents read. ``agents`` play instead of the run's own, ``logs`` is the folder of the run they are recorded in."""
     settings = folder.settings
     store = open_store(folder)
     benchmark = open_benchmark(folder)
     naming = open_candidate_encoder(settings, store)
     private_folder(folder.path / logs)
     earlier = LogReader(folder.path / logs, may_be_empty=True)
-    agents = open_agents(settings, memory) if agents is None else agents
+    models = open_models(settings, store, concurrency)
+    retriever = models.get(settings.memory.graph.retriever or "")
+    agents = open_agents(settings, memories, retriever=retriever) if agents is None else agents
     searching = any(agent.searches for agent in agents.values())
     vectors = open_vectors(settings) if searching else None
     return Worker(
@@ -225,7 +221,7 @@ def open_worker(
         queue=WorkQueue(folder.queue),
         log=EpisodeLog(folder.new_log(logs)),
         earlier=earlier,
-        models=open_models(settings, store, concurrency),
+        models=models,
         agents=agents,
         encoder=open_run_encoder(settings, store, cache=vectors) if searching else None,
         candidate_encoder=naming,
@@ -238,19 +234,23 @@ def open_worker(
     )
 
 
-def open_agents(settings: RunSettings, memory: Memory | None) -> dict[str, AgentSpec]:
-    """Every agent of a run, with the loop that its budget and its aids ask for."""
+def open_agents(settings: RunSettings, memories: Memories, *, retriever: Model | None = None) -> dict[str, AgentSpec]:
+    """Every agent of a run, with the loop that its budget and its aids ask for; ``retriever`` walks their memories."""
     agents = {
         name: get_agent(
             settings.spelling(name),
             settings.of_agent(name),
-            memory=memory,
+            memory=_walked_by(retriever, memories.of(name)),
             recall=settings.memory,
             context_policy=settings.run.context_policy,
         )
         for name in settings.run.agents
     }
     return {name: _of_run(name, one, settings) for name, one in agents.items()}
+
+
+def _walked_by(retriever: Model | None, memory: Memory | None) -> Memory | None:
+    return memory if memory is None or retriever is None else replace(memory, retriever=retriever)
 
 
 def plain_agent(settings: RunSettings, name: str) -> AgentSpec:

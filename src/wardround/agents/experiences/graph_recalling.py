@@ -99,7 +99,8 @@ class GraphRecalling(Hooks):
 
     async def _by_model(self, episode: Episode, asking: _Asking) -> tuple[tuple[Offered, ...], dict[str, Any]]:
         recall, seeds = await asyncio.to_thread(asking.case.seeds, asking.question)
-        walk = ModelWalk(episode, asking.case, description=asking.description)
+        retriever = self._memory.retriever
+        walk = ModelWalk(episode, asking.case, description=asking.description, retriever=retriever)
         walking, offered = await walk.run(seeds)
         facts = {
             "served": [one.facts() for one in offered],
@@ -109,7 +110,7 @@ class GraphRecalling(Hooks):
             "bank_revision": recall.revision,
             "steps": walking.steps,
             "unreadable": walk.unreadable,
-        }
+        } | ({} if retriever is None else {"retriever": retriever.name})
         return offered, facts
 
     def _asking(self, episode: Episode) -> _Asking:

@@ -12,7 +12,7 @@ from wardround.agents.loop.episode import Episode
 from wardround.agents.loop.side_reader import SideReader, prompt_text
 from wardround.core import load_prompt
 from wardround.memory import ACTIONS, Experience, GraphCase, Neighbour, Offered, PathEnd, Traversal
-from wardround.models import read_value
+from wardround.models import Model, read_value
 
 WALK_PROMPTS = ("walker_system", "walk")
 _REPLY_TOKENS = 512
@@ -24,13 +24,14 @@ _SCHEMA = {
 
 
 class ModelWalk:
-    """One retrieval by a model. ``description`` is what the case looks like, where the question does not tell."""
+    """One retrieval by a model, ``retriever`` or the one that plays. ``description`` is what the case looks like, where
+    the question does not tell."""
 
-    def __init__(self, episode: Episode, case: GraphCase, *, description: str) -> None:
+    def __init__(self, episode: Episode, case: GraphCase, *, description: str, retriever: Model | None = None) -> None:
         self._episode = episode
         self._case = case
         self._description = description
-        self._beside = SideReader(episode, role="walker", system=prompt_text("walker_system"))
+        self._beside = SideReader(episode, role="walker", system=prompt_text("walker_system"), model=retriever)
         self.unreadable = 0
 
     async def run(self, seeds: dict[str, float]) -> tuple[Traversal, tuple[Offered, ...]]:

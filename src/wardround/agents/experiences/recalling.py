@@ -16,6 +16,7 @@ from wardround.agents.experiences.served import served_text
 from wardround.agents.loop.agent import Hooks
 from wardround.agents.loop.episode import Episode
 from wardround.memory import BankReader, Experience, Key, Kind, Recall, Subject
+from wardround.models import Model
 from wardround.retrieval import Encoder
 
 _FOR_THE_ACTOR: tuple[Kind, ...] = ("actor", "reasoning")
@@ -41,12 +42,14 @@ class ReadableBank(Protocol):
 class Memory:
     """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode and an experience
     whether it is held back from it by chance, where a training stream finds out what it does; else nothing is.
-    ``serves`` says whether a task is served at all: held-out evidence may be against it."""
+    ``serves`` says whether a task is served at all: held-out evidence may be against it. ``retriever`` is the model
+    that walks its graph, where that is not the one that plays."""
 
     bank: ReadableBank
     encoder: Encoder
     masks: Callable[[str, str], bool] | None = None
     serves: Callable[[str], bool] = lambda task: True
+    retriever: Model | None = None
 
     def close(self) -> None:
         """Close the bank's file, where it holds one open."""

@@ -15,6 +15,7 @@ from wardround.core import Message, Picture, PromptTooLong, ToolSchema, Usage, l
 from wardround.log import ToolRecord
 from wardround.memory import Experience, Kind
 from wardround.models.protocol import Model, ModelSettings, Reply, Request
+from wardround.models.replay import beside
 
 
 class Recorder(Protocol):
@@ -166,11 +167,13 @@ class Episode:
         settings: ModelSettings | None = None,
         counted: int | None = None,
         text_only: bool = False,
+        of: Model | None = None,
     ) -> Asked:
         """Ask the model. The caller records what it asked, except the action, which the loop records.
 
         ``counted``: the tokens of the messages where the caller has counted them. ``text_only``: the tools are shown,
-        as the history uses them, and none may be called.
+        as the history uses them, and none may be called. ``of`` is asked instead of the model that plays; its replies
+        are recorded with the others and served from the same recordings.
         """
         request = Request(
             messages=messages if isinstance(messages, tuple) else tuple(messages),
@@ -181,9 +184,10 @@ class Episode:
             tool_choice="none" if text_only else "auto",
         )
         self.model_calls += 1
-        reply = await self.model.complete(request)
+        reply = await (self.model if of is None else beside(self.model, of)).complete(request)
         self._pay(reply)
-        self._calibrate(request, reply, counted)
+        if of is None:  # another model counts tokens in its own way
+            self._calibrate(request, reply, counted)
         return Asked(request=request, reply=reply)
 
     def charge(self, request: Request, reply: Reply, *, purpose: str) -> None:

@@ -15,6 +15,7 @@ from wardround.agents.loop.history import Block, History
 from wardround.agents.loop.reductions import cut_notice, cut_text
 from wardround.agents.loop.transcript import Transcript
 from wardround.core import LimitReached, Message, ProviderError, load_prompt, without_thinking
+from wardround.models import Model
 
 _SUMMARY = re.compile(r"<summary>(.*?\S.*?)</summary>", re.DOTALL | re.IGNORECASE)
 _TAGS = re.compile(r"</?summary>", re.IGNORECASE)
@@ -30,11 +31,13 @@ class Written:
 
 
 class SideReader:
-    """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own."""
+    """One reader of an episode's history. ``role`` names it in notes; the question it is given is the task's own.
+    ``model`` reads, where that is not the one that plays."""
 
-    def __init__(self, episode: Episode, *, role: str, system: str) -> None:
+    def __init__(self, episode: Episode, *, role: str, system: str, model: Model | None = None) -> None:
         self._episode = episode
         self._role = role
+        self._model = model
         self._history = History((Message(role="system", content=system), *episode.history.prompt[1:]))
         self._context = episode.agent.context(episode.counter)
         self._transcript = Transcript(episode.counter)
@@ -79,7 +82,7 @@ class SideReader:
     async def _ask(self) -> Asked:
         episode = self._episode
         messages, tokens = self._rendered()
-        return await episode.ask(messages, schemas=(), counted=tokens)
+        return await episode.ask(messages, schemas=(), counted=tokens, of=self._model)
 
     def _rendered(self) -> tuple[tuple[Message, ...], int]:
         """Return what it reads as text, within the room there is; headings may take more than what they replace."""

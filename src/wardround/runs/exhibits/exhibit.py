@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Literal
@@ -25,6 +25,7 @@ class Exhibit:
     ``analysis`` the section of the report called ``section``; of ``command`` another command shows it; ``none`` cannot
     be had. ``settings`` stand over the preset, by name; ``missing`` says what is not filled and why.
     ``cases`` are runs by name, each with settings of its own, where what is varied is no one number.
+    ``each_model``: what is varied is set to each model of the run in turn; ``varies`` is what that is called.
     ``reference``: the paper's model whose figures stand beside ours by default.
     """
 
@@ -37,6 +38,8 @@ class Exhibit:
     sweep: tuple[str, ...] = ()
     values: tuple[int, ...] = ()
     cases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    each_model: bool = False
+    varies: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[str, ...] = ("f1",)
     section: str = ""
@@ -49,10 +52,10 @@ class Exhibit:
         """Whether ``wardround reproduce`` plays it."""
         return self.kind in ("table", "arms", "curve", "best", "analysis")
 
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """The values of what is varied or the names of its cases, a run each; one run where nothing is."""
-        return self.values or tuple(self.cases) or (None,)
+    def points_of(self, models: Sequence[str]) -> tuple[Point, ...]:
+        """The values of what is varied or the names of its cases, a run each; one run where nothing is. ``models``
+        will play."""
+        return self.values or tuple(self.cases) or (tuple(models) if self.each_model else (None,))
 
     @property
     def how(self) -> str:
@@ -67,8 +70,8 @@ class Exhibit:
 
     def varied(self, point: Point) -> dict[str, Any]:
         """Return what is set at one point of the sweep, over everything else."""
-        if isinstance(point, str):
-            return nested(self.cases[point])
+        if point in self.cases:
+            return nested(self.cases[str(point)])
         return {} if point is None else nested(dict.fromkeys(self.sweep, point))
 
 
