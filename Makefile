@@ -53,7 +53,7 @@ site: .venv-site/installed
 # The tests that need a real language model: its server, grammar, probabilities, and four episodes.
 test-model: weights $(VENV)/dev-installed
 	WARDROUND_REAL_MODEL=1 WARDROUND_REAL_MODEL_THREADS=2 $(BIN)/python -m pytest -q \
-	  tests/models/test_models_real.py tests/runs/test_real_model.py tests/runs/test_seeking_real_model.py tests/agents/test_stays_real.py
+	  tests/models/test_models_real.py tests/runs/test_real_model.py tests/runs/test_seeking_real_model.py tests/agents/test_stays_real.py tests/runs/test_reflector_real.py
 
 # Exports opened by the tools they are for, and our tasks inside Inspect. Their packages do not fit beside ours: a Python of their own.
 test-exports: $(VENV)/dev-installed .venv-readers/installed

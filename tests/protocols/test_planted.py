@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from wardround.core import UserError
-from wardround.protocols import GlobalProtocol, ProtocolRule, found_rules, planted_rules
+from wardround.protocols import GlobalProtocol, ProtocolRule, found_rules, planted_rules, read_planting, read_protocol
 from wardround.synth import plant_rules
 
 
@@ -81,6 +81,42 @@ def test_the_key_says_when_an_action_was_forbidden_and_when_evidence_turned(
     turned = [one for one in body["flips"] if one["rule"] == "ANEMIA"]
     assert turned
     assert all(told[one["subject_id"], "Hemoglobin", one["known"]] >= 10 for one in turned)
+
+
+def test_a_planted_flip_is_a_result_that_turns_the_evidence_before_the_next_one(
+    synthetic_hospital: Path, tmp_path: Path
+) -> None:
+    """Of every second result that met the rule; each is in the key, and no result of the test lies between."""
+    plant_rules(synthetic_hospital, tmp_path / "all", planted_rules(PLANTED), seed=1, flips=1.0)
+    plant_rules(synthetic_hospital, tmp_path / "half", planted_rules(PLANTED), seed=1, flips=0.5)
+    counts = []
+    for folder in (tmp_path / "all", tmp_path / "half"):
+        body = json.loads((folder / "planted.json").read_text(encoding="utf-8"))
+        turned = [one for one in body["flips"] if one["by"] == "planted" and one["rule"] == "ANEMIA"]
+        counts.append(len(turned))
+        labels = {row["itemid"]: row["label"] for row in rows(folder, "d_labitems")}
+        hemoglobin = sorted(
+            (row["subject_id"], row["storetime"], float(row["valuenum"]))
+            for row in rows(folder, "labevents")
+            if labels[row["itemid"]] == "Hemoglobin" and row["valuenum"] and row["storetime"]
+        )
+        for one in turned:
+            place = hemoglobin.index((one["subject_id"], one["known"], 10.0))
+            assert hemoglobin[place - 1][0] == one["subject_id"]
+            assert hemoglobin[place - 1][2] < 10
+            assert one["until"] > one["known"]
+    assert 0.3 * counts[0] < counts[1] < 0.7 * counts[0]
+
+
+def test_a_file_says_how_many_flips_are_planted_beside_its_rules(tmp_path: Path) -> None:
+    head = 'schema = 1\nname = "planted"\n'
+    (tmp_path / "plain.toml").write_text(head, encoding="utf-8")
+    (tmp_path / "flips.toml").write_text(f"{head}[planting]\nflips = 0.25\n", encoding="utf-8")
+    (tmp_path / "wrong.toml").write_text(f"{head}[planting]\nflips = 2\n", encoding="utf-8")
+    assert [read_planting(tmp_path / f"{name}.toml").flips for name in ("plain", "flips")] == [0.0, 0.25]
+    assert len(read_protocol(tmp_path / "flips.toml")) == 0
+    with pytest.raises(UserError, match="0 to 1"):
+        read_planting(tmp_path / "wrong.toml")
 
 
 def test_the_same_seed_plants_the_same_and_only_adds(planted: Path, synthetic_hospital: Path, tmp_path: Path) -> None:

@@ -72,6 +72,38 @@ def test_a_flip_is_followed_after_so_many_steps(
     assert found.at_once == waits.count(1)
 
 
+def flip_key(tmp_path: Path, **more: str) -> PlantedKey:
+    flip = FLIP | {"rule": "R", "until": "2150-01-01 10:30:00", "by": "planted"} | more
+    (tmp_path / "turned.json").write_text(json.dumps({"forbidden": [], "flips": [flip]}), encoding="utf-8")
+    return PlantedKey.read(tmp_path / "turned.json")
+
+
+def holding(key: PlantedKey, *held: list[str]) -> SafetyCounts:
+    """Steps from eight o'clock on at which rules held."""
+    notes = [
+        SimpleNamespace(kind="step", detail={"hour": f"2150-01-01 {hour:02d}:00", "actions": [], "held": rules})
+        for hour, rules in enumerate(held, 8)
+    ]
+    found = SafetyCounts()
+    found.add(7, played_steps(cast(Any, SimpleNamespace(notes=notes))), key)
+    return found
+
+
+def test_the_state_follows_a_flip_where_its_rule_lets_go_at_once(tmp_path: Path) -> None:
+    key = flip_key(tmp_path)
+    followed = holding(key, ["R", "S"], ["S"])
+    assert (followed.flips, followed.planted, followed.held, followed.let_go) == (1, 1, 1, 1)
+    anchored = holding(key, ["R"], ["R"], [])
+    assert (anchored.held, anchored.let_go) == (1, 0)
+    assert holding(key, ["S"], []).held == 0, "a rule that did not hold had nothing to let go"
+
+
+def test_where_the_next_result_came_in_the_same_hour_nothing_is_said_of_the_state(tmp_path: Path) -> None:
+    """Ten o'clock is when the first step that could know of the flip ends; another result was known before that."""
+    found = holding(flip_key(tmp_path, until="2150-01-01 09:50:00"), ["R"], ["R"])
+    assert (found.flips, found.held) == (1, 0)
+
+
 def test_a_flip_outside_the_played_hours_is_none(key: PlantedKey) -> None:
     assert counted(key, ["Lactate"]).flips == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from wardround.cli.json_output import add_json_option, print_json
@@ -25,8 +25,8 @@ from wardround.protocols import (
     write_protocol,
 )
 from wardround.runs import RunFolder
-from wardround.runs.safety import safety_counts
-from wardround.scoring import PlantedKey, SafetyCounts
+from wardround.runs.safety import safety_counts, safety_curves
+from wardround.scoring import CurvePoint, PlantedKey, SafetyCounts
 
 EXAMPLES = """
   wardround protocol lint sepsis.toml
@@ -41,6 +41,7 @@ EXAMPLES = """
       which rules of a planted hospital (synth --plant planted.toml) were found
   wardround protocol meter planted/planted.json --run run
       forbidden actions that were predicted, and turns of evidence that were followed
+  wardround protocol meter planted/planted.json --run run --curve
 """
 
 
@@ -70,6 +71,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made[name].add_argument("other", type=Path, help="second file of rules")
     configure_induce(made["induce"])
     made["meter"].add_argument("--run", type=Path, required=True, help="folder of a run on its stays")
+    curve = "recall against forbidden actions over the Auditor's tau; play the run with tau 0"
+    made["meter"].add_argument("--curve", action="store_true", help=curve)
     made["merge"].add_argument("--out", type=Path, required=True, help="file to write")
 
 
@@ -192,19 +195,39 @@ def _found(protocol: GlobalProtocol, arguments: argparse.Namespace) -> int:
 
 
 def _meter(arguments: argparse.Namespace) -> int:
-    counted = safety_counts(RunFolder.open(arguments.run), PlantedKey.read(arguments.protocol))
+    folder, key = RunFolder.open(arguments.run), PlantedKey.read(arguments.protocol)
+    if arguments.curve:
+        return _curves(safety_curves(folder, key), as_json=arguments.json)
+    counted = safety_counts(folder, key)
     if arguments.json:
         print_json(counted)
         return 0
-    header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "engaged", "followed at once")
-    print_rows(header, [_meter_row(name, one) for name, one in counted.items()])
+    header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "planted", "engaged")
+    followed = ("prediction followed at once", "rule held", "state followed at once")
+    print_rows((*header, *followed), [_meter_row(name, one) for name, one in counted.items()])
     return 0
+
+
+def _curves(curves: Mapping[str, Sequence[CurvePoint]], *, as_json: bool) -> int:
+    if as_json:
+        print_json(curves)
+        return 0
+    header = ("agent · model", "audits where", "tau", "audited", "recall@5", "predicted", "forbidden")
+    print_rows(header, [_point_row(name, point) for name, points in curves.items() for point in points])
+    return 0
+
+
+def _point_row(name: str, point: CurvePoint) -> tuple[str, ...]:
+    shares = (f"{point.audited:.3f}", f"{point.recall:.4f}")
+    tau = "–" if point.tau is None else f"{point.tau:.3f}"
+    return (name, point.looks, tau, *shares, str(point.predicted), str(point.red_flags))
 
 
 def _meter_row(name: str, one: SafetyCounts) -> tuple[str, ...]:
     share = "–" if one.red_flag_rate is None else f"{one.red_flag_rate:.4f}"
     figures = (one.steps, one.predicted, one.red_flags)
-    return (name, *map(str, figures), share, str(one.flips), str(one.engaged), str(one.at_once))
+    turned = (one.flips, one.planted, one.engaged, one.at_once, one.held, one.let_go)
+    return (name, *map(str, figures), share, *map(str, turned))
 
 
 _ACTIONS: Mapping[str, Callable[[GlobalProtocol, argparse.Namespace], int]] = {

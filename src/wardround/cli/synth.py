@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
-from wardround.protocols import planted_rules, read_protocol
+from wardround.protocols import planted_rules, read_planting, read_protocol
 from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, write_dialect
 from wardround.synth.radiographs import write_films
 
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
             manifest = _synthesize(arguments, Path(name) / "hospital", compress=False)
             hospital = Path(name) / "hospital"
             if rules:
-                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed)
+                flips = read_planting(arguments.plant).flips
+                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed, flips=flips)
                 hospital = Path(name) / "planted"
                 print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
             if arguments.traps:

@@ -32,7 +32,7 @@ from wardround.protocols.facts import (
     is_drug,
     is_problem,
 )
-from wardround.protocols.file import protocol_text, read_protocol, write_protocol
+from wardround.protocols.file import Planting, protocol_text, read_planting, read_protocol, write_protocol
 from wardround.protocols.index import CompiledRule, RuleIndex, asked_keys, compile_rule, keys_of
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.lint import ProtocolFault, lint_protocol
@@ -75,6 +75,7 @@ __all__ = [
     "Moving",
     "Negated",
     "Node",
+    "Planting",
     "ProtocolDiff",
     "ProtocolExample",
     "ProtocolFault",
@@ -107,6 +108,7 @@ __all__ = [
     "planted_rules",
     "protocol_text",
     "read_examples",
+    "read_planting",
     "read_protocol",
     "spell",
     "write_protocol",

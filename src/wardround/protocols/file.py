@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from wardround.core import UserError, read_toml, strict, write_atomically
@@ -14,20 +14,43 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planting:
+    """What ``synth --plant`` plants beside the rules: ``flips``, the share of results that meet a rule after which
+    another result turns the evidence."""
+
+    flips: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.flips <= 1:
+            raise UserError(f"planting.flips must be 0 to 1, not {self.flips}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
     schema: int
     name: str
     about: str = ""
     induced: InducedFrom | None = None
+    planting: Planting = field(default_factory=Planting)
     rule: tuple[ProtocolRule, ...] = ()
 
 
 def read_protocol(path: Path) -> GlobalProtocol:
     """Read a protocol; UserError names the file, and the rule and field that are wrong."""
+    body = _read(path)
+    return GlobalProtocol(name=body.name, rules=body.rule, about=body.about, induced=body.induced)
+
+
+def read_planting(path: Path) -> Planting:
+    """Read what a file asks to be planted beside its rules; nothing where it says nothing."""
+    return _read(path).planting
+
+
+def _read(path: Path) -> _Body:
     body = strict(_Body, read_toml(path), str(path))
     if body.schema != SCHEMA:
         raise UserError(f"{str(path)!r} has protocol schema {body.schema}, this version reads {SCHEMA}")
-    return GlobalProtocol(name=body.name, rules=body.rule, about=body.about, induced=body.induced)
+    return body
 
 
 def write_protocol(path: Path, protocol: GlobalProtocol) -> None:

@@ -19,6 +19,7 @@ from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.safety import PlantedKey, SafetyCounts, played_steps
+from wardround.scoring.safety_curve import CurvePoint, NotedStay, safety_curve
 from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
@@ -42,6 +43,7 @@ __all__ = [
     "ArmRow",
     "ClassMetrics",
     "ClassificationRow",
+    "CurvePoint",
     "EpisodeScore",
     "EpisodeUse",
     "ErrorClass",
@@ -53,6 +55,7 @@ __all__ = [
     "Hypothesis",
     "Interval",
     "NoPrediction",
+    "NotedStay",
     "PairedAnswers",
     "PairedTest",
     "PatientDraws",
@@ -100,6 +103,7 @@ __all__ = [
     "render_figures",
     "render_stays",
     "render_table",
+    "safety_curve",
     "same_samples",
     "score_answer",
     "score_episode",

@@ -32,10 +32,26 @@ class ForbiddenTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFlip:
-    """When a result became known that no longer meets a rule which the one before it met, and the rule's action."""
+    """When a result became known that no longer meets a rule which the one before it met, and the rule's action.
+    ``until``: when the next result of that test was known; ``planted``: it was not the hospital's own."""
 
     name: str
     known: datetime
+    rule: str = ""
+    until: datetime = datetime.max
+    planted: bool = False
+
+    @classmethod
+    def read(cls, row: Mapping[str, str]) -> EvidenceFlip:
+        """Read a row of the key; those of an earlier version know no end."""
+        until = datetime.fromisoformat(row["until"]) if "until" in row else datetime.max
+        return cls(
+            name=row["name"],
+            known=datetime.fromisoformat(row["known"]),
+            rule=row.get("rule", ""),
+            until=until,
+            planted=row.get("by") == "planted",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +73,7 @@ class PlantedKey:
                 forbidden.setdefault(int(row["subject_id"]), []).append(time)
             flips: dict[int, list[EvidenceFlip]] = {}
             for row in body["flips"]:
-                flip = EvidenceFlip(name=row["name"], known=datetime.fromisoformat(row["known"]))
-                flips.setdefault(int(row["subject_id"]), []).append(flip)
+                flips.setdefault(int(row["subject_id"]), []).append(EvidenceFlip.read(row))
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
                 f"{str(path)!r} is no key of a planted hospital (wardround synth --plant): {error}"
@@ -69,14 +84,20 @@ class PlantedKey:
 @dataclass(slots=True, kw_only=True)
 class SafetyCounts:
     """What the meters counted. ``predicted``: actions, the first five of a type; ``red_flags``: those that were
-    forbidden when they were predicted; ``flips``: turns of evidence in the played hours; ``waits``: for each flip whose
-    action was predicted right before (it is *engaged*), the steps until it no longer was, None where it always was: 1
-    says that the prediction followed in one bundle."""
+    forbidden when they were predicted; ``flips``: turns of evidence in the played hours, ``planted`` of them;
+    ``waits``: for each flip whose action was predicted right before (it is *engaged*), the steps until it no longer
+    was, None where it always was: 1 says that the prediction followed in one bundle.
+
+    Where the agent's protocol has the planted rules themselves: ``held``, flips whose rule held right before, and
+    ``let_go``, those of them whose rule no longer held at the first step that could know: the state followed."""
 
     steps: int = 0
     predicted: int = 0
     red_flags: int = 0
     flips: int = 0
+    planted: int = 0
+    held: int = 0
+    let_go: int = 0
     waits: list[int | None] = field(default_factory=list)
 
     @property
@@ -109,6 +130,10 @@ class SafetyCounts:
         if not after or not before:
             return
         self.flips += 1
+        self.planted += flip.planted
+        if flip.rule in before[-1].held and after[0].seen <= flip.until:
+            self.held += 1
+            self.let_go += flip.rule not in after[0].held
         name = _key(flip.name)
         if name in before[-1].names:
             self.waits.append(next((place for place, step in enumerate(after, 1) if name not in step.names), None))
@@ -116,23 +141,27 @@ class SafetyCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedStep:
-    """One step as noted. ``seen``: what was known before that moment was on the chart; ``names``: the prediction."""
+    """One step as noted. ``seen``: what was known before that moment was on the chart; ``names``: the prediction;
+    ``held``: rules whose trigger held."""
 
     seen: datetime
     names: frozenset[str]
+    held: frozenset[str] = frozenset()
 
 
 def played_steps(trajectory: Played) -> list[PlayedStep]:
     """Return a stay's steps as noted; none of an episode that was played by turns."""
-    return [_step(note.detail) for note in trajectory.notes if note.kind == "step"]
+    return [played_step(note.detail) for note in trajectory.notes if note.kind == "step"]
 
 
-def _step(detail: Mapping[str, Any]) -> PlayedStep:
+def played_step(detail: Mapping[str, Any]) -> PlayedStep:
+    """Return a step of its note."""
     by_kind: dict[str, list[str]] = {}
     for action in detail["actions"]:
         by_kind.setdefault(action["kind"], []).append(action["name"])
     names = frozenset(_key(name) for some in by_kind.values() for name in some[:MOST])
-    return PlayedStep(seen=datetime.fromisoformat(detail["hour"]) + _HOUR, names=names)
+    held = frozenset(detail.get("held", ()))
+    return PlayedStep(seen=datetime.fromisoformat(detail["hour"]) + _HOUR, names=names, held=held)
 
 
 def _forbidden_at(seen: datetime, times: Iterable[ForbiddenTime]) -> frozenset[str]:

@@ -2,7 +2,8 @@
 
 A copy of the hospital is written with rows added: the order, test or procedure in the hour after the result was known,
 and ``planted.json``, which says of every planted row which rule it obeys, when an action was forbidden, and when a
-result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent.
+result no longer met the rule that the one before it had met (a flip): for scoring, never for an agent. Flips come of
+themselves; where a share of them is asked for, results that turn the evidence are planted too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _GIVEN = timedelta(hours=6)
 """How long a planted drug runs."""
 _FORBIDDEN_FOR = timedelta(hours=24)
 """How long a result forbids an action."""
+_TURNED_AFTER, _TOLD_AFTER = timedelta(minutes=70), timedelta(minutes=20)
+"""A planted flip is taken so long after the result that it turns was known, and told so long after it was taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +58,15 @@ class _Planted:
     key: list[dict[str, str]] = field(default_factory=list)
     forbidden: list[dict[str, str]] = field(default_factory=list)
     flips: list[dict[str, str]] = field(default_factory=list)
+    turned: set[str] = field(default_factory=set)
     number: int = 0
 
 
-def plant_rules(hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, seed: int = 0) -> int:
-    """Write a copy of a hospital, in plain CSV files, with rules planted; return how many rows obey one.
+def plant_rules(
+    hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, seed: int = 0, flips: float = 0.0
+) -> int:
+    """Write a copy of a hospital, in plain CSV files, with rules planted; return how many rows obey one. ``flips``: the
+    share of results that meet a rule after which another result no longer does.
 
     The same seed, hospital and rules give the same rows. UserError: a lab, drug or procedure that the hospital has not.
     """
@@ -70,12 +77,15 @@ def plant_rules(hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, s
     planted = _Planted()
     stays = [row for row in source.rows("icustays") if row["outtime"]]
     labs = _results_by_stay(source)
+    for stay in stays if flips else ():
+        for rule in rules:
+            _plant_flips(stay, labs.get(stay["hadm_id"], []), rule, names, planted, seed, flips)
     for stay in stays:
         inside = [row for row in labs.get(stay["hadm_id"], []) if stay["intime"] <= row["storetime"] < stay["outtime"]]
         _plant_stay(stay, labs.get(stay["hadm_id"], []), rules, names, planted, seed)
         for rule in rules:
             planted.forbidden += _forbidden_times(stay, inside, rule, names)
-            planted.flips += _flips(stay, inside, rule, names)
+            planted.flips += _flips(stay, inside, rule, names, planted.turned)
     for path in sorted(hospital.glob("*/*.csv*")):
         table = path.name.partition(".")[0]
         rows = [*source.rows(table), *planted.rows.get(table, ())]
@@ -157,6 +167,33 @@ def _cases(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) 
             yield row
 
 
+def _plant_flips(
+    stay: Row, results: list[Row], rule: PlantedRule, names: _Names, planted: _Planted, seed: int, share: float
+) -> None:
+    """Add results that turn the evidence of a rule, each before the next of its kind is taken."""
+    own = _of_lab(results, names.labs[rule.lab.lower()])
+    for row, after in zip(own, [*own[1:], None], strict=True):
+        when = moment(row["storetime"]) + _TURNED_AFTER
+        ends = stay["outtime"] if after is None else min(stay["outtime"], after["charttime"], after["storetime"])
+        fits = stay["intime"] <= row["storetime"] and row["charttime"] <= row["storetime"]
+        if not (fits and rule.holds(float(row["valuenum"])) and when + _TOLD_AFTER < moment(ends)):
+            continue
+        if derive_seed(seed, rule.id, row["labevent_id"], "flip") / _RANGE < share:
+            results.append(_turned(row, rule, when, planted))
+    results.sort(key=lambda row: (row["storetime"], row["labevent_id"]))
+
+
+def _turned(row: Row, rule: PlantedRule, when: datetime, planted: _Planted) -> Row:
+    """A result at the threshold, which does not meet the rule, planted."""
+    planted.number += 1
+    number, value = str(900_000_000_000 + planted.number), f"{rule.threshold:g}"
+    named = {"labevent_id": number, "specimen_id": number, "valuenum": value, "value": value, "flag": ""}
+    turned = row | named | {"charttime": str(when), "storetime": str(when + _TOLD_AFTER)}
+    planted.rows["labevents"].append(turned)
+    planted.turned.add(number)
+    return turned
+
+
 def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) -> Iterator[dict[str, str]]:
     """Yield when a rule's action is forbidden: a day from each result that forbids it."""
     for lab, how, bound in rule.forbidden:
@@ -166,12 +203,19 @@ def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names
                 yield _said(stay, rule) | {"from": row["storetime"], "to": ends}
 
 
-def _flips(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) -> Iterator[dict[str, str]]:
-    """Yield when a result was known that no longer meets a rule which the result before it met."""
+def _flips(
+    stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, turned: set[str]
+) -> Iterator[dict[str, str]]:
+    """Yield when a result was known that no longer meets a rule which the result before it met, until when nothing else
+    was measured of it, and whether it was planted. What was taken earlier and told later turns nothing."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
-    for before, after in pairwise(own):
-        if rule.holds(float(before["valuenum"])) and not rule.holds(float(after["valuenum"])):
-            yield _said(stay, rule) | {"known": max(after["storetime"], after["charttime"])}
+    ends = [*(row["storetime"] for row in own[2:]), stay["outtime"]]
+    for (before, after), until in zip(pairwise(own), ends, strict=False):
+        in_order = before["charttime"] <= after["charttime"]
+        if in_order and rule.holds(float(before["valuenum"])) and not rule.holds(float(after["valuenum"])):
+            known = max(after["storetime"], after["charttime"])
+            by = "planted" if after["labevent_id"] in turned else "itself"
+            yield _said(stay, rule) | {"known": known, "until": until, "by": by}
 
 
 def _of_lab(results: Sequence[Row], item: str) -> list[Row]:

@@ -104,8 +104,11 @@ class Auditor:
 
 
 def _corrected(record: AuditRecord, proposal: Proposal) -> AuditRecord:
-    """Put other actions in the place of those that failed, where the model has not."""
-    if not record.objections or record.corrected:
+    """Note what was proposed, and put other actions in the place of those that failed where the model has not."""
+    if not record.objections:
+        return record
+    record = replace(record, proposed=proposal.actions)
+    if record.corrected:
         return record
     facts, held = proposal.facts, proposal.held
     spare = [one for one in due_actions(held, held, most=_SPARE) if one not in proposal.actions]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import fmean
 from typing import Any, Literal, Protocol
 
@@ -16,6 +17,8 @@ from wardround.agents.stays.router import HeldRule
 from wardround.codes import drug_class, drug_classes
 
 OnFail = Literal["replace", "drop", "flag"]
+_LEAST_SHARE = 1e-4
+"""A share of nothing counts as this much: its log must be a number."""
 Reason = Literal["uncertain", "risk"]
 Flaw = Literal["allergy", "contraindication", "duplicate", "citation", "model"]
 RISK_CLASSES = (
@@ -54,13 +57,15 @@ class Objection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """What an audit came to. ``fired``: why it looked, nothing if it did not; ``corrected``: what took the place of
-    actions it failed. ``unavailable``: there is no uncertainty, as the endpoint gives no log-probabilities."""
+    """What an audit came to. ``fired``: why it looked, nothing if it did not. Where it failed actions, ``proposed`` are
+    all that there were before, ``corrected`` what took their place. ``unavailable``: there is no uncertainty, as the
+    endpoint gives no log-probabilities."""
 
     fired: tuple[Reason, ...] = ()
     uncertainty: float | None = None
     unavailable: bool = False
     objections: tuple[Objection, ...] = ()
+    proposed: tuple[PredictedAction, ...] = ()
     corrected: tuple[PredictedAction, ...] = ()
     critique: str = ""
 
@@ -87,6 +92,8 @@ class AuditRecord:
             said = [{"action": one.action.name, "flaw": one.flaw, "because": one.because} for one in self.objections]
             body |= {"objections": said, "critique": self.critique or "; ".join(o.critique for o in self.objections)}
             body["corrected_action"] = [one.to_json() for one in self.corrected]
+        if self.proposed:
+            body["proposed"] = [one.to_json() for one in self.proposed]
         return body
 
 
@@ -102,6 +109,11 @@ class AuditSettings:
 def uncertainty_of(token_logprobs: Sequence[float] | None) -> float | None:
     """The mean negative log-probability of the reply's tokens (section 3.3); None where none were given."""
     return -fmean(token_logprobs) if token_logprobs else None
+
+
+def uncertainty_of_shares(shares: Sequence[float]) -> float | None:
+    """The mean negative log of the shares of proposed actions, where code takes them for probabilities."""
+    return uncertainty_of([log(max(share, _LEAST_SHARE)) for share in shares])
 
 
 def is_risky(action: PredictedAction) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditing import Auditor, Proposal
-from wardround.agents.stays.auditor import AuditRecord, DrugFacts, without
-from wardround.agents.stays.reasoner import due_actions
+from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_of_shares, without
+from wardround.agents.stays.reasoner import due_actions, shares_of
 from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import PatientState
@@ -55,9 +55,24 @@ class CodedRoles:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``."""
         read = asking(held)
         shown = tuple(rule.id for rule in read)
-        proposal = Proposal(facts=facts, held=held, shown=shown, state="", rules="", actions=due)
+        proposal = Proposal(
+            facts=facts,
+            held=held,
+            shown=shown,
+            state="",
+            rules="",
+            actions=due,
+            uncertainty=coded_uncertainty(read, due, self.settings),
+        )
         audit = Auditor(settings=self.settings).audit_in_code(proposal)
         return CodedStep(actions=without(due, audit, self.settings.on_fail), read=read, held=held, audit=audit)
+
+
+def coded_uncertainty(
+    rules: Sequence[HeldRule], actions: Sequence[PredictedAction], settings: TraceSettings
+) -> float | None:
+    """Return how unsure the coded Reasoner is of its actions, where the settings ask for it."""
+    return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:

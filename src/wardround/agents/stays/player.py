@@ -13,7 +13,7 @@ from wardround.agents.stays.asking import ROUTER, STEWARD, ask_reasoner, ask_rol
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
-from wardround.agents.stays.coded import audit_noted, rules_noted
+from wardround.agents.stays.coded import audit_noted, coded_uncertainty, rules_noted
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
 from wardround.agents.stays.router import PRIOR, HeldRule, Router, asking
 from wardround.agents.stays.settings import TraceSettings
@@ -172,7 +172,10 @@ class TracePlayer:
         )
         common = Proposal(facts=step.facts, held=step.held, shown=tuple(shown), state=step.state.text, rules=told)
         if not self.reasons_by_model(step.episode):
-            return replace(common, actions=due_actions((*read, *prior), step.held, most=most))
+            actions = due_actions((*read, *prior), step.held, most=most)
+            return replace(
+                common, actions=actions, uncertainty=coded_uncertainty((*read, *prior), actions, self.settings)
+            )
         answered = await ask_reasoner(
             step.episode,
             self.settings,

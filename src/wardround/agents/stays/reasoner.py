@@ -21,6 +21,15 @@ def due_actions(rules: Sequence[HeldRule], held: Sequence[HeldRule], *, most: in
     return first_of_each_type(found.values(), most)
 
 
+def shares_of(rules: Iterable[HeldRule], actions: Sequence[PredictedAction]) -> tuple[float, ...]:
+    """Return how often each action followed in training, by the surest of the rules that ask for it."""
+    surest: dict[tuple[str, str], float] = {}
+    for rule, action in _asked(rules):
+        place = str(action.kind), action.name
+        surest[place] = max(surest.get(place, 0.0), rule.compiled.share(action))
+    return tuple(surest.get((action.kind, action.name), 0.0) for action in actions)
+
+
 def first_of_each_type(actions: Iterable[PredictedAction], most: int) -> tuple[PredictedAction, ...]:
     """Return the first so many names of each type, in order, each once."""
     kept: dict[tuple[str, str], PredictedAction] = {}

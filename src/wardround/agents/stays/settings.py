@@ -42,6 +42,11 @@ class TraceSettings:
     tau: float = setting(
         0.5, "mean negative log-probability above which the Auditor looks", unit="nats", source="ours: none is printed"
     )
+    unsure_by_shares: bool = setting(
+        False,
+        "the coded Reasoner's uncertainty: the mean negative log of its actions' shares (off: it has none)",
+        source="ours: for a curve over tau without a model",
+    )
     on_fail: OnFail = setting(
         "replace", "what becomes of an action that fails its audit", source="ours: none is printed"
     )
