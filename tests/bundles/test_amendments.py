@@ -7,11 +7,14 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from effort import often
 from exports.test_meds_export import seen
+from wardround.benchmarks import Sample
 from wardround.bundles import (
     BASELINE_RISE,
     PatientState,
@@ -23,6 +26,7 @@ from wardround.bundles import (
 )
 from wardround.exports.meds import export_meds
 from wardround.records import Store, ingest, load_source_spec
+from wardround.runs.stay_hours import stay_hours
 from wardround.stream import FollowSettings, follow, write_replay
 from wardround.stream.follow import states_of
 
@@ -201,6 +205,24 @@ def test_what_two_rows_say_of_one_moment_is_a_contradiction(tmp_path: Path) -> N
     store = stored(tmp_path, [one, two, other])
     assert store.chart(2, START).table("results").num_rows == 1
     assert store.manifest["tables"]["results"]["quarantined"] or 1 not in store.subjects.tolist()
+
+
+def test_a_stays_page_names_what_was_amended_and_what_it_did_to_the_state(tmp_path: Path) -> None:
+    """A result at nine, corrected two hours later, and withdrawn after two more."""
+    times = [START + timedelta(hours=hours) for hours in (9, 11, 13)]
+    versions = [
+        Version(1, "r", times[0], times[0], written, value, status)
+        for written, value, status in zip(times, (5.0, 1.0, 1.0), ("final", "final", "error"), strict=True)
+    ]
+    store = stored(tmp_path, [*versions, Version(2, "s", START, START, START, 3.0, "final")])
+    sample = cast(Sample, SimpleNamespace(subject_id=1, facts={"first": 0, "stop": 4}))
+    first, corrected, withdrawn = stay_hours(store, sample)
+    assert (first.changes, first.amended) == (("Lactate 5 mmol/L",), ())
+    assert "Lactate 5" in first.bundle
+    assert corrected.changes == ("Lactate 1 mmol/L",)
+    assert [said.startswith("Lactate 1 mmol/L") for said in corrected.amended] == [True]
+    assert withdrawn.changes == ("trend − Lactate",)
+    assert withdrawn.amended == ("Lactate withdrawn",)
 
 
 def test_a_live_stream_with_nothing_in_memory_follows_every_cascade(store: Store, tmp_path: Path) -> None:

@@ -31,5 +31,4 @@ def test_the_real_model_meets_the_reflectors_prompt(
     assert len(found.protocol) + found.refused.total() == 1
     with LogReader(folder.path / INDUCTION) as reader:
         (turn,) = (turn for one in reader.trajectories() for turn in one.turns)
-    assert turn.reply.content
-    print(turn.reply.content, found.refused, found.protocol.rules)
+    assert turn.reply.content, "what it said stands in the record of the run"

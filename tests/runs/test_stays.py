@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,6 +107,23 @@ def test_the_report_prints_the_figures(run: RunFolder, capsys: pytest.CaptureFix
     assert "Stays, step by step" in page
     stay = next((run.path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
     assert "The stay, step by step" in stay
+    assert all(f"<dt>{said}</dt>" in stay for said in ("state", "rules read", "foretold", "what came"))
+    assert re.search(r"<pre>\[\d{4}-\d\d-\d\d \d\d:00\]", stay), "the bundle of the hour"
+    assert re.search(r"<dt>state</dt><dd>[^<]*(given now [+−]|rising|falling|steady)", stay)
+
+
+def test_a_report_without_its_store_says_what_it_leaves_out(run: RunFolder, tmp_path: Path) -> None:
+    """The store was moved: what was noted is still told."""
+    copied = tmp_path / "run"
+    shutil.copytree(run.path, copied)
+    manifest = json.loads((copied / "manifest.json").read_text(encoding="utf-8"))
+    manifest["store_digest"] = "0" * 64
+    (copied / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert main(["report", str(copied), "--out", str(tmp_path / "report")]) == 0
+    stay = next((tmp_path / "report" / "episodes").glob("*.html")).read_text(encoding="utf-8")
+    assert "The store is not there" in stay
+    assert "<dt>state</dt>" not in stay
+    assert "<dt>foretold</dt>" in stay
 
 
 def test_a_step_limit_ends_a_stay_and_what_was_said_counts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,7 @@ from wardround.benchmarks import Sample
 from wardround.codes import LabelSet
 from wardround.core import Picture, content_hash, data_url
 from wardround.log import Trajectory
+from wardround.runs.stay_hours import StayHour
 from wardround.runs.summary import RunSummary, contender
 from wardround.runs.timeline import timeline
 from wardround.scoring import EpisodeScore, SummaryRow
@@ -45,14 +46,20 @@ def episode_page(result: EpisodeScore) -> str:
 
 
 def episode_parts(
-    result: EpisodeScore, sample: Sample, trajectory: Trajectory, labels: LabelSet | None, policy: str
+    result: EpisodeScore,
+    sample: Sample,
+    trajectory: Trajectory,
+    labels: LabelSet | None,
+    policy: str,
+    hours: Sequence[StayHour] = (),
 ) -> dict[str, Any]:
-    """Return what the template of an episode's page shows."""
+    """Return what the template of an episode's page shows. ``hours``: those of a stay, where its store is there."""
     return {
         "result": result,
         "sample": sample,
         "trajectory": trajectory,
         "timeline": timeline(trajectory, sample),
+        "hours": hours,
         "policy": policy,
         "contender": contender(result),
         "official": official_names(labels),

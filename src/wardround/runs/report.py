@@ -13,9 +13,10 @@ from typing import Any
 import jinja2
 
 from wardround.benchmarks import get_task
-from wardround.core import Progress, Reporter, private_folder, silent, write_atomically
+from wardround.core import Progress, Reporter, UserError, private_folder, silent, write_atomically
 from wardround.log import LogReader
 from wardround.predictors import FitRow, read_manifest
+from wardround.records import Store
 from wardround.runs.analyses import Point, sections
 from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
@@ -24,7 +25,8 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.names import flat
 from wardround.runs.pages import episode_page, episode_parts, matrix, page_environment
 from wardround.runs.predictions import predictor_notes
-from wardround.runs.sources import clocks_note, open_benchmark
+from wardround.runs.sources import clocks_note, open_benchmark, open_store
+from wardround.runs.stay_hours import stay_hours
 from wardround.runs.stream_sections import stream_sections
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import RESAMPLES, SET_F1, EpisodeScore, scorer_of
@@ -129,14 +131,26 @@ def _write_episodes(
     benchmark = open_benchmark(folder)
     samples = {sample.id: sample for sample in benchmark.all_samples}
     labels = {task.name: benchmark.labels(task) for task in benchmark.tasks}
+    store = _store_of_stays(folder, results)
     with LogReader(folder.logs) as reader:
         for done, result in enumerate(results):
             trajectory, sample = reader.trajectory(result.episode), samples[result.sample]
+            hours = () if store is None or result.steps is None else stay_hours(store, sample)
             html = template.render(
-                episode_parts(result, sample, trajectory, labels[result.task], folder.manifest["policy"])
+                episode_parts(result, sample, trajectory, labels[result.task], folder.manifest["policy"], hours)
             )
             write_atomically(target / episode_page(result), html, durable=False)
             report(Progress(label="writing episodes", done=done + 1, total=len(results), unit="pages"))
+
+
+def _store_of_stays(folder: RunFolder, results: Sequence[EpisodeScore]) -> Store | None:
+    """The store that stays are told from; None where none was played, or where it is no longer what it was."""
+    if all(result.steps is None for result in results):
+        return None
+    try:
+        return open_store(folder)
+    except UserError:
+        return None
 
 
 def _metrics_of_tasks(results: Sequence[EpisodeScore]) -> Mapping[str, Any]:

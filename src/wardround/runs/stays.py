@@ -49,3 +49,10 @@ class StayFeed:
         self.recorder.note(STEP_NOTE, said | dict(prediction.notes))
         following = self.start + self.given
         return self.stream[following] if following + 1 < self.stop else None
+
+
+def played_bundles(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bundle]]:
+    """Return the bundles before a stay, and those of its steps."""
+    stream = subject_bundles(store, sample.subject_id)
+    first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
+    return [stream[place] for place in range(first)], [stream[place] for place in range(first, stop - 1)]

@@ -20,8 +20,9 @@ from wardround.records import Store
 from wardround.runs.induction.candidates import Cuts, candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import InductionSettings
-from wardround.runs.induction.stay_steps import Action, decisions_of, played_bundles, seen_steps
+from wardround.runs.induction.stay_steps import Action, decisions_of, seen_steps
 from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
+from wardround.runs.stays import played_bundles
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"

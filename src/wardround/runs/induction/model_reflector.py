@@ -38,9 +38,10 @@ from wardround.runs.induction.inducing import taught_by
 from wardround.runs.induction.measuring import measured
 from wardround.runs.induction.missed import MissedDecision, TaughtStays, in_turn, taught_stays
 from wardround.runs.induction.proposed import VERBS, proposed_rule
-from wardround.runs.induction.stay_steps import SeenStep, played_bundles, seen_steps
+from wardround.runs.induction.stay_steps import SeenStep, seen_steps
 from wardround.runs.models import open_named_model
 from wardround.runs.sources import open_benchmark, open_store
+from wardround.runs.stays import played_bundles
 
 INDUCTION = "induction"
 CALLS = 200

@@ -15,9 +15,10 @@ from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import newest_bundles, shown_state
 from wardround.answers import StepAction
 from wardround.benchmarks import Sample
-from wardround.bundles import Bundle, subject_bundles
+from wardround.bundles import Bundle
 from wardround.protocols import RuleIndex
 from wardround.records import Store
+from wardround.runs.stays import played_bundles
 
 Action = tuple[str, str]
 """Type and name of a decision."""
@@ -44,13 +45,6 @@ class SeenStep:
         counter = EstimatedTokens()
         state = shown_state(self.facts.state, {}, counter, state_tokens)
         return state.text, newest_bundles(self.newest, counter, history_tokens)
-
-
-def played_bundles(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bundle]]:
-    """Return the bundles before a stay, and those of its steps."""
-    stream = subject_bundles(store, sample.subject_id)
-    first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
-    return [stream[place] for place in range(first)], [stream[place] for place in range(first, stop - 1)]
 
 
 def seen_steps(store: Store, sample: Sample, index: RuleIndex) -> Iterator[SeenStep]:

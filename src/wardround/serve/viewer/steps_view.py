@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from wardround.bundles import BundleStream, bundle_text, subject_bundles
+from wardround.benchmarks import Sample
 from wardround.core import UserError
+from wardround.runs.stay_hours import StayHour, stay_hours
 from wardround.runs.timeline import timeline
 from wardround.serve.viewer.episode_view import STEPS, episode_stem
 from wardround.serve.viewer.viewed_run import NotThere, ViewedRun
-
-_LONGEST = 4_000
-"""Characters of a bundle in words."""
 
 
 def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
@@ -24,12 +23,11 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
         raise NotThere(f"the episode has {pages} pages of steps, not {number}")
     steps = every[(number - 1) * STEPS : number * STEPS]
     stem = episode_stem(page)
-    bundles, missing = _bundles(run, sample.subject_id)
-    first = int(sample.facts.get("first", 0))
+    hours, missing = _hours(run, sample)
     return {
         "result": score,
         "sample": sample,
-        "steps": [(one, _text(bundles, first + one.step)) for one in steps],
+        "steps": [(one, hours[one.step] if one.step < len(hours) else None) for one in steps],
         "missing": missing,
         "number": number,
         "pager": [(_label(n, len(every)), f"{stem}.steps-{n}.html") for n in range(1, pages + 1)],
@@ -37,18 +35,11 @@ def steps_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
     }
 
 
-def _bundles(run: ViewedRun, subject_id: int) -> tuple[BundleStream | None, str | None]:
+def _hours(run: ViewedRun, sample: Sample) -> tuple[Sequence[StayHour], str | None]:
     try:
-        return subject_bundles(run.store, subject_id), None
+        return stay_hours(run.store, sample), None
     except UserError as error:  # a store that was moved leaves the rest of the page as it is
-        return None, str(error)
-
-
-def _text(bundles: BundleStream | None, place: int) -> str:
-    if bundles is None or not 0 <= place < len(bundles):
-        return ""
-    text = bundle_text(bundles[place])
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} characters more)"
+        return (), str(error)
 
 
 def _label(number: int, steps: int) -> str:
