@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wardround.benchmarks import Sample
-from wardround.bundles import Bundle, BundleEvent, PatientState, bundle_text, event_text, states
+from wardround.bundles import Bundle, BundleEvent, PatientState, Trend, bundle_text, event_text, states
 from wardround.bundles.events import amends
 from wardround.bundles.kinds import EventKind
 from wardround.records import Store
@@ -48,21 +48,41 @@ def _hour(bundle: Bundle, before: PatientState, after: PatientState) -> StayHour
 
 
 def _changes(before: PatientState, after: PatientState) -> Iterator[str]:
-    """Yield what the state holds otherwise than before: by name, and trends by where they now stand."""
+    """Yield what the state holds otherwise than before: by name, and of trends those that are new or turn."""
     for section in ("problems", "allergies"):
-        old, new = getattr(before, section), getattr(after, section)
-        yield from (f"{section} + {name}" for name in new if name not in old)
-        yield from (f"{section} − {name}" for name in old if name not in new)
-    running, ran = (Counter(one.concept for one in state.medications.values()) for state in (after, before))
-    yield from (f"given now + {name}" for name in running - ran)
-    yield from (f"given now − {name}" for name in ran - running)
-    for key, trend in after.trends.items():
-        known = before.trends.get(key)
-        if known is None or known.last != trend.last:
-            value = f"{trend.last.value:g} {trend.unit or ''}".rstrip()
-            moving = f", {trend.direction}" if len(trend.readings) > 1 else ""
-            yield f"{trend.concept} {value}{moving}"
+        yield from _came_and_went(
+            section, Counter(getattr(before, section).keys()), Counter(getattr(after, section).keys())
+        )
+    ran, running = (Counter(one.concept for one in state.medications.values()) for state in (before, after))
+    yield from _came_and_went("given now", ran, running)
+    yield from _trends(before, after)
+
+
+def _came_and_went(what: str, before: Counter[str], after: Counter[str]) -> Iterator[str]:
+    yield from (f"{what} + {name}" for name in after - before)
+    yield from (f"{what} − {name}" for name in before - after)
+
+
+def _trends(before: PatientState, after: PatientState) -> Iterator[str]:
+    newer = [(before.trends.get(key), trend) for key, trend in after.trends.items()]
+    newer = [(old, trend) for old, trend in newer if old is None or old.last != trend.last]
+    turned = [trend for old, trend in newer if old is None or _turns(old, trend)]
+    yield from map(_said, turned)
     yield from (f"trend − {key[1]}" for key in before.trends if key not in after.trends)
+    if len(newer) > len(turned):
+        yield f"{len(newer) - len(turned)} newer values of the same level and direction"
+
+
+def _turns(before: Trend, now: Trend) -> bool:
+    """Whether the newest value of a trend is of another level, or goes elsewhere, than the one before; or is the same
+    reading that reads otherwise now."""
+    same = before.last.time == now.last.time
+    return same or (before.last.level, before.direction) != (now.last.level, now.direction)
+
+
+def _said(trend: Trend) -> str:
+    value = f"{trend.last.value:g} {trend.unit or ''}".rstrip()
+    return f"{trend.concept} {value}{f', {trend.direction}' if len(trend.readings) > 1 else ''}"
 
 
 def _amendment(event: BundleEvent) -> str:

@@ -11,6 +11,8 @@ from wardround.benchmarks import Sample
 from wardround.log import Trajectory
 from wardround.scoring.steps import MOST, step_hits
 
+_MOST_RULES = 15
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineStep:
@@ -38,7 +40,7 @@ def timeline(trajectory: Trajectory, sample: Sample) -> tuple[TimelineStep, ...]
         TimelineStep(
             step=note.detail["step"],
             hour=note.detail["hour"],
-            rules=", ".join(note.detail.get("read", ())),
+            rules=_rules(note.detail),
             foretold=_foretold(note.detail),
             came=", ".join(came.get(note.detail["step"], ())),
             recall=", ".join(hits.get(note.detail["step"], ())),
@@ -51,6 +53,14 @@ def timeline(trajectory: Trajectory, sample: Sample) -> tuple[TimelineStep, ...]
 
 def _by_steps(trajectory: Trajectory) -> bool:
     return any(note.kind == "step" for note in trajectory.notes)
+
+
+def _rules(detail: Mapping[str, Any]) -> str:
+    """The rules that were read, those that predictions stand on first; of many the rest is counted."""
+    cited = [one for action in detail["actions"] for one in action.get("because", ())]
+    read = sorted(detail.get("read", ()), key=lambda one: one not in cited)
+    more = f" and {len(read) - _MOST_RULES} more" if len(read) > _MOST_RULES else ""
+    return ", ".join(read[:_MOST_RULES]) + more
 
 
 def _foretold(detail: Mapping[str, Any]) -> str:
