@@ -26,7 +26,7 @@ from wardround.protocols import (
 )
 from wardround.runs import RunFolder
 from wardround.runs.safety import safety_counts, safety_curves
-from wardround.scoring import CurvePoint, PlantedKey, SafetyCounts
+from wardround.scoring import PlantedKey, SafetyCounts, SafetyPoint
 
 EXAMPLES = """
   wardround protocol lint sepsis.toml
@@ -208,7 +208,7 @@ def _meter(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _curves(curves: Mapping[str, Sequence[CurvePoint]], *, as_json: bool) -> int:
+def _curves(curves: Mapping[str, Sequence[SafetyPoint]], *, as_json: bool) -> int:
     if as_json:
         print_json(curves)
         return 0
@@ -217,7 +217,7 @@ def _curves(curves: Mapping[str, Sequence[CurvePoint]], *, as_json: bool) -> int
     return 0
 
 
-def _point_row(name: str, point: CurvePoint) -> tuple[str, ...]:
+def _point_row(name: str, point: SafetyPoint) -> tuple[str, ...]:
     shares = (f"{point.audited:.3f}", f"{point.recall:.4f}")
     tau = "–" if point.tau is None else f"{point.tau:.3f}"
     return (name, point.looks, tau, *shares, str(point.predicted), str(point.red_flags))

@@ -25,6 +25,7 @@ from wardround.core import Progress, Reporter, UserError, load_plugins, loaded_p
 from wardround.records import Store
 from wardround.runs.banks import close_encoder, open_candidate_encoder
 from wardround.runs.folder import RunFolder
+from wardround.runs.grading import ungraded
 from wardround.runs.judging import unjudged
 from wardround.runs.knowledge import corpora_facts
 from wardround.runs.models import open_models, open_named_model
@@ -127,7 +128,9 @@ def open_work(folder: RunFolder, *, limit: float | None = None, retry_errors: bo
     queue = WorkQueue(folder.queue)
     if not queue.counts().total:
         queue.add(str(key) for key in episode_keys(folder.settings, open_benchmark(folder)))
-    queue.reopen(set(queue.listed("done")) - (finished_keys(folder) - unjudged(folder, open_benchmark(folder))))
+    benchmark = open_benchmark(folder)
+    left = unjudged(folder, benchmark) | ungraded(folder, benchmark)
+    queue.reopen(set(queue.listed("done")) - (finished_keys(folder) - left))
     if retry_errors:
         queue.reopen(_failed_keys(folder))
     queue.reclaim()

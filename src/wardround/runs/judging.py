@@ -27,11 +27,16 @@ JUDGEMENTS = "judgements"
 
 
 def must_have_judge(settings: RunSettings, tasks: Iterable[str]) -> None:
-    """Raise UserError where a task's answers need a judge and none is set, or the judge is one of the players."""
-    judged = sorted(task for task in set(tasks) if get_task(task).answer.judged)
-    if not judged:
+    """Raise UserError where a task's answers, or the grading of plans, need a judge and none is set that can do it, or
+    the judge is one of the players."""
+    asked = set(tasks)
+    judged = sorted(task for task in asked if get_task(task).answer.judged)
+    graded = settings.scoring.equivalence and any(get_task(task).answer.by_steps for task in asked)
+    if not judged and not graded:
         return
     judge = settings.scoring.judge
+    if graded and judge in (None, WORDS):
+        raise UserError("scoring.equivalence needs a model that grades: --set scoring.judge=MODEL")
     if judge is None:
         raise UserError(
             f"answers to {', '.join(judged)} are in words of one's own and need a judge: --set scoring.judge=MODEL, or "

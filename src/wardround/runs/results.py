@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from wardround.benchmarks import get_task
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
+from wardround.runs.grading import Grades
 from wardround.runs.judging import Verdicts
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
@@ -91,6 +93,7 @@ class _Scorer:
         self._spaces = benchmark.spaces
         self._candidate_tools = [tool.name for tool in default_toolset().tools if tool.category == "candidate"]
         self._verdicts = Verdicts(folder)
+        self._grades = Grades(folder)
         self._reader = LogReader(folder.logs, may_be_empty=True)
 
     def __enter__(self) -> Self:
@@ -118,6 +121,8 @@ class _Scorer:
         reasoning = None if verdict is None else verdict.reasoning
         tools = self._candidate_tools
         score = score_episode(outline, sample, labels, tools, self._spaces, reasoning=reasoning)
+        if score.steps is not None:
+            score = replace(score, steps=replace(score.steps, grades=self._grades.of(outline.episode)))
         return score, json.dumps(score.to_json(), ensure_ascii=False) + "\n"
 
 

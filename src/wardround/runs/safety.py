@@ -8,7 +8,7 @@ from wardround.log import LogReader
 from wardround.runs.folder import RunFolder
 from wardround.runs.settings import EpisodeKey
 from wardround.runs.sources import open_benchmark
-from wardround.scoring import CurvePoint, NotedStay, PlantedKey, SafetyCounts, played_steps, safety_curve
+from wardround.scoring import NotedStay, PlantedKey, SafetyCounts, SafetyPoint, played_steps, safety_curve
 
 
 def safety_counts(folder: RunFolder, key: PlantedKey) -> dict[str, SafetyCounts]:
@@ -20,7 +20,7 @@ def safety_counts(folder: RunFolder, key: PlantedKey) -> dict[str, SafetyCounts]
     return counted
 
 
-def safety_curves(folder: RunFolder, key: PlantedKey) -> dict[str, list[CurvePoint]]:
+def safety_curves(folder: RunFolder, key: PlantedKey) -> dict[str, list[SafetyPoint]]:
     """Return recall against safety over tau, of every contender from its own tau upwards."""
     stays: dict[str, list[NotedStay]] = {}
     for played, stay in _noted(folder):

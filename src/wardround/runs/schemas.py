@@ -29,6 +29,8 @@ _LATER = frozenset(
         "images.grounding_url",
         "budget.forced_finish",
         "budget.steps",
+        "agent.trace.unsure_by_shares",
+        "scoring.equivalence",
         "run.toolset",
         "retrieval.candidate_encoder",
         "knowledge.egress",

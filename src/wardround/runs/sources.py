@@ -20,6 +20,7 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import RunSettings
 from wardround.scoring.judging import judge_prompts
+from wardround.scoring.judging.equivalence import equivalence_prompts
 
 
 def source_facts(store: Store, benchmark: Benchmark) -> dict[str, Any]:
@@ -64,6 +65,8 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
     files += benchmark.prompts
     if settings.scoring.judge is not None and any(task.answer.judged for task in benchmark.tasks):
         files += judge_prompts()
+    if settings.scoring.equivalence and any(task.answer.by_steps for task in benchmark.tasks):
+        files += equivalence_prompts()
     if settings.aids.answer_rules:
         must_have_rules(benchmark)
         files.append(rules_prompt())

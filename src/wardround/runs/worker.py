@@ -35,6 +35,7 @@ from wardround.retrieval import Encoder, VectorCache
 from wardround.runs.banks import Memories, close_encoder, open_candidate_encoder, open_run_encoder, open_vectors
 from wardround.runs.episode import NO_IMAGES, episode_facts, open_run_images, open_surroundings
 from wardround.runs.folder import RunFolder
+from wardround.runs.grading import Grading, open_grading
 from wardround.runs.judging import AnswerScores, Judging, open_judging
 from wardround.runs.knowledge import open_knowledge
 from wardround.runs.models import asked_with, open_models
@@ -67,6 +68,7 @@ class Worker:
     knowledge: Knowledge
     scores: AnswerScores
     judging: Judging | None = None
+    grading: Grading | None = None
     images: Imaging = NO_IMAGES
     max_cost: float | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,6 +105,9 @@ class Worker:
         if self.judging is not None:
             self.log.flush()
             await self.judging.settle(text, sample, prompt_of(self.settings, self.benchmark, sample).user)
+        if self.grading is not None:
+            self.log.flush()
+            await self.grading.settle(text, sample)
 
     async def _play_on(self, text: str, key: EpisodeKey, agent: AgentSpec, replies: list[Recorded]) -> None:
         """Play an episode, beginning with what is recorded of it."""
@@ -159,6 +164,8 @@ class Worker:
         self.knowledge.close()
         if self.judging is not None:
             await self.judging.close()
+        if self.grading is not None:
+            await self.grading.close()
         for model in self.models.values():
             await model.close()
 
@@ -230,6 +237,7 @@ def open_worker(
         knowledge=open_knowledge(folder, store),
         scores=AnswerScores(folder, benchmark),
         judging=open_judging(folder, store, benchmark, played=folder.path / logs),
+        grading=open_grading(folder, store, benchmark, played=folder.path / logs),
         images=open_run_images(settings, store),
     )
 

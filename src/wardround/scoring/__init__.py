@@ -19,7 +19,7 @@ from wardround.scoring.no_prediction import NoPrediction, no_prediction_mode
 from wardround.scoring.paired import PairedTest, holm, paired_test, paired_test_by_key, patients_parts
 from wardround.scoring.paired_classes import macro_hypothesis, paired_macro_f1
 from wardround.scoring.safety import PlantedKey, SafetyCounts, played_steps
-from wardround.scoring.safety_curve import CurvePoint, NotedStay, safety_curve
+from wardround.scoring.safety_curve import NotedStay, SafetyPoint, safety_curve
 from wardround.scoring.scorer import ACCURACY, MACRO_F1, SCORERS, SET_F1, FurtherTest, PairedAnswers, Scorer, scorer_of
 from wardround.scoring.sets import SetScore, best_at_k, class_score, pass_hat_k, set_scores
 from wardround.scoring.settings import ScoringSettings
@@ -43,7 +43,6 @@ __all__ = [
     "ArmRow",
     "ClassMetrics",
     "ClassificationRow",
-    "CurvePoint",
     "EpisodeScore",
     "EpisodeUse",
     "ErrorClass",
@@ -62,6 +61,7 @@ __all__ = [
     "PlantedKey",
     "RecallRow",
     "SafetyCounts",
+    "SafetyPoint",
     "ScoreMetrics",
     "Scorer",
     "ScoringSettings",

@@ -22,5 +22,13 @@ class ScoringSettings:
     judge_may_play: bool = setting(False, "the judge may be a model that plays too, as in the GSEM paper")
     judge_reasoning: bool = setting(True, "the judge marks the reasoning too: efficiency, factuality, completeness")
 
+    equivalence: int = setting(
+        0,
+        "steps of a stay, drawn, whose predictions the judge grades from 1 to 5 beside what was decided; 0: none",
+        unit="steps",
+        least=0,
+        source="TRACE, section 5 (clinical equivalence)",
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)

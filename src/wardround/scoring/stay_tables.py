@@ -15,7 +15,8 @@ from wardround.scoring.steps import RecallRow, StepCounts, recall_rows
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdherenceRow:
     """One contender over all steps. ``adherence``: steps that cite a rule that was activated, as the paper counts it
-    (section 5); ``strict``: and whose trigger held; ``audited``: the Auditor looked; ``failed``: it found something."""
+    (section 5); ``strict``: and whose trigger held; ``audited``: the Auditor looked; ``failed``: it found something;
+    ``equivalence``: the mean grade of its plans, 1 to 5, where a judge was asked."""
 
     contender: str
     steps: int
@@ -24,6 +25,7 @@ class AdherenceRow:
     audited: Interval
     failed: int
     flaws: str
+    equivalence: Interval | None = None
 
 
 def stay_rows(
@@ -54,12 +56,22 @@ def _adherence(name: str, scores: Sequence[EpisodeScore], seed: int) -> Adherenc
         audited=_share(counts, [one.audited for one in counts], people, seed),
         failed=sum(one.failed for one in counts),
         flaws=", ".join(f"{flaw} {sum(one.flaws.get(flaw, 0) for one in counts)}" for flaw in flaws),
+        equivalence=_mean_grade(counts, people, seed),
     )
 
 
 def _share(counts: Sequence[StepCounts], parts: Sequence[int], people: Sequence[int], seed: int) -> Interval:
     rows = np.array([[part, one.steps] for part, one in zip(parts, counts, strict=True)], float)
     return cluster_bootstrap(rows, people, mean_of_rows, seed=seed)
+
+
+def _mean_grade(counts: Sequence[StepCounts], people: Sequence[int], seed: int) -> Interval | None:
+    graded = [(sum(one.grades), len(one.grades), person) for one, person in zip(counts, people, strict=True)]
+    graded = [one for one in graded if one[1]]
+    if not graded:
+        return None
+    rows = np.array([one[:2] for one in graded], float)
+    return cluster_bootstrap(rows, [person for *_, person in graded], mean_of_rows, seed=seed)
 
 
 def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow]) -> str:
@@ -78,7 +90,10 @@ def render_stays(recall: Sequence[RecallRow], adherence: Sequence[AdherenceRow])
         "decisions",
     )
     first = [header, *map(_recall_cells, recall)]
-    second = [("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws"), *map(_rule_cells, adherence)]
+    second = [
+        ("", "steps", "cites a rule", "that holds", "audited", "failed", "flaws", "equivalence"),
+        *map(_rule_cells, adherence),
+    ]
     return f"{_aligned(first)}\n\n{_aligned(second)}"
 
 
@@ -92,7 +107,8 @@ def _recall_cells(row: RecallRow) -> tuple[str, ...]:
 
 def _rule_cells(row: AdherenceRow) -> tuple[str, ...]:
     shares = (f"{one.estimate:.1%}" for one in (row.adherence, row.strict, row.audited))
-    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws
+    grade = "–" if row.equivalence is None else f"{row.equivalence.estimate:.2f} {row.equivalence.as_text()}"
+    return row.contender, str(row.steps), *shares, str(row.failed), row.flaws or "–", grade
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -105,7 +105,8 @@ class StepCounts:
     """What an agent noted while it played a stay, by steps.
 
     ``cited``: a prediction names a rule that was activated (adherence as the paper prints it); ``strict``: and the
-    rule's trigger held at that step; ``audited``: the Auditor looked; ``failed``: it found something, by flaw.
+    rule's trigger held at that step; ``audited``: the Auditor looked; ``failed``: it found something, by flaw;
+    ``grades``: of its plans by a judge, 1 to 5, where one was asked.
     """
 
     steps: int
@@ -115,6 +116,7 @@ class StepCounts:
     audited: int
     failed: int
     flaws: Mapping[str, int]
+    grades: Sequence[int] = ()
 
 
 def step_counts(trajectory: Played) -> StepCounts | None:

@@ -79,7 +79,7 @@ def plant_rules(
     labs = _results_by_stay(source)
     for stay in stays if flips else ():
         for rule in rules:
-            _plant_flips(stay, labs.get(stay["hadm_id"], []), rule, names, planted, seed, flips)
+            _plant_flips(stay, labs.get(stay["hadm_id"], []), rule, names, planted, seed=seed, share=flips)
     for stay in stays:
         inside = [row for row in labs.get(stay["hadm_id"], []) if stay["intime"] <= row["storetime"] < stay["outtime"]]
         _plant_stay(stay, labs.get(stay["hadm_id"], []), rules, names, planted, seed)
@@ -168,7 +168,7 @@ def _cases(stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names) 
 
 
 def _plant_flips(
-    stay: Row, results: list[Row], rule: PlantedRule, names: _Names, planted: _Planted, seed: int, share: float
+    stay: Row, results: list[Row], rule: PlantedRule, names: _Names, planted: _Planted, *, seed: int, share: float
 ) -> None:
     """Add results that turn the evidence of a rule, each before the next of its kind is taken."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
