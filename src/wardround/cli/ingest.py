@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from wardround.cli.extras import needs_extra
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
-from wardround.core import UserError
+from wardround.core import Reporter, UserError
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
+from wardround.records.ingest.plan import is_finished
 
 EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
@@ -21,6 +24,7 @@ EXAMPLES = """
   wardround ingest fhir bulk-export --store store-fhir
   wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
   wardround ingest omop cdm-export --store store-omop --result-lag-hours 12
+  wardround ingest omop --database postgresql://reader@db.hospital/cdm --schema cdm --store store-omop
   wardround ingest eicu eicu-crd-2.0 --store store-eicu
   wardround ingest --spec hospital.toml hospital --store store-hospital
 """
@@ -32,10 +36,12 @@ _MOST_REASONS = 5
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     kinds_of = f"{', '.join(SOURCES.names)}, or spec files of your own (with --spec it is left out)"
-    parser.add_argument("source", help=f"what kind of records: {kinds_of}")
+    parser.add_argument("source", nargs="?", help=f"what kind of records: {kinds_of}")
     parser.add_argument("--spec", type=Path, help="spec file of your own, or a folder of them: wardround spec init")
     kinds = ".csv, .parquet, of FHIR .ndjson and .json; .gz too"
     parser.add_argument("folder", type=Path, nargs="*", help=f"one or more folders of the source's files: {kinds}")
+    parser.add_argument("--database", metavar="URL", help="a PostgreSQL database in place of folders; read only")
+    parser.add_argument("--schema", default="public", help="where its tables are (default: %(default)s)")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
@@ -65,9 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
         user_codes=user_codes_home(),
         workers=arguments.workers,
     )
-    source, folders = _input(arguments)
+    source, folders = _input(arguments, progress)
     report = ingest(source, folders, arguments.store, settings=settings, report=progress)
     progress.close()
+    if arguments.database is not None:
+        shutil.rmtree(_copied(arguments.store))
     if arguments.json:
         print_json(report)
     else:
@@ -75,13 +83,37 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
 
 
-def _input(arguments: argparse.Namespace) -> tuple[str | SourceSpec, tuple[Path, ...]]:
+def _input(arguments: argparse.Namespace, report: Reporter) -> tuple[SourceSpec, tuple[Path, ...]]:
     """Return the source and the folders: with ``--spec`` every word that is not an option is a folder."""
-    if arguments.spec is not None:
-        return load_source_spec(arguments.spec), (Path(arguments.source), *arguments.folder)
-    if not arguments.folder:
-        raise UserError(f"give the folder of the files: wardround ingest {arguments.source} FOLDER --store STORE")
-    return arguments.source, tuple(arguments.folder)
+    named = [] if arguments.source is None else [arguments.source]
+    words = [*named, *arguments.folder]
+    if arguments.spec is None and not words:
+        raise UserError("say what kind of records: wardround ingest SOURCE FOLDER --store STORE")
+    source = load_source_spec(words.pop(0) if arguments.spec is None else arguments.spec)
+    given = tuple(map(Path, words))
+    if arguments.database is not None:
+        if given:
+            raise UserError(f"--database is read in place of folders, and {given[0]} was given too")
+        return source, (_from_database(source, arguments, report),)
+    if not given:
+        raise UserError(f"give the folder of the files: wardround ingest {source.name} FOLDER --store STORE")
+    return source, given
+
+
+def _from_database(source: SourceSpec, arguments: argparse.Namespace, report: Reporter) -> Path:
+    """Copy a database's tables beside the store to be."""
+    with needs_extra("postgres"):
+        from wardround.records.reading.postgres import Database, copy_tables
+    if is_finished(arguments.store):
+        raise UserError(f"{arguments.store} is a finished store: name another folder to read the database again")
+    out = _copied(arguments.store)
+    copy_tables(source, Database(url=arguments.database, schema=arguments.schema), out, report=report)
+    return out
+
+
+def _copied(store: Path) -> Path:
+    """Where a database's tables lie while a store is made of them."""
+    return store.with_name(f"{store.name}.tables")
 
 
 def _print(report: IngestReport, *, every_column: bool) -> None:

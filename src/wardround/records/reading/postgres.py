@@ -1,0 +1,143 @@
+"""Tables of a PostgreSQL database as Parquet files of a folder, which ingest then reads like any other.
+
+One read-only transaction at the isolation of a snapshot sees all tables as of one moment, whatever is written since.
+Rows are streamed: memory does not grow with a table. A password comes from PGPASSWORD or libpq's password file.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+import adbc_driver_postgresql.dbapi as postgresql
+import pyarrow.parquet as pq
+from adbc_driver_manager import Error
+
+from wardround.core import Progress, Reporter, UserError, private_folder, silent, write_atomically
+from wardround.records.specs.spec import SourceSpec
+
+SNAPSHOT = "snapshot.json"
+"""Written last: what was copied. A folder without it is begun anew."""
+_AS_THEY_ARE = (
+    "smallint",
+    "integer",
+    "bigint",
+    "real",
+    "double precision",
+    "date",
+    "boolean",
+    "text",
+    "character varying",
+    "timestamp without time zone",
+    "timestamp with time zone",
+)
+_READ_ONLY = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_COLUMNS = (
+    "SELECT table_name, column_name, data_type FROM information_schema.columns "
+    "WHERE table_schema = $1 ORDER BY table_name, ordinal_position"
+)
+_BATCH_BYTES = "4194304"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database's address (``postgresql://user@host:port/name``, without a password) and the schema of its tables."""
+
+    url: str
+    schema: str = "public"
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise UserError("a database's address begins with postgresql://")
+        if parts.password is not None or "password=" in parts.query:
+            raise UserError("put no password into the address: set PGPASSWORD, or write it into ~/.pgpass")
+
+
+def copy_tables(spec: SourceSpec, database: Database, out: Path, *, report: Reporter = silent) -> Mapping[str, int]:
+    """Copy the tables and dictionaries that a source knows into ``out``; return their rows by name.
+
+    A finished copy of the same database is kept as it is. UserError: no connection, or no known table there.
+    """
+    held = _finished(out, database)
+    if held is not None:
+        return held
+    shutil.rmtree(out, ignore_errors=True)
+    private_folder(out)
+    with _reading(database) as cursor:
+        tables = _known(spec, cursor, database)
+        rows = {name: _copy(cursor, database, name, tables[name], out, report) for name in tables}
+    said = {"database": database.url, "schema": database.schema, "rows": rows}
+    write_atomically(out / SNAPSHOT, json.dumps(said, indent=1) + "\n")
+    return rows
+
+
+def _finished(out: Path, database: Database) -> Mapping[str, int] | None:
+    if not (out / SNAPSHOT).exists():
+        return None
+    said = json.loads((out / SNAPSHOT).read_text(encoding="utf-8"))
+    if (said["database"], said["schema"]) != (database.url, database.schema):
+        raise UserError(f"{out} holds tables of another database: delete it, or name another store")
+    rows: Mapping[str, int] = said["rows"]
+    return rows
+
+
+@contextmanager
+def _reading(database: Database) -> Iterator[Any]:
+    try:
+        with postgresql.connect(database.url) as connection, connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
+            cursor.execute(_READ_ONLY)
+            yield cursor
+            connection.rollback()
+    except Error as error:
+        said = " ".join(str(error).split())
+        raise UserError(f"the database could not be read: {said}") from None
+
+
+def _known(spec: SourceSpec, cursor: Any, database: Database) -> dict[str, list[tuple[str, str]]]:
+    """The columns and types of each table that the source knows, by the table's name in the database."""
+    paths = [table.path for table in spec.tables.values()]
+    paths += [path for one in spec.dictionaries.values() for path in (one.path, *one.also)]
+    wanted = {PurePosixPath(path).name.casefold() for path in paths}
+    cursor.execute(_COLUMNS, (database.schema,))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in cursor.fetchall():
+        if table.casefold() in wanted:
+            found.setdefault(table, []).append((column, kind))
+    if not found:
+        example = ", ".join(sorted(wanted)[:3])
+        raise UserError(f"the schema {database.schema!r} holds no table of {spec.name!r} (such as {example}): --schema")
+    return found
+
+
+def _copy(
+    cursor: Any, database: Database, table: str, columns: Sequence[tuple[str, str]], out: Path, report: Reporter
+) -> int:
+    chosen = ", ".join(f"{_selected(column, kind)} AS {_quoted(column)}" for column, kind in columns)
+    cursor.execute(f"SELECT {chosen} FROM {_quoted(database.schema)}.{_quoted(table)}")  # names are quoted
+    batches = cursor.fetch_record_batch()
+    rows = 0
+    with pq.ParquetWriter(out / f"{table}.parquet", batches.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+            report(Progress(label=f"copying {table}", done=rows, unit="rows"))
+    return rows
+
+
+def _selected(column: str, kind: str) -> str:
+    """A numeric is read as CSV's would be; what Arrow has no type for comes as PostgreSQL writes it."""
+    if kind == "numeric":
+        return f"{_quoted(column)}::double precision"
+    return _quoted(column) if kind in _AS_THEY_ARE else f"{_quoted(column)}::text"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
