@@ -96,16 +96,15 @@ def _named_in(call: Call) -> set[str]:
 
 def count_revisits(calls: Sequence[Call], *, enough: int | None = None) -> int:
     """Count the calls that are similar to an earlier one of the same tool; stop counting at ``enough``."""
-    seen: dict[str, list[Call]] = {}
+    seen: dict[str, dict[Call, None]] = {}
     count = 0
     for call in calls:
-        earlier = seen.setdefault(call.name, [])
+        earlier = seen.setdefault(call.name, {})
         if call in earlier or any(are_similar(call, one) for one in earlier):
             count += 1
             if count == enough:
                 break
-        if call not in earlier:
-            earlier.append(call)
+        earlier[call] = None
     return count
 
 
