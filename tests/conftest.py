@@ -51,9 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was collected stays to the end: whoever looks for garbage need not look through it."""
+    """What was collected stays to the end: whoever looks for garbage need not look through it, nor look every 700
+    objects, which took a twentieth of the suite."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

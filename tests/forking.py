@@ -8,6 +8,7 @@ Run as a program it is that process: it has loaded what most commands use, reads
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -141,6 +142,7 @@ def _serve() -> None:
     os.cpu_count = lambda: 1  # as in the tests' own process: more workers than one are asked for
     if not LONG:
         os.fsync = lambda descriptor: None  # as there
+    gc.freeze()  # no child looks for garbage in what all of them share
     children = _Children()
     for line in sys.stdin:
         request = json.loads(line)
