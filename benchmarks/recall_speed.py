@@ -113,19 +113,20 @@ def _edges(ids: list[str], random: np.random.Generator) -> Iterator[Edge]:
             yield Edge(source=name, target=ids[target], weight=float(random.uniform(0.35, 0.8)), entity=0.5, task=1.0)
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Wall milliseconds of a call."""
-    started = time.perf_counter()
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Wall and processor milliseconds of a call."""
+    started, cpu = time.perf_counter(), time.process_time()
     work()
-    return 1000 * (time.perf_counter() - started)
+    return 1000 * (time.perf_counter() - started), 1000 * (time.process_time() - cpu)
 
 
-def told(name: str, wall: list[float], cpu_seconds: float) -> None:
-    """Print median, 95th percentile and mean processor time."""
-    ordered = sorted(wall)
+def told(name: str, calls: list[tuple[float, float]]) -> None:
+    """Print median and 95th percentile of wall time, mean and 95th percentile of processor time."""
+    wall, cpu = (sorted(column) for column in zip(*calls, strict=True))
+    last = int(0.95 * (len(calls) - 1))
     print(
-        f"  {name}: median {ordered[len(wall) // 2]:.2f} ms, p95 {ordered[int(0.95 * (len(wall) - 1))]:.2f} ms, "
-        f"mean {1000 * cpu_seconds / len(wall):.2f} ms CPU"
+        f"  {name}: wall median {wall[len(wall) // 2]:.2f} ms, p95 {wall[last]:.2f}; "
+        f"CPU mean {sum(cpu) / len(cpu):.2f} ms, p95 {cpu[last]:.2f}"
     )
 
 
@@ -144,29 +145,23 @@ def measure(size: int, dimensions: int, repeats: int) -> None:
             RecallQuestion(text=words(random, 25), key=Key(encoder="bench", vector=vector))
             for vector in unit(random, repeats, dimensions)
         ]
-        reader.seeds(questions[0], for_subject=ASKED_BY)
+        told("the first recall", [timed(lambda: reader.seeds(questions[0], for_subject=ASKED_BY))])
         with Bank.open(path) as writer:
-            walls = []
-            cpu = 0.0
+            calls = []
             for number in range(10):
                 writer.revise(ids[number], content=words(random, 90), reason="measured")
-                start = time.process_time()
-                walls.append(timed(lambda: len(reader)))
-                cpu += time.process_time() - start
-            told("following another writer's commit", walls, cpu)
+                calls.append(timed(lambda: len(reader)))
+            told("following another writer's commit", calls)
         command = [sys.executable, "-c", WRITER, str(path), str(Path(__file__).parent), str(dimensions)]
         process = subprocess.Popen(command)
         try:
             time.sleep(2.0)
-            cpu = time.process_time()
-            walls = [timed(lambda one=one: reader.seeds(one, for_subject=ASKED_BY)) for one in questions]  # type: ignore[misc]
-            told("seed recall, a writer running", walls, time.process_time() - cpu)
-            cpu = time.process_time()
-            walls = [timed(lambda one=one: _walked(reader, ids, one)) for one in range(repeats)]  # type: ignore[misc]
-            told("walk, 5 seeds, 60 steps, a writer running", walls, time.process_time() - cpu)
-            cpu = time.process_time()
-            walls = [timed(lambda one=one: _recalled(reader, one)) for one in questions]  # type: ignore[misc]
-            told("the whole recall with scope and walk, a writer running", walls, time.process_time() - cpu)
+            calls = [timed(lambda one=one: reader.seeds(one, for_subject=ASKED_BY)) for one in questions]  # type: ignore[misc]
+            told("seed recall, a writer running", calls)
+            calls = [timed(lambda one=one: _walked(reader, ids, one)) for one in range(repeats)]  # type: ignore[misc]
+            told("walk, 5 seeds, 60 steps, a writer running", calls)
+            calls = [timed(lambda one=one: _recalled(reader, one)) for one in questions]  # type: ignore[misc]
+            told("the whole recall with scope and walk, a writer running", calls)
         finally:
             process.terminate()
             process.wait()
