@@ -2,6 +2,7 @@
 
 python benchmarks/bundles_scale.py batch STORE [STORE ...]
 python benchmarks/bundles_scale.py rules STORE                       # text, states and the coded roles under 441 rules
+python benchmarks/bundles_scale.py rules STORE --times 248           # 43 M events of 200 patients, read again and again
 python benchmarks/bundles_scale.py sizes --scratch FOLDER            # stores of 1,000, 10,000 and 100,000 patients
 
 The live stream: stream_scale.py.
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 from wardround.agents.stays.batch import batch_steps
@@ -77,14 +79,14 @@ def _states_of(path: Path) -> tuple[int, float]:
     return events, time.process_time() - started
 
 
-def rules(path: Path) -> None:
-    """Print what text, states and the coded roles cost, and how long the paper's corpus would take."""
+def rules(path: Path, times: int) -> None:
+    """Print what text, states and the coded roles cost, the store read so often, and what the paper's corpus would."""
     gc.disable()
     store = Store.open(path)
     names = sorted({name for stream in store_bundles(store) for name in stream.columns.names})
     roles = CodedRoles(index=RuleIndex(many_rules(names)), settings=TraceSettings())
     started, events, bundles, held = time.process_time(), 0, 0, 0
-    for stream in store_bundles(store):
+    for stream in chain.from_iterable(store_bundles(store) for _ in range(times)):
         events += len(stream.columns)
         bundles += len(stream)
         bundle_texts(stream)
@@ -145,11 +147,14 @@ def main() -> None:
     parser.add_argument("what", choices=["batch", "rules", "sizes"])
     parser.add_argument("paths", type=Path, nargs="*")
     parser.add_argument("--scratch", type=Path, help="where stores are made, 1 GB")
+    parser.add_argument(
+        "--times", type=int, default=1, help="rules: read the store so often (43 M events of a small one)"
+    )
     given = parser.parse_args()
     if given.what == "sizes":
         sizes(given.scratch)
     elif given.what == "rules":
-        rules(given.paths[0])
+        rules(given.paths[0], given.times)
     else:
         batch(given.paths)
     print(f"peak memory {_peak():.2f} GB")

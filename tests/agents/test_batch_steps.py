@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,9 +27,11 @@ from wardround.bundles import (
     states,
     store_bundles,
     stream_of,
+    subject_bundles,
 )
 from wardround.bundles.amendments import joined
 from wardround.bundles.events import cut
+from wardround.cli import main
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.records import Store
 
@@ -51,6 +56,7 @@ CONCEPTS = (
     "Septic shock", "Intubation", "Arterial Blood Pressure mean", "Non Invasive Blood Pressure mean", "Glucose",
     "Chloride", "Bicarbonate", "",
 )  # fmt: skip
+KEY = ("subject_id", "hour")
 PRIOR = ProtocolRule(id="P", category="PRIOR", trigger="hour of day >= 0", actions=("order lactate",))
 
 
@@ -133,6 +139,32 @@ def test_who_has_more_entries_than_a_state_keeps_is_played_one_by_one() -> None:
     found = check(together(few, many), roles_of(EVERY_RULE))
     assert set(found.folded) == set(range(1, 8))
     assert not batch_steps(stream_of(1, []), roles_of(EVERY_RULE)).folded
+
+
+def test_the_command_writes_the_words_and_the_step_of_every_bundle(synthetic_store: Store, tmp_path: Path) -> None:
+    protocol = Path(__file__).parents[2] / "examples" / "sepsis.toml"
+    words = [
+        "bundles",
+        "--store",
+        str(synthetic_store.path),
+        "--out",
+        str(tmp_path / "out"),
+        "--protocol",
+        str(protocol),
+    ]
+    assert main(words) == 0
+    rows = pq.read_table(tmp_path / "out" / "steps.parquet")
+    told = set(
+        zip(*(pq.read_table(tmp_path / "out" / "events.parquet").column(n).to_pylist() for n in KEY), strict=True)
+    )
+    assert len(rows) == len(told) > 1_000
+    first = rows.slice(0, 1).to_pylist()[0]
+    bundle = subject_bundles(synthetic_store, first["subject_id"])[0]
+    assert (first["hour"], first["text"]) == (bundle.hour, bundle_text(bundle))
+    steps = [json.loads(text) for text in rows.column("step").to_pylist()]
+    assert {"predicted", "read", "held", "audit"} == set(steps[0])
+    assert any(step["predicted"] for step in steps)
+    assert main([*words[:3], "--subject", "1", "--protocol", str(protocol)]) == 2
 
 
 @pytest.mark.parametrize("window_hours", [6.0, 0.7])

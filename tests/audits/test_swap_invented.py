@@ -13,7 +13,7 @@ from wardround.benchmarks.other_futures import differing_answers, differing_cand
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.benchmarks.own.other_futures import DifferingMoments
 from wardround.benchmarks.own.task_file import task_of_text
-from wardround.bundles.futures import differing_bundles
+from wardround.bundles.futures import differing_bundles, differing_records
 from wardround.synth import DIALECTS
 
 _OTHERS = 3
@@ -42,11 +42,12 @@ def test_another_future_changes_nothing_that_is_shown(invented: Invented, source
         asked,
         invented.raw(source),
         charts=[differing_answers, differing_bundles],
-        stores=[differing_questions, differing_candidates, DifferingMoments(asked={"own": own})],
+        stores=[differing_questions, differing_candidates, differing_records, DifferingMoments(asked={"own": own})],
     )
     assert report.clean, report.as_text()
     assert report.compared["questions of own"] > 3 or source == "fhir"  # its encounters are written down when they end
     assert report.compared["calls of candidate tools"] > 20
+    assert report.compared["bundles of whole records"] > 20
     told = {what.removeprefix("questions of ") for what in report.compared}
     assert told | report.left_out.keys() >= (set(EHRSHOT_TASKS) | (set(AGENTEHR_TASKS) if "mimic" in source else set()))
     assert report.left_out.keys().isdisjoint(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from wardround.bundles import (
     store_bundles,
     subject_bundles,
 )
+from wardround.bundles.futures import differing_bundles, differing_records
 from wardround.exports.meds import export_meds
 from wardround.records import Store, ingest, load_source_spec
 from wardround.runs.stay_hours import stay_hours
@@ -151,6 +152,20 @@ def test_versions_go_out_as_meds_and_come_back(store: Store, versions: list[Vers
         for moment in moments[:: max(len(moments) // 40, 1)]:
             assert seen(again.chart(subject, moment)) == seen(store.chart(subject, moment))
             assert len(seen(store.chart(subject, moment))) == len(known_then(versions, subject, moment))
+
+
+def test_the_audit_of_futures_sees_what_differs_by_a_moment_and_nothing_later(tmp_path: Path) -> None:
+    times = [START + timedelta(hours=hours) for hours in (1, 9)]
+    first, last = (Version(1, f"1-{time.hour}", START, time, time, 5.0, "final") for time in times)
+    shown = stored(tmp_path / "shown", [first, last])
+    moments = {1: START + timedelta(hours=5)}
+    for changed, is_seen in ([first, replace(last, value=1.0)], False), ([replace(first, value=1.0), last], True):
+        other = stored(tmp_path / f"other-{is_seen}", changed)
+        records = differing_records(shown, other, moments)
+        assert records.compared == {"bundles of whole records": 1}
+        assert bool(records.differences) == is_seen
+        charts = differing_bundles(shown.chart(1, moments[1]), other.chart(1, moments[1]))
+        assert bool(list(charts)) == is_seen
 
 
 def test_no_state_is_stale_after_a_correction_or_a_withdrawal(store: Store, versions: list[Version]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +55,28 @@ class BundlesReport:
         self.visible.update(targets.visible)
 
 
-def write_bundles(store: Store, folder: Path, *, report: Reporter = silent) -> BundlesReport:
-    """Write ``events.parquet``, ``targets.parquet`` and ``about.json`` into a new folder.
+class BesideTable(Protocol):
+    """A further table that is made of bundles."""
+
+    @property
+    def name(self) -> str:
+        """What its file is called."""
+        ...
+
+    @property
+    def schema(self) -> Any:
+        """Its Arrow schema."""
+        ...
+
+    def of(self, stream: BundleStream) -> pa.Table:
+        """Return the rows of some subjects."""
+        ...
+
+
+def write_bundles(
+    store: Store, folder: Path, *, beside: Sequence[BesideTable] = (), report: Reporter = silent
+) -> BundlesReport:
+    """Write ``events.parquet``, ``targets.parquet``, the tables ``beside`` and ``about.json`` into a new folder.
 
     UserError: the folder holds something, or the source's roles give no events.
     """
@@ -65,14 +87,15 @@ def write_bundles(store: Store, folder: Path, *, report: Reporter = silent) -> B
     made = BundlesReport(
         folder=folder, without_targets={str(name): why for name, why in untimed_types(store.spec).items()}
     )
-    with (
-        pq.ParquetWriter(unfinished / "events.parquet", EVENTS, compression="zstd") as events,
-        pq.ParquetWriter(unfinished / "targets.parquet", TARGETS, compression="zstd") as targets,
-    ):
+    with ExitStack() as files:
+        schemas = {"events": EVENTS, "targets": TARGETS, **{table.name: table.schema for table in beside}}
+        writers = {name: files.enter_context(_writer(unfinished, name, schema)) for name, schema in schemas.items()}
         for stream in store_bundles(store):
             steps = step_targets(stream)
-            events.write_table(event_table(stream))
-            targets.write_table(target_table(steps))
+            writers["events"].write_table(event_table(stream))
+            writers["targets"].write_table(target_table(steps))
+            for table in beside:
+                writers[table.name].write_table(table.of(stream))
             made.add(stream, steps)
             report(Progress(label="bundles", done=made.subjects, total=len(store.subjects), unit="subjects"))
     about = {"schema_version": SCHEMA_VERSION, "source": store.spec.title, "store": store.digest[:16]}
@@ -81,6 +104,10 @@ def write_bundles(store: Store, folder: Path, *, report: Reporter = silent) -> B
         folder.rmdir()
     unfinished.rename(folder)
     return made
+
+
+def _writer(folder: Path, name: str, schema: Any) -> pq.ParquetWriter:
+    return pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
 
 
 EVENTS = pa.schema(

@@ -23,7 +23,7 @@ from wardround.benchmarks import Benchmark, get_task, leak_check
 from wardround.benchmarks.other_futures import differing_answers, differing_candidates
 from wardround.benchmarks.other_questions import differing_questions
 from wardround.benchmarks.own.other_futures import asked_of
-from wardround.bundles.futures import differing_bundles
+from wardround.bundles.futures import differing_bundles, differing_records
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -171,7 +171,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             user_codes=_codes_of(store),
             others=not arguments.alone,
             charts=[differing_answers, differing_bundles],
-            stores=[differing_questions, differing_candidates, *own],
+            stores=[differing_questions, differing_candidates, differing_records, *own],
             report=progress,
         )
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from wardround.agents.stays.batch import StepTable
+from wardround.agents.stays.coded import coded_roles
 from wardround.bundles import ActionType, bundle_text, bundles_of, step_targets
 from wardround.bundles.bundling import END_OF_TIME
 from wardround.bundles.files import BundlesReport, write_bundles
@@ -17,6 +19,8 @@ EXAMPLES = """
   wardround bundles --store store --out bundles
       bundles/events.parquet: a row per event, with the hour in which it became known; bundles/targets.parquet: the
       decisions (orders, specimens, procedures) until the next bundle
+  wardround bundles --store store --out bundles --protocol protocol.toml
+      bundles/steps.parquet too: every bundle in words, and what TRACE's roles in code foretell after it
   wardround bundles --store store --subject 12345678 --as-of "2150-01-31 08:00"
       one chart's bundles in words, as a model reads them
   wardround bundles --store store --subject 12345678 --targets
@@ -33,6 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--as-of", help="with --subject: as of when (a date means the end of that day); the end if left out"
     )
     parser.add_argument("--targets", action="store_true", help="with --subject: print the targets of every step too")
+    parser.add_argument(
+        "--protocol",
+        type=Path,
+        help="with --out: write every bundle's words and the coded roles' step too, by these rules",
+    )
     add_json_option(parser)
 
 
@@ -40,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write or print."""
     if (arguments.out is None) == (arguments.subject is None):
         raise UserError("say where the whole store's bundles go (--out FOLDER) or whose to print (--subject ID)")
+    if arguments.protocol is not None and arguments.out is None:
+        raise UserError("--protocol belongs to --out FOLDER: the steps of the whole store")
     store = Store.open(arguments.store)
     if arguments.subject is None:
         _write(store, arguments)
@@ -50,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(store: Store, arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
-    report = write_bundles(store, arguments.out, report=progress)
+    beside = [] if arguments.protocol is None else [StepTable(coded_roles(arguments.protocol))]
+    report = write_bundles(store, arguments.out, beside=beside, report=progress)
     progress.close()
     if arguments.json:
         print_json(report)

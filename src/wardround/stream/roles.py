@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.agents.stays.coded import CodedRoles
+from wardround.agents.stays.coded import CodedRoles, coded_roles
 from wardround.agents.stays.router import RuleMemory
-from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import BundleEvent, EventKind, PatientState
-from wardround.protocols import RuleIndex, read_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +34,4 @@ class CodedResponder:
 
 def coded_responder(protocol: Path) -> CodedResponder:
     """Return what answers by a protocol file. UserError: it cannot be read."""
-    return CodedResponder(CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings()))
+    return CodedResponder(coded_roles(protocol))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from wardround.agents.loop.steps import PredictedAction
@@ -17,7 +18,7 @@ from wardround.agents.stays.reasoner import due_actions, shares_of
 from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import PatientState
-from wardround.protocols import RuleIndex
+from wardround.protocols import RuleIndex, read_protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,11 @@ def coded_uncertainty(
 ) -> float | None:
     """Return how unsure the coded Reasoner is of its actions, where the settings ask for it."""
     return uncertainty_of_shares(shares_of(rules, actions)) if settings.unsure_by_shares else None
+
+
+def coded_roles(protocol: Path) -> CodedRoles:
+    """Return the roles under a protocol file, as settings have them by default. UserError: it cannot be read."""
+    return CodedRoles(index=RuleIndex(read_protocol(protocol)), settings=TraceSettings())
 
 
 def rules_noted(read: Sequence[HeldRule], held: Sequence[HeldRule]) -> dict[str, Any]:
