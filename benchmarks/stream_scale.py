@@ -38,6 +38,8 @@ HOUR = datetime(2150, 1, 1, 9)
 """The hour that begins in the middle of a run."""
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+BAR = 0.25
+"""Seconds from written to committed that 99 of 100 lines may take."""
 SLICE = 0.01
 """Seconds between two writes of the feeder."""
 
@@ -112,20 +114,28 @@ def _feed(folder: Path, ends: Integers, rate: int) -> Floats:
 
 
 def _print(given: argparse.Namespace, parts: Integers, written: Floats, results: list[dict[str, Any]]) -> None:
-    waits, cpu = np.zeros(len(written)), 0.0
+    waits, cpu, shares = np.zeros(len(written)), 0.0, []
     for number, result in enumerate(results):
         own = np.flatnonzero(parts[given.patients :] == number)
         lines, times = np.array(result["lines"]), np.array(result["times"])
         commit = np.searchsorted(lines, lines[-1] - len(own) + 1 + np.arange(len(own)))
         waits[own] = times[commit] - written[own]
-        cpu += result["cpu"][-1] - result["cpu"][int(np.searchsorted(times, written[0]))]
+        own_cpu = result["cpu"][-1] - result["cpu"][int(np.searchsorted(times, written[0]))]
+        shares.append(own_cpu / (times[-1] - written[0]))
+        cpu += own_cpu
     turn = len(waits) // 2
     parts_of_run = {"all": waits, "before the hour turns": waits[:turn], "10 s after": waits[turn:][: 10 * given.rate]}
     for what, some in parts_of_run.items():
         p50, p99, most = np.quantile(some, [0.5, 0.99, 1]) * 1e3
         print(f"  {what}: p50 {p50:.0f}, p99 {p99:.0f}, longest {most:.0f} ms from written to committed")
-    print(f"  {cpu / len(waits) * 1e6:.1f} us CPU a line of all processes")
+    print(f"  {np.mean(waits > BAR):.2%} of lines waited longer than {BAR * 1e3:.0f} ms")
+    print(f"  {cpu / len(waits) * 1e6:.1f} us CPU a line of all processes; busy {_percent(shares)} of the time each")
+    print(f"  headroom by CPU: {1 / max(shares):.1f} times the rate; load {os.getloadavg()[0]:.1f} at the end")
     print("  peak memory " + ", ".join(f"{result['rss'] / 1e6:.2f}" for result in results) + " GB")
+
+
+def _percent(shares: list[float]) -> str:
+    return ", ".join(f"{share:.0%}" for share in shares)
 
 
 class _AllThere(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,6 @@ Mask = npt.NDArray[np.bool_]
 _KINDS = max(EventKind) + 1
 _PLACES = {name: place for place, name in enumerate(SECTIONS)}
 _SECTION = np.array([next((_PLACES[n] for n, kinds in SECTIONS.items() if k in kinds), 0) for k in range(_KINDS)])
-_VERB = pa.array([VERBS.get(kind) for kind in range(_KINDS)], pa.string())  # type: ignore[call-overload]
-_LEVEL = pa.array([f"({LEVEL_WORDS[level]})" if level in LEVEL_WORDS else None for level in ValueLevel], pa.string())
 
 
 def bundle_texts(stream: BundleStream) -> list[str]:
@@ -129,15 +128,28 @@ def _event_texts(events: BundleEvents) -> Any:
     value = pc.if_else(pa.array(valued), _numbers(events.value), text)
     has_unit = pc.or_(pa.array(valued), pc.is_valid(text))
     words = (
-        _VERB.take(pa.array(events.kind)),
+        _verbs().take(pa.array(events.kind)),
         _filled(pa.array([*events.names], pa.string())).take(pa.array(events.concept)),
         _where(~ended, value),
         _where(~ended, pc.if_else(has_unit, unit, pa.scalar(None, pa.string()))),
-        _LEVEL.take(pa.array(events.level)),
+        _levels().take(pa.array(events.level)),
         _where((events.revision != 0) & ~ended, "(corrected)"),
     )
     # Arrow leaves out a row of nulls alone: with an empty word before all there is none
     return pc.utf8_slice_codeunits(pc.binary_join_element_wise("", *words, " ", null_handling="skip"), start=1)
+
+
+@cache
+def _verbs() -> Any:
+    """The word before what an event is of, by kind. Not made on import: Arrow's first array imports pandas."""
+    words = {int(kind): verb for kind, verb in VERBS.items()}
+    return pa.array([words.get(kind) for kind in range(_KINDS)], pa.string())
+
+
+@cache
+def _levels() -> Any:
+    words = {int(level): f"({word})" for level, word in LEVEL_WORDS.items()}
+    return pa.array([words.get(int(level)) for level in ValueLevel], pa.string())
 
 
 def _folded(events: BundleEvents, bundle: Integers) -> tuple[Mask, _Pieces]:

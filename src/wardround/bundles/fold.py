@@ -150,9 +150,12 @@ class _Draft:
 
 def _evict(section: dict[Any, Any], limit: int, name: str, evicted: dict[str, int]) -> None:
     """Drop the entries that were touched longest ago."""
-    for key in list(section)[: max(len(section) - limit, 0)]:
+    over = len(section) - limit
+    if over <= 0:
+        return
+    for key in list(section)[:over]:
         del section[key]
-        evicted[name] = evicted.get(name, 0) + 1
+    evicted[name] = evicted.get(name, 0) + over
 
 
 def _diagnosed(draft: _Draft, event: BundleEvent) -> None:

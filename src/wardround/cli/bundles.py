@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wardround.agents.stays.batch import StepTable
+from wardround.agents.stays.batch import StepsTable
 from wardround.agents.stays.coded import coded_roles
 from wardround.bundles import ActionType, bundle_text, bundles_of, step_targets
 from wardround.bundles.bundling import END_OF_TIME
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(store: Store, arguments: argparse.Namespace) -> None:
     progress = TerminalProgress()
-    beside = [] if arguments.protocol is None else [StepTable(coded_roles(arguments.protocol))]
+    beside = [] if arguments.protocol is None else [StepsTable(coded_roles(arguments.protocol))]
     report = write_bundles(store, arguments.out, beside=beside, report=progress)
     progress.close()
     if arguments.json:

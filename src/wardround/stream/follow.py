@@ -99,7 +99,8 @@ def follow(
             if commits % _SYNC_COMMITS == 0:
                 told.sync()
                 ledger.forget_told()
-                gc.collect(0)
+            # a little with every commit: what many commits leave takes a tenth of a second to look through at once
+            gc.collect(0)
             report(Progress(label="stream", done=ledger.lines, unit="lines"))
     made.lines, made.events = ledger.lines - made.recovered, stream.events
     made.told, made.late, made.refused = ledger.told, stream.late, ledger.refused

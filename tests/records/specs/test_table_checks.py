@@ -64,6 +64,7 @@ def check(**changes: Any) -> None:
         {},
         {"subject": "word"},
         {"version": "at", "amended": Amendments(status="word")},
+        {**NO_KEY, "version": "at", "amended": Amendments(status="word", row="lab")},
         {**NO_KEY, "unique": ("lab",)},
         {**NO_KEY, "id_columns": ("lab",)},
         {"code": "label", "text": "label", "default_columns": ("label", "lab")},
@@ -93,11 +94,15 @@ def test_what_a_table_may_say(changes: dict[str, Any]) -> None:
     [
         ({"joined": {"word": "text", "at": "time"}}, "labs: joined columns have names of the file's own: at, word"),
         ({"subject": "at"}, r"labs\.subject: at must be int or text, not time"),
-        ({"amended": Amendments(status="word")}, "amended: needs a key of one column and 'version'"),
+        (
+            {"amended": Amendments(status="word")},
+            "amended: needs a key of one column, or without one 'row', and 'version'",
+        ),
         (
             {"key": ("lab", "who"), "version": "at", "amended": Amendments(status="word")},
-            "amended: needs a key of one column and 'version', the column that says since when",
+            "amended: needs a key of one column, or without one 'row', and 'version', which says since when",
         ),
+        ({"version": "at", "amended": Amendments(status="word", row="lab")}, "amended: needs a key of one column, or"),
         ({"unique": ("lab",)}, "unique is for tables without a key"),
         ({"id_columns": ("who",)}, "id_columns are for tables without a key"),
         ({"key": ("label",)}, r"labs\.key: no column 'label'"),

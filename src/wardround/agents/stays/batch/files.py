@@ -19,7 +19,7 @@ STEPS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class StepTable:
+class StepsTable:
     """The table ``steps`` of a store under one protocol."""
 
     roles: CodedRoles
