@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PATIENTS ?= 300
 SEED ?= 7
 
-.PHONY: demo demo-model weights test test-busy test-model test-train test-exports tour doors conformance sweep long mutants declared api site lint types check clean
+.PHONY: demo demo-model weights test test-busy test-model test-train test-exports test-ray tour doors conformance sweep long mutants declared api site lint types check clean
 
 demo: $(VENV)/demo-installed
 	rm -rf demo && mkdir demo
@@ -66,6 +66,11 @@ test-exports: $(VENV)/dev-installed .venv-readers/installed
 	  -e '.[inspect]' opentelemetry-proto
 	touch $@
 
+# Two nodes of a Ray cluster on this machine: the same bytes as in processes, a worker and a node killed.
+test-ray: $(VENV)/dev-installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	WARDROUND_TEST_LONG=1 $(BIN)/python -m pytest -q tests/executors
+
 # The wheel, outside the tree, and the tour's commands, as a newcomer would: TRANSCRIPT=docs/tour-transcript.md keeps what was seen.
 tour:
 	$(PYTHON) scripts/follow_tour.py tour-followed $(if $(TRANSCRIPT),--transcript $(TRANSCRIPT))
@@ -95,6 +100,7 @@ long: $(VENV)/dev-installed
 	WARDROUND_FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/models/test_models_hostile.py
 	$(BIN)/python benchmarks/hostile_endpoint.py
 	$(BIN)/python benchmarks/kills.py
+	$(MAKE) test-ray
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
 	$(MAKE) conformance

@@ -22,7 +22,7 @@ MODEL = "test-model"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One scripted answer. ``drop`` closes the connection before any byte or in the middle of the body; ``raw`` is sent
-    as it stands, head and all; ``drip_seconds`` passes between any two bytes."""
+    as it stands, head and all; ``drip_seconds`` passes between any two bytes; ``held_until`` is waited for first."""
 
     status: int = 200
     body: bytes = b""
@@ -32,6 +32,7 @@ class Answer:
     reason: str = "Scripted"
     raw: bytes | None = None
     drip_seconds: float = 0.0
+    held_until: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +157,8 @@ class FakeServer:
         self.most_at_once = max(self.most_at_once, self._at_once)
         if answer.seconds:
             await asyncio.sleep(answer.seconds)
+        while answer.held_until is not None and not answer.held_until.is_set():
+            await asyncio.sleep(0.01)
         self._at_once -= 1
         return await _send(writer, answer)
 

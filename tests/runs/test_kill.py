@@ -10,51 +10,21 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from effort import often
-from fake_server import Answer, FakeServer, text, tools
+from fake_server import FakeServer
 from forking import commands, kill, wait_for
-from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, score_run, start
+from one_turn_speaker import Speaker, without_times
+from wardround.runs import RunFolder, RunSettings, WorkQueue, execute, start
 
 KILLS = 4
 CONCURRENCY = 3
-NEVER = 1e6
 WORKING = None
 """The moment at which episodes are played; a number is that of seconds since the first worker was started."""
-
-
-class Speaker:
-    """Plays one turn, then finishes; what it says follows from the request. After ``last`` calls it says nothing."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.calls = 0
-        self.last = sys.maxsize
-
-    def __call__(self, body: Any) -> Answer:
-        with self._lock:
-            self.calls += 1
-            is_held = self.calls > self.last
-        return replace(self._answer(body), seconds=NEVER) if is_held else self._answer(body)
-
-    @staticmethod
-    def _answer(body: Any) -> Answer:
-        if "tools" not in body:
-            return text("nothing")
-        acted = any(message["role"] == "tool" for message in body["messages"])
-        return tools(("finish", '{"response": ["Gout"]}')) if acted else tools(("get_table_names", "{}"))
-
-
-def without_times(folder: RunFolder) -> list[object]:
-    scores = score_run(folder)
-    return [replace(score, use=replace(score.use, model_seconds=0.0, tool_seconds=0.0)) for score in scores]
 
 
 def resume(path: Path, workers: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,7 @@ from wardround.memory import Material
 from wardround.runs import RunSettings
 from wardround.runs.comparing import Pair, compare, compare_all
 from wardround.runs.evolve import _last_summary, _tools_called, _usable
-from wardround.runs.execute import _preset_facts, _progress, _raise_if_failed
+from wardround.runs.execute import _preset_facts, _progress
 from wardround.runs.first_prompts import FirstPrompts
 from wardround.runs.forecast import Bounds, Earlier, _like, _of_budgets, _of_mean, _priced
 from wardround.runs.honesty import against_trivial, honesty_card
@@ -106,25 +105,6 @@ def test_a_limit_needs_a_price_of_every_model() -> None:
     with pytest.raises(UserError, match=r"--max-cost needs the price of offline, openai/x: "):
         must_have_prices(settings, 1.0)
     must_have_prices(settings_of(models=("openai/x",), price=[1.0, 2.0]), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("codes", "raised"),
-    [
-        ([None, 0, -signal.SIGTERM], None),
-        ([], None),
-        ([0, 3, 1], "status 3"),
-        ([-signal.SIGKILL], "status -9"),
-        ([1], r"status 1 \(its error is above\); `wardround run --resume` goes on"),
-    ],
-)
-def test_a_worker_that_ended_badly_is_told(codes: list[int | None], raised: str | None) -> None:
-    processes: Any = [SimpleNamespace(exitcode=code) for code in codes]
-    if raised is None:
-        _raise_if_failed(processes)
-        return
-    with pytest.raises(UserError, match=raised):
-        _raise_if_failed(processes)
 
 
 def test_progress_counts_what_is_done_of_all_and_what_runs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,13 +16,17 @@ from wardround.runs.worker import Worker, drain
 class Queue:
     """Hands out names and notes what became of them."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, begun: str = "") -> None:
         self.left = list(names)
+        self.begun = begun
         self.told: list[tuple[str, str]] = []
 
     def lease(self, count: int) -> list[str]:
         taken, self.left = self.left[:count], self.left[count:]
         return taken
+
+    def was_begun(self, name: str) -> bool:
+        return name in self.begun
 
     def done(self, name: str) -> None:
         self.told.append(("done", name))
@@ -38,8 +43,16 @@ def working(queue: Queue, *, fails: str = "", costs: int = 99) -> Any:
         if text == fails:
             raise ValueError(text)
 
+    looked: list[Path] = []
     return SimpleNamespace(
-        queue=queue, stopping=asyncio.Event(), play=play, played=played, _has_cost_its_most=lambda: len(played) >= costs
+        queue=queue,
+        stopping=asyncio.Event(),
+        play=play,
+        played=played,
+        _has_cost_its_most=lambda: len(played) >= costs,
+        log=SimpleNamespace(path=Path("own")),
+        earlier=SimpleNamespace(look_again=lambda but: looked.append(but)),
+        looked=looked,
     )
 
 
@@ -49,6 +62,13 @@ def test_all_that_is_queued_is_played_one_by_one() -> None:
     assert double.played == ["a", "b"]
     assert queue.told == [("done", "a"), ("done", "b")]
     assert not double.stopping.is_set()
+
+
+def test_the_log_of_who_had_an_episode_before_is_looked_for() -> None:
+    double = working(Queue("a", "b", "c", begun="b"))
+    asyncio.run(Worker.work(double))
+    assert double.played == ["a", "b", "c"]
+    assert double.looked == [Path("own")]
 
 
 def test_none_is_begun_when_the_run_cost_its_most_or_is_told_to_stop() -> None:

@@ -54,11 +54,15 @@ def build_agentehr(
     user_codes: Path | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
     tasks: Sequence[str] = tuple(AGENTEHR_TASKS),
+    workers: int = 1,
+    executor: str = "processes",
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the six tasks from a store and save them. ``per_task`` is the most samples of a task in each stratum of
     each split (the paper has 600). The same store and settings give the same samples, byte for byte."""
-    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    settings = BuildSettings(
+        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
+    )
     family = AgentEhr(names=tuple(sorted(set(tasks))), user_codes=user_codes)
     return build_family(family, store, folder, settings, report=report)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -18,7 +19,8 @@ from wardround.benchmarks.hindsight import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import Task
-from wardround.core import Reporter, UserError, loaded_plugins, silent
+from wardround.core import Progress, Reporter, UserError, loaded_plugins, silent
+from wardround.executors import EXECUTORS, each
 from wardround.records import Policy, Store
 from wardround.tools.candidates import CandidateSpace
 
@@ -31,13 +33,23 @@ _OWN_SPLITS: Mapping[str, Split] = {"train": "train", "tuning": "dev", "held_out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSettings:
-    """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all)."""
+    """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all).
+
+    ``workers`` build shares of the tasks at once, where ``executor`` names; what is built is the same.
+    """
 
     seed: int = 0
     policy: Policy = "known_at"
     per_task: int = 600
     per_subject: int | None = None
     fractions: Fractions = DEFAULT_FRACTIONS
+    workers: int = 1
+    executor: str = "processes"
+
+    @property
+    def is_built_here(self) -> bool:
+        """Whether this process builds all tasks itself."""
+        return self.workers == 1 and not EXECUTORS.get(self.executor).spans_machines
 
     def check(self) -> None:
         """Raise UserError where a setting is none."""
@@ -46,6 +58,9 @@ class BuildSettings:
             raise UserError(f"unknown clock policy {self.policy!r}; known are {', '.join(CLOCKS)}")
         if self.per_task < 0 or (self.per_subject is not None and self.per_subject < 1):
             raise UserError("per_task must be 0 (all) or more, per_subject at least 1")
+        if self.workers < 1:
+            raise UserError(f"workers must be at least 1, not {self.workers!r}")
+        EXECUTORS.get(self.executor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +146,7 @@ def build_family(
     settings.check()
     ground = Ground(store=store, settings=settings, splits=_splits(family, store, settings), report=report)
     opened = family.open(ground)
-    built = {task.name: _build(opened, task) for task in family.tasks}
+    built = _all_built(family, opened, ground)
     samples = tuple(sample for one in built.values() for sample in one.samples)
     told = {name: one.facts for name, one in built.items()}
     if not samples:
@@ -168,6 +183,27 @@ def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict
         or split_of(store.person_of(subject), settings.seed, settings.fractions)
         for subject in store.subjects.tolist()
     }
+
+
+def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: Ground) -> dict[str, _Built]:
+    """Every task of a family by name, built here or in shares elsewhere."""
+    settings, names = ground.settings, [task.name for task in family.tasks]
+    if settings.is_built_here or len(names) < 2:
+        return {task.name: _build(opened, task) for task in family.tasks}
+    shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
+    work = partial(_build_share, family, str(ground.store.path.resolve()), settings)
+    ground.report(Progress(label="build tasks", done=0, total=len(shares), unit="shares"))
+    found = each(work, shares, executor=settings.executor, workers=settings.workers)
+    built = {name: one for share in found for name, one in share.items()}
+    return {name: built[name] for name in names}
+
+
+def _build_share(family: Family[Q, D], store: str, settings: BuildSettings, names: Sequence[str]) -> dict[str, _Built]:
+    """Build some tasks of a family in a process of its own, which reads by itself what tasks share."""
+    opened_store = Store.open(Path(store))
+    ground = Ground(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
+    opened = family.open(ground)
+    return {task.name: _build(opened, task) for task in family.tasks if task.name in names}
 
 
 def _build(opened: OpenFamily[Q, D], task: Task) -> _Built:

@@ -36,6 +36,7 @@ from wardround.cli.bench_share import (
 )
 from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
 from wardround.cli.card import print_card
+from wardround.cli.executors import add_executor_options
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
@@ -57,6 +58,7 @@ EXAMPLES = """
   wardround bench build clinseek-mm --store store --examples examples.jsonl --out bench-films
   wardround bench build labels --store store --out bench-sepsis --labels sepsis.csv --question "Sepsis within a day?"
   wardround bench build tasks --store store --out bench-own --task-file creatinine.toml next_ward.toml
+  wardround bench build ehrshot --store store --out bench-ehrshot --workers 15 --executor ray
   wardround bench build trace --store store --out bench-stays --unit icu
   wardround bench build medr-bench --cases train.json --test-cases test.json --out bench-medr
   wardround bench build medagentsbench --test-cases questions.jsonl --out bench-questions
@@ -90,6 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar=("TRAIN", "DEV", "TEST"),
         help="shares of people in the splits, where the data set has none of its own",
     )
+    add_executor_options(build)
     only = build.add_argument_group("ehrshot, clinseek")
     named = [*EHRSHOT_TASKS, *CLINSEEK_TASKS, *OWN_TASKS.names]
     only.add_argument("--task", nargs="+", default=[], choices=named, help="only these; of tasks: those of plug-ins")
@@ -173,6 +176,8 @@ class _Drawn(TypedDict):
     seed: int
     fractions: Fractions
     per_task: int
+    workers: int
+    executor: str
     report: TerminalProgress
 
 
@@ -182,6 +187,8 @@ def _drawn(arguments: argparse.Namespace, progress: TerminalProgress) -> _Drawn:
         "seed": arguments.seed,
         "fractions": (train, dev, test),
         "per_task": arguments.per_task,
+        "workers": arguments.workers,
+        "executor": arguments.executor,
         "report": progress,
     }
 

@@ -76,6 +76,8 @@ def _build(arguments: argparse.Namespace, store: Store, tasks: list[OwnTask], pr
         policy=arguments.policy,
         per_task=arguments.per_task,
         per_subject=arguments.per_subject,
+        workers=arguments.workers,
+        executor=arguments.executor,
     )
     return build_own(tasks, store, arguments.out, settings, user_codes=user_codes_home(), report=progress)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from wardround.cli.executors import add_executor_options
 from wardround.cli.extras import needs_extra
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
@@ -20,6 +21,7 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-2.2 --store store
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
+  wardround ingest mimiciv /shared/mimic-iv-3.1 --store /shared/store --workers 32 --executor ray
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
   wardround ingest fhir bulk-export --store store-fhir
   wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
@@ -56,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--time-zone", metavar="NAME", help="FHIR: read times with an offset on the wall clock of this zone"
     )
     parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
+    add_executor_options(parser)
     add_json_option(parser)
 
 
@@ -70,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         time_zone=arguments.time_zone,
         user_codes=user_codes_home(),
         workers=arguments.workers,
+        executor=arguments.executor,
     )
     source, folders = _input(arguments, progress)
     report = ingest(source, folders, arguments.store, settings=settings, report=progress)

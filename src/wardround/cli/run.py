@@ -33,6 +33,9 @@ EXAMPLES = """
       begin no episode when 5 US dollars are recorded; a higher one goes on: --resume run --max-cost 10
   wardround run experiment.toml --dry-run --like run
       what it would take in tokens, US dollars and hours, by the means of an earlier run; without --like a range
+  wardround run --benchmark /shared/bench --store /shared/store --model openai/qwen3-30b \\
+      --base-url http://node1:8000/v1 --executor ray --workers 8 --concurrency 32 --out /shared/run
+      workers on the machines of a Ray cluster, which all see /shared (docs/clusters.md)
   wardround run --resume run
   wardround run --resume run --retry-errors
 """

@@ -11,10 +11,12 @@ from typing import Any
 
 from wardround.agents import AgentName, get_method, kinds_read
 from wardround.benchmarks import Benchmark
+from wardround.cli.executors import WHERE
 from wardround.cli.paths import library_of
 from wardround.cli.progress import TerminalProgress
 from wardround.cli.settings_options import add_settings_options, asked_settings
 from wardround.core import UserError, estimate_tokens
+from wardround.executors import EXECUTORS
 from wardround.runs import Counts, RunFolder, RunSettings, Spending, codes_with_words, evidence_cuts, execute, start
 from wardround.runs.experiment import refuse_other_settings
 from wardround.runs.names import merged
@@ -28,7 +30,14 @@ def add_run_options(parser: argparse.ArgumentParser, *, without: Sequence[str] =
     work.add_argument("--out", type=Path, help="folder of the new run")
     work.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run; its own settings hold")
     work.add_argument("--retry-errors", action="store_true", help="with --resume: play episodes again that failed")
-    work.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes")
+    work.add_argument(
+        "--executor",
+        dest="run.executor",
+        default=argparse.SUPPRESS,
+        choices=EXECUTORS.names,
+        help=f"{WHERE} (default: processes)",
+    )
+    work.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1), help="processes, of all machines")
     work.add_argument("--concurrency", type=int, default=16, help="episodes at once in each process")
     work.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -120,6 +129,7 @@ def play(folder: RunFolder, arguments: argparse.Namespace) -> Counts:
         report=progress,
         retry_errors=arguments.retry_errors,
         max_cost=cost_limit(folder, arguments),
+        executor=asked_settings(arguments).get("run", {}).get("executor"),
     )
     progress.close()
     for line in _cut_evidence(folder):

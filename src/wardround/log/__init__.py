@@ -4,7 +4,7 @@ It knows neither models nor tools: a request, a reply and a tool result reach it
 """
 
 from wardround.log.atif import atif_documents
-from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION
+from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION, settle_logs
 from wardround.log.export import (
     CONVERSATION_SCHEMA,
     TRAJECTORY_SCHEMA,
@@ -46,6 +46,7 @@ __all__ = [
     "atif_documents",
     "conversations",
     "episode_line",
+    "settle_logs",
     "spans_document",
     "write_conversations",
     "write_trajectories",

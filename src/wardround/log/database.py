@@ -16,6 +16,7 @@ from wardround.log.pictures import TABLE as PICTURE_TABLE
 SCHEMA_VERSION = 1
 LOG_SUFFIX = ".episodes.sqlite"
 """How a log file's name ends inside a run folder."""
+_ROLLBACK = b"\x01\x01"
 
 TABLES = """
 CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
@@ -47,8 +48,11 @@ CREATE TABLE note (
 """
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open or make a log. Raises UserError when the file is something else or cannot be written."""
+def open_for_writing(path: Path, *, several_machines: bool = False) -> sqlite3.Connection:
+    """Open or make a log. Raises UserError when the file is something else or cannot be written.
+
+    ``several_machines``: others than this one read it meanwhile, so it takes SQLite's rollback mode instead of WAL.
+    """
     try:
         private_file(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
@@ -57,7 +61,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             f"cannot write the episode log {path}: {error}; check the folder and its permissions"
         ) from error
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA journal_mode={'DELETE' if several_machines else 'WAL'}")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -104,12 +108,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def has_begun(path: Path) -> bool:
-    """Whether a log has its tables: a worker that is just starting, or was killed then, leaves a file without any.
-
-    A rollback journal says so too: logs are in WAL mode from before their first table, so only a kill in the very
-    switch to it leaves one. SQLite would play it back, which nobody who only reads may.
-    """
-    if path.with_name(path.name + "-journal").exists():
+    """Whether a log has its tables: a worker that is just starting, or was killed then, leaves a file without any."""
+    if _is_left_in_the_switch(path):
         return False
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -119,6 +119,33 @@ def has_begun(path: Path) -> bool:
             connection.close()
     except sqlite3.Error:
         return path.stat().st_size > 0
+
+
+def _is_left_in_the_switch(path: Path) -> bool:
+    """Whether the writer of a log was killed while it switched to WAL, which is before its first table: that leaves a
+    rollback journal. SQLite would play it back, which nobody who only reads may. A log that stays in rollback mode has
+    one whenever it is written, and says so in bytes 18 and 19."""
+    if not path.with_name(path.name + "-journal").exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(20)[18:] != _ROLLBACK
+
+
+def settle_logs(folder: Path) -> None:
+    """Bring into every log of a folder what writers that are gone left beside it; others may write to theirs."""
+    for path in sorted(folder.glob(f"*{LOG_SUFFIX}")):
+        if any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal")):
+            _settle(path)
+
+
+def _settle(path: Path) -> None:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=10.0)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    finally:
+        connection.close()
 
 
 def explained(error: sqlite3.Error, path: Path) -> UserError:

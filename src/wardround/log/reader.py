@@ -73,6 +73,13 @@ class LogReader:
             self.close()
             raise
 
+    def look_again(self, *, but: Path) -> None:
+        """Open the logs that have come since, but one: the caller's own."""
+        known = {file for file, _ in self._connections} | {but}
+        for file in sorted(self.path.rglob(f"*{LOG_SUFFIX}")):
+            if file not in known and has_begun(file):
+                self._connections.append((file, Bodies(open_for_reading(file))))
+
     def episodes(self) -> tuple[EpisodeEntry, ...]:
         """All episodes, by key."""
         return tuple(entry for _, (entry, _, _) in sorted(self._index().items()))

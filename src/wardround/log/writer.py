@@ -53,11 +53,14 @@ _STATEMENTS = {
 
 
 class EpisodeLog:
-    """One worker's log file. Not for several threads; for several processes, one file each."""
+    """One worker's log file. Not for several threads; for several processes, one file each. ``several_machines``: it is
+    read on others while it is written."""
 
-    def __init__(self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.25) -> None:
+    def __init__(
+        self, path: Path, *, group_turns: int = 64, group_seconds: float = 0.25, several_machines: bool = False
+    ) -> None:
         self.path = path
-        self._connection = open_for_writing(path)
+        self._connection = open_for_writing(path, several_machines=several_machines)
         self._group_turns = group_turns
         self._group_seconds = group_seconds
         self._waiting: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _STATEMENTS}

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
-import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wardround.agents import AgentSpec
 from wardround.benchmarks import Benchmark
-from wardround.core import Progress, Reporter, UserError, load_plugins, loaded_plugins, printing, silent
+from wardround.core import Progress, Reporter, silent
+from wardround.executors import EXECUTORS, Executor, Job, opened, watched
+from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import close_encoder, open_candidate_encoder
 from wardround.runs.folder import RunFolder
 from wardround.runs.grading import ungraded
-from wardround.runs.judging import unjudged
+from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.runs.knowledge import corpora_facts
 from wardround.runs.models import open_models, open_named_model
 from wardround.runs.preparing import all_agents, episode_keys, prepare
@@ -49,8 +48,6 @@ from wardround.runs.worker import drain
 from wardround.scoring.judging import WORDS
 
 _POLL_SECONDS = 0.2
-_STOP_SECONDS = 10.0
-"""How long a worker may take to write down what it has and give its leases back."""
 
 
 def start(path: Path, settings: RunSettings, *, outside: bool = False) -> RunFolder:
@@ -95,19 +92,26 @@ def execute(
     report: Reporter = silent,
     retry_errors: bool = False,
     max_cost: float | None = None,
+    executor: str | None = None,
 ) -> Counts:
     """Play everything that is not finished; return the counts at the end.
 
-    ``workers`` processes play ``concurrency`` episodes each. Raises what a worker raised (a bug is a crash, not a row).
+    ``workers`` play ``concurrency`` episodes each, on another ``executor`` than the run's settings name where one is
+    given. Raises what a worker raised (a bug is a crash, not a row); a worker whose process or machine is gone starts
+    again.
     ``max_cost``: another limit in US dollars than the run began with. When the recorded cost reaches it, the episodes
     that are running end and the rest stays open.
     """
     limit = folder.settings.run.max_cost if max_cost is None else max_cost
+    name = executor or folder.settings.run.executor
+    spans_machines = EXECUTORS.get(name).spans_machines
     queue = open_work(folder, limit=limit, retry_errors=retry_errors)
     try:
         if queue.counts().open:
-            if workers > 1:
-                _run_processes(folder, queue, workers, concurrency, limit, report)
+            queue.journal_for(several_machines=spans_machines)
+            if workers > 1 or spans_machines:
+                work = partial(_work, str(folder.path.resolve()), concurrency, limit)
+                _run_elsewhere(folder, queue, workers, work, name, report)
             else:
                 asyncio.run(_run_here(folder, queue, concurrency, limit, report))
         return queue.counts()
@@ -197,69 +201,61 @@ async def _watch(queue: WorkQueue, report: Reporter) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _run_processes(
-    folder: RunFolder, queue: WorkQueue, workers: int, concurrency: int, max_cost: float | None, report: Reporter
+def _run_elsewhere(
+    folder: RunFolder, queue: WorkQueue, workers: int, work: Callable[..., None], name: str, report: Reporter
 ) -> None:
-    context = multiprocessing.get_context("spawn")
-    own = multiprocessing.current_process().pid
-    plugins = [str(plugin.path) for plugin in loaded_plugins()]
-    arguments = (str(folder.path), concurrency, max_cost, own, plugins)
-    processes = [context.Process(target=_worker_process, args=arguments, daemon=True) for _ in range(workers)]
-    try:
-        with _interrupt_held():
-            for process in processes:
-                process.start()
-        while any(process.is_alive() for process in processes):
-            report(_progress(queue.counts()))
-            time.sleep(_POLL_SECONDS)
-            _raise_if_failed(processes)
-    finally:
-        for process in processes:
-            if process.pid is not None:
-                process.terminate()
-        for process in processes:
-            if process.pid is not None:
-                process.join(_STOP_SECONDS)
-                process.kill()
-                process.join()
-    _raise_if_failed(processes)
+    """Have workers drain the queue, in processes or on machines; what was leased by one that is gone opens again."""
+    jobs = [Job(number=number, work=work) for number in range(workers)]
+
+    def free_the_lost() -> None:
+        for place in (folder.logs, folder.path / JUDGEMENTS):
+            settle_logs(place)
+        queue.reclaim()
+
+    free_the_lost()  # those of an earlier call
+    with opened(name, workers) as executor:
+        lost = _watch_workers(executor, jobs, queue, report, free_the_lost)
+        while lost and _frees_leases(queue):
+            _watch_workers(executor, jobs, queue, report, free_the_lost)
     report(_progress(queue.counts()))
 
 
-@contextmanager
-def _interrupt_held() -> Iterator[None]:
-    """Start workers in here and they never see Ctrl-C: it is the coordinator's to answer, when all have started."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
-        return
-    resource_tracker.ensure_running()  # starting it later would unblock the signal
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-    if came:
-        raise KeyboardInterrupt
+def _watch_workers(
+    executor: Executor, jobs: Sequence[Job], queue: WorkQueue, report: Reporter, free_the_lost: Callable[[], None]
+) -> bool:
+    """Return when every worker has ended; say whether any was lost on the way."""
+    losses: list[None] = []
+
+    def on_loss() -> None:
+        losses.append(None)
+        free_the_lost()
+
+    def on_poll() -> None:
+        report(_progress(queue.counts()))
+
+    for _ in watched(executor, jobs, workers=len(jobs), on_poll=on_poll, on_loss=on_loss):
+        pass
+    return bool(losses)
 
 
-def _raise_if_failed(processes: Sequence[BaseProcess]) -> None:
-    codes = [process.exitcode for process in processes if process.exitcode not in (None, 0, -signal.SIGTERM)]
-    if codes:
-        raise UserError(f"a worker ended with status {codes[0]} (its error is above); `wardround run --resume` goes on")
+def _frees_leases(queue: WorkQueue) -> bool:
+    """Wait for the leases of workers that are lost: one that cannot be reached may still live, and keeps them until
+    it ends. Return whether there is anything to play again."""
+    while queue.counts().leased:
+        if queue.reclaim():
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
 
 
-def _worker_process(path: str, concurrency: int, max_cost: float | None, parent: int, plugins: Sequence[str]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stderr = printing(sys.stderr)  # a bug's traceback can hold what an endpoint wrote
-    with suppress(asyncio.CancelledError):
-        load_plugins(plugins)
-        asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, max_cost, parent))
+def _work(path: str, concurrency: int, max_cost: float | None) -> None:
+    """One worker, in the process it was sent to."""
+    began = multiprocessing.parent_process()
+    parent = os.getppid() if began is None else began.pid
+    asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, max_cost, parent))
 
 
-async def _drain_until_told(folder: RunFolder, concurrency: int, max_cost: float | None, parent: int) -> None:
+async def _drain_until_told(folder: RunFolder, concurrency: int, max_cost: float | None, parent: int | None) -> None:
     """Drain; SIGTERM cancels it, so that the log is written and the leases go back before the process ends."""
     task = asyncio.current_task()
     assert task is not None

@@ -101,7 +101,7 @@ def _beside(path: Path, value: Any) -> Any:
 
 def refuse_other_settings(asked: Mapping[str, Any], settled: RunSettings) -> None:
     """Raise UserError where what is asked for is not what a run was begun with; plug-ins are compared by their hash,
-    and limits (``run.max_cost``) may differ."""
+    and limits (``run.max_cost``, ``run.executor``) may differ."""
     held = flat(settled.to_json())
     wanted = flat(RunSettings.read(merged(settled.to_json(), asked)).resolved().to_json())
     free = ("run.plugins", *LIMITS)

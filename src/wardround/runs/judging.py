@@ -162,15 +162,18 @@ def _reasoning(trajectory: Trajectory) -> str:
     return without_thinking(spoken[-1]) if spoken else ""
 
 
-def open_judging(folder: RunFolder, store: Store, benchmark: Benchmark, *, played: Path) -> Judging | None:
-    """Open the judge of a run whose episodes are recorded in the folder ``played``; None where it has none."""
+def open_judging(
+    folder: RunFolder, store: Store, benchmark: Benchmark, *, played: Path, several_machines: bool = False
+) -> Judging | None:
+    """Open the judge of a run whose episodes are recorded in the folder ``played``; None where it has none.
+    ``several_machines``: its log is read on others while it is written."""
     settings = folder.settings
     if settings.scoring.judge is None or not any(task.answer.judged for task in benchmark.tasks):
         return None
     private_folder(folder.path / JUDGEMENTS)
     return Judging(
         judge=_judge(settings, store),
-        log=EpisodeLog(folder.new_log(JUDGEMENTS)),
+        log=EpisodeLog(folder.new_log(JUDGEMENTS), several_machines=several_machines),
         played=played,
         verdicts=Verdicts(folder),
     )

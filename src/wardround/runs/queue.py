@@ -1,9 +1,12 @@
-"""The work of a run: a SQLite table of episode keys that any number of workers on one host lease from.
+"""The work of a run: a SQLite table of episode keys that any number of workers lease from.
 
 A lease names its owner: a file beside the queue that the owner's process keeps locked for as long as it lives. The
 system lets go of the lock whatever ends the process, so a lease depends on no clock, host name or process id, and a
 restarted container finds its own at once. A finished episode is never handed out again; a lease without a living owner
-is. WAL and locks over network file systems are unsafe, so one host only.
+is.
+
+WAL needs memory that all processes share, so it is for one host. For workers on several machines the queue is put into
+SQLite's rollback mode (:meth:`WorkQueue.journal_for`), which needs of the shared folder only that its locks hold.
 
 What is promised: a killed process loses no commit; a power cut may take the last ones, never the file (WAL with
 ``synchronous=NORMAL``). The logs say what is finished: a run that goes on opens again what is done here and not there.
@@ -110,11 +113,27 @@ class WorkQueue:
         try:
             private_file(path)
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            if not path.stat().st_size:
+                self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise UserError(f"cannot open the run's queue {str(path)!r}: {error}") from error
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether the queue, and the logs of those who lease from it, may be open on several machines."""
+        mode: str = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
+        return mode != "wal"
+
+    def journal_for(self, *, several_machines: bool) -> None:
+        """Get the file ready for workers on one machine or on several; UserError while others have it open."""
+        if self.spans_machines is several_machines:
+            return
+        try:
+            self._connection.execute(f"PRAGMA journal_mode = {'DELETE' if several_machines else 'WAL'}")
+        except sqlite3.OperationalError as error:
+            raise UserError(f"this run is at work elsewhere, end that first (its queue: {error})") from error
 
     def add(self, keys: Iterable[str]) -> None:
         """Add episodes that are not there yet, in the order given."""
@@ -136,6 +155,11 @@ class WorkQueue:
         """Take those of some episodes that are open, in the order given."""
         with self._writing():
             return [key for key in keys if self._connection.execute(_LEASE_ONE, (self._owner.name, key)).rowcount]
+
+    def was_begun(self, key: str) -> bool:
+        """Whether another worker had leased an episode before the one that has it now."""
+        row = self._connection.execute("SELECT attempts FROM work WHERE key = ?", (key,)).fetchone()
+        return row is not None and row[0] > 1
 
     def done(self, key: str) -> None:
         """Mark an episode finished, for good."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from wardround.agents import AGENTS, AgentName, Budget, get_method
 from wardround.core import UserError, check_settings, derive_seed, leaves, refuse_unknown, setting, strict
+from wardround.executors import EXECUTORS
 from wardround.imaging import ImageSettings
 from wardround.knowledge import KnowledgeSettings
 from wardround.memory import MemorySettings
@@ -61,6 +62,7 @@ class PlayedSection:
         above=0,
         flag="--max-cost",
     )
+    executor: str = setting("processes", "where episodes are played: processes (of this machine) or ray (a cluster)")
     permitted_endpoints: tuple[str, ...] = setting(
         (), "record text may be sent there (you declare it)", unit="URLs", flag="--permit-endpoint"
     )
@@ -73,6 +75,7 @@ class PlayedSection:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        EXECUTORS.get(self.executor)
         for name in ("tasks", "strata", "agents", "models", "samples"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) < len(values):
@@ -84,8 +87,9 @@ class PlayedSection:
                 )
 
 
-LIMITS = ("run.max_cost",)
-"""Settings that decide how far a run goes and no result: one that is resumed may have others than it began with."""
+LIMITS = ("run.max_cost", "run.executor")
+"""Settings that decide how far a run goes, or where, and no result: one that is resumed may have others than it began
+with."""
 
 SECTIONS: Mapping[str, type] = {
     "run": PlayedSection,

@@ -79,6 +79,8 @@ class Worker:
             leased = self.queue.lease(1)
             if not leased:
                 return
+            if self.queue.was_begun(leased[0]):
+                self.earlier.look_again(but=self.log.path)  # who had it may have begun after this worker did
             try:
                 await self.play(leased[0])
             except BaseException:
@@ -220,13 +222,14 @@ def open_worker(
     agents = open_agents(settings, memories, retriever=retriever) if agents is None else agents
     searching = any(agent.searches for agent in agents.values())
     vectors = open_vectors(settings) if searching else None
+    queue = WorkQueue(folder.queue)
     return Worker(
         folder=folder,
         settings=settings,
         store=store,
         benchmark=benchmark if naming is None else benchmark.with_encoder(naming),
-        queue=WorkQueue(folder.queue),
-        log=EpisodeLog(folder.new_log(logs)),
+        queue=queue,
+        log=EpisodeLog(folder.new_log(logs), several_machines=queue.spans_machines),
         earlier=earlier,
         models=models,
         agents=agents,
@@ -236,7 +239,9 @@ def open_worker(
         samples={sample.id: sample for sample in benchmark.all_samples},
         knowledge=open_knowledge(folder, store),
         scores=AnswerScores(folder, benchmark),
-        judging=open_judging(folder, store, benchmark, played=folder.path / logs),
+        judging=open_judging(
+            folder, store, benchmark, played=folder.path / logs, several_machines=queue.spans_machines
+        ),
         grading=open_grading(folder, store, benchmark, played=folder.path / logs),
         images=open_run_images(settings, store),
     )

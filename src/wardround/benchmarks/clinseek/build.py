@@ -45,6 +45,8 @@ def build_clinseek(
     balanced: bool = True,
     user_codes: Path | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
+    workers: int = 1,
+    executor: str = "processes",
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the tasks from a store and save them; all 45 unless some are named, with or without ``clinseek.``.
@@ -52,7 +54,9 @@ def build_clinseek(
     ``per_task`` is the most samples of a task in each split (0: all). ``balanced``: as many risks that come about as
     that do not, where there are enough; else as they come.
     """
-    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    settings = BuildSettings(
+        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
+    )
     names = tuple(sorted({task_name(one) for one in tasks} or set(CLINSEEK_TASKS)))
     family = ClinSeek(names=names, balanced=balanced, user_codes=user_codes)
     return build_family(family, store, folder, settings, report=report)

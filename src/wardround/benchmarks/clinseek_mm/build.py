@@ -39,6 +39,8 @@ def build_clinseek_mm(
     reports: bool = False,
     vocabulary_shown: bool = True,
     fractions: Fractions = DEFAULT_FRACTIONS,
+    workers: int = 1,
+    executor: str = "processes",
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the tasks with pictures from a store and save them.
@@ -48,7 +50,9 @@ def build_clinseek_mm(
     a task in each split (0: as many as the paper has).
     """
     family = ClinSeekMm(examples=examples, reports=reports, vocabulary_shown=vocabulary_shown)
-    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, fractions=fractions)
+    settings = BuildSettings(
+        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
+    )
     return build_family(family, store, folder, settings, report=report)
 
 

@@ -50,6 +50,8 @@ def build_ehrshot(
     fractions: Fractions = DEFAULT_FRACTIONS,
     allow_missing: bool = False,
     chexpert_labels: Path | None = None,
+    workers: int = 1,
+    executor: str = "processes",
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the tasks from a store and save them; all fifteen unless some are named.
@@ -57,7 +59,15 @@ def build_ehrshot(
     ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
     """
-    settings = BuildSettings(seed=seed, policy=policy, per_task=per_task, per_subject=per_subject, fractions=fractions)
+    settings = BuildSettings(
+        seed=seed,
+        policy=policy,
+        per_task=per_task,
+        per_subject=per_subject,
+        fractions=fractions,
+        workers=workers,
+        executor=executor,
+    )
     family = EhrShot(
         names=tuple(sorted(set(tasks) or set(EHRSHOT_TASKS))),
         allow_missing=allow_missing,

@@ -32,13 +32,15 @@ def build_trace(
     per_task: int = 600,
     unit: Unit = "icu",
     fractions: Fractions = DEFAULT_FRACTIONS,
+    workers: int = 1,
+    executor: str = "processes",
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the stays of a store and save them; at most ``per_task`` stays in each split (0: all).
 
     ``unit`` is what a stay is: one in intensive care, or one in hospital. UserError: the source keeps none.
     """
-    settings = BuildSettings(seed=seed, per_task=per_task, fractions=fractions)
+    settings = BuildSettings(seed=seed, per_task=per_task, fractions=fractions, workers=workers, executor=executor)
     return build_family(TraceFamily(unit=unit), store, folder, settings, report=report)
 
 

@@ -15,11 +15,9 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
+from wardround.executors import each
 from wardround.records.ingest.buckets import bucket_table, medians_of
 from wardround.records.ingest.clocks import median_of_counts
 from wardround.records.ingest.finalise import Finishing
@@ -139,14 +138,33 @@ def _parent(plan: Plan, name: str) -> str | None:
 
 
 def _each(plan: Plan, work: Callable[..., None], items: Sequence[Any], report: Reporter) -> None:
-    """Do a part for every item, in this process or in several."""
-    if plan.settings.workers == 1 or len(items) < 2:
+    """Do a part for every item, in this process or elsewhere."""
+    settings = plan.settings
+    if len(items) < 2 or settings.is_done_here:
         for item in items:
             work(plan, item, report=report)
         return
-    with ProcessPoolExecutor(plan.settings.workers, mp_context=get_context("spawn")) as pool:
-        for number, _ in enumerate(pool.map(partial(work, plan), items)):
-            report(Progress(label="ingest", done=number + 1, total=len(items), unit="parts"))
+
+    def on_done(number: int) -> None:
+        report(Progress(label="ingest", done=number, total=len(items), unit="parts"))
+
+    there = plan.elsewhere()
+    each(partial(_part, work, there), items, executor=settings.executor, workers=settings.workers, on_done=on_done)
+
+
+def _part(work: Callable[..., None], plan: Plan, item: Any) -> None:
+    """Do a part in another process. One that was lost may still be alive where nobody reaches it: whoever does a part
+    holds its lock, and the next finds it done."""
+    with _held(plan.building / f"{item}.lock"):
+        work(plan, item)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _read_dictionary(plan: Plan, name: str) -> None:
@@ -307,8 +325,8 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medi
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add counts by name."""
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
+    for one in counts:
+        total.update(one)
     return dict(total)
 
 
@@ -331,7 +349,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
     tables = manifest["tables"]
     flattened = manifest.get("flattened") or {"quarantined": 0, "left_out": {}}
     read = {**tables, **manifest["dictionaries"], QUARANTINE: flattened}
-    set_aside = {name: each["quarantined"] for name, each in read.items()}
+    set_aside = {name: one["quarantined"] for name, one in read.items()}
     return IngestReport(
         store=store,
         rows={name: table["rows"] for name, table in tables.items() if table["rows"] or not plan.spec.flatten},

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,12 @@ class Plan:
     def building(self) -> Path:
         """Where unfinished work lies."""
         return building_folder(self.store)
+
+    def elsewhere(self) -> Plan:
+        """Return the same plan for processes that do not stand in this one's folder."""
+        codes = self.settings.user_codes
+        settings = replace(self.settings, user_codes=None if codes is None else codes.absolute())
+        return replace(self, store=self.store.absolute(), files=self.files.resolved(), settings=settings)
 
     def bucket_folder(self, table: str) -> Path:
         """Where a table's buckets lie."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core import UserError, content_hash
+from wardround.executors import EXECUTORS
 from wardround.records.ingest.needed_tables import LostRows
 from wardround.records.specs.spec import SourceSpec
 
@@ -21,7 +22,8 @@ class IngestSettings:
     from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
     which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
     zone on whose wall clock times with an offset are read; None: as written, offsets dropped. ``memory_bytes`` bounds
-    the work, not the result. ``shards``: into how many files each table is cut (None: by the size of the input).
+    the work, not the result; ``workers`` do parts of it at once, where ``executor`` names. ``shards``: into how many
+    files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)
@@ -32,6 +34,7 @@ class IngestSettings:
     user_codes: Path | None = None
     memory_bytes: int = 1 << 30
     workers: int = 1
+    executor: str = "processes"
     shards: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,6 +42,12 @@ class IngestSettings:
             raise UserError(f"memory_bytes must be at least 64 MiB, not {self.memory_bytes!r}")
         if self.workers < 1:
             raise UserError(f"workers must be at least 1, not {self.workers!r}")
+        EXECUTORS.get(self.executor)
+
+    @property
+    def is_done_here(self) -> bool:
+        """Whether this process does all parts itself."""
+        return self.workers == 1 and not EXECUTORS.get(self.executor).spans_machines
 
     def to_json(self) -> dict[str, Any]:
         """Return what decides the content, times in seconds; user codes by the hash of their files."""

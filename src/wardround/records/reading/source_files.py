@@ -39,6 +39,16 @@ class SourceFiles:
     raw: tuple[Path, ...] = ()
     """The files that the tables are made flat from: they, not the flat ones, are what a restart compares."""
 
+    def resolved(self) -> SourceFiles:
+        """Return the same files by absolute paths, for processes that stand elsewhere."""
+        return replace(
+            self,
+            folders=_absolute(self.folders),
+            tables={name: _absolute(paths) for name, paths in self.tables.items()},
+            dictionaries={name: _absolute(paths) for name, paths in self.dictionaries.items()},
+            raw=_absolute(self.raw),
+        )
+
     def name(self, path: Path) -> str:
         """Return a file's name relative to its folder, as reports show it."""
         for folder in self.folders:
@@ -52,6 +62,10 @@ class SourceFiles:
         if self.raw:
             used = [("raw", path) for path in self.raw]
         return [[name, self.name(path), path.stat().st_size, path.stat().st_mtime_ns] for name, path in sorted(used)]
+
+
+def _absolute(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(path.absolute() for path in paths)
 
 
 def find_files(spec: SourceSpec, folder: Path | Sequence[Path]) -> SourceFiles:

@@ -1,0 +1,25 @@
+"""Executors: where the parts of an ingest, the tasks of a benchmark and the workers of a run are played.
+
+One small protocol (start, wait, stop); processes of this machine are its first implementation, a Ray cluster its
+second. What the parts share is files in a folder that all machines see. What the parts do is said in other rooms.
+"""
+
+from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, perform
+from wardround.executors.processes import Processes
+from wardround.executors.ray_cluster import RayCluster
+from wardround.executors.watching import EXECUTORS, MOST_LOSSES, each, opened, watched
+
+__all__ = [
+    "EXECUTORS",
+    "MOST_LOSSES",
+    "Ended",
+    "Executor",
+    "ExecutorKind",
+    "Job",
+    "Processes",
+    "RayCluster",
+    "each",
+    "opened",
+    "perform",
+    "watched",
+]
