@@ -1,7 +1,7 @@
-"""What wardround costs as size grows tenfold twice: a row, a chart, an event, a turn, an episode; and on paper what full
-MIMIC-IV and ten million subjects would take.
+"""What wardround costs as size grows tenfold twice: a row, a chart, an event, a turn, an episode; and on paper what all
+of MIMIC-IV and ten million subjects would take.
 
-python benchmarks/scale.py subjects 1000 10000 --scratch FOLDER      # 100000 too: 30 GB and hours of two cores
+python benchmarks/scale.py subjects 1000 10000 --scratch FOLDER      # 100000 too: 10 GB and hours of two cores
 python benchmarks/scale.py episodes 100 1000 10000 --scratch FOLDER  # 256 at once, scripted model, one process
 python benchmarks/scale.py paper
 
@@ -223,7 +223,7 @@ def print_episodes(found: Mapping[str, Any]) -> None:
     memory = " / ".join(f"{one:,.0f}" for one in found["memory_mb"])
     print(f"{found['episodes']:,} episodes of {TURNS} turns, {AT_ONCE} at once, in {found['wall']:,.0f} s of wall time")
     print(
-        f"  {found['turn_ms']:.2f} ms a turn, {found['episode_ms']:.1f} an episode, {found['log_kb']:.1f} KB of log each"
+        f"  {found['turn_ms']:.2f} ms a turn, {found['episode_ms']:.1f} ms an episode, {found['log_kb']:.1f} KB of log"
     )
     print(f"  memory {memory} MB when a tenth, half and all are done; peak {found['peak_mb']:,.0f} MB")
 
@@ -263,11 +263,9 @@ def _print_size(name: str, subjects: int, cpu: float, mb: float, bundled: Mappin
     longest = CHARTEVENTS / all_rows * rows * cpu * SPREADING
     print(f"{name}: {subjects:,} subjects, {rows:,.0f} rows")
     print(f"  ingest   {rows * cpu / 3600:,.1f} CPU-hours, {rows * mb / 1e6:,.2f} TB of store")
+    print(f"           {everywhere / 60:,.1f} minutes of the cluster; one process reads chartevents, which takes")
     print(
-        f"           {everywhere / 60:,.1f} minutes of the whole cluster; but chartevents is read by one process, which"
-    )
-    print(
-        f"           takes {longest / 3600:,.1f} hours; {rows / MOST_SHARDS:,.0f} rows a shard if there are {MOST_SHARDS:,}"
+        f"           {longest / 3600:,.1f} hours; {rows / MOST_SHARDS:,.0f} rows a shard if there are {MOST_SHARDS:,}"
     )
     print(f"  bundles  {rows * bundled['us'] / 3.6e9:,.1f} CPU-hours if every row is an event")
 
