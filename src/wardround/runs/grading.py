@@ -123,8 +123,11 @@ class Grading:
         await self.model.close()
 
 
-def open_grading(folder: RunFolder, store: Store, benchmark: Benchmark, *, played: Path) -> Grading | None:
-    """Open the judge of a run's plans, whose episodes lie in the folder ``played``; None where none is asked."""
+def open_grading(
+    folder: RunFolder, store: Store, benchmark: Benchmark, *, played: Path, several_machines: bool = False
+) -> Grading | None:
+    """Open the judge of a run's plans, whose episodes lie in the folder ``played``; None where none is asked.
+    ``several_machines``: its log is read on others while it is written."""
     settings = folder.settings
     judge = settings.scoring.judge
     if judge is None or not settings.scoring.equivalence or not any(task.answer.by_steps for task in benchmark.tasks):
@@ -138,6 +141,6 @@ def open_grading(folder: RunFolder, store: Store, benchmark: Benchmark, *, playe
         seed=settings.run.seed,
         store=store,
         earlier=LogReader(place, may_be_empty=True),
-        log=EpisodeLog(folder.new_log(JUDGEMENTS)),
+        log=EpisodeLog(folder.new_log(JUDGEMENTS), several_machines=several_machines),
         played=played,
     )

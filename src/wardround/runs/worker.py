@@ -223,6 +223,7 @@ def open_worker(
     searching = any(agent.searches for agent in agents.values())
     vectors = open_vectors(settings) if searching else None
     queue = WorkQueue(folder.queue)
+    judged: Any = {"played": folder.path / logs, "several_machines": queue.spans_machines}
     return Worker(
         folder=folder,
         settings=settings,
@@ -239,10 +240,8 @@ def open_worker(
         samples={sample.id: sample for sample in benchmark.all_samples},
         knowledge=open_knowledge(folder, store),
         scores=AnswerScores(folder, benchmark),
-        judging=open_judging(
-            folder, store, benchmark, played=folder.path / logs, several_machines=queue.spans_machines
-        ),
-        grading=open_grading(folder, store, benchmark, played=folder.path / logs),
+        judging=open_judging(folder, store, benchmark, **judged),
+        grading=open_grading(folder, store, benchmark, **judged),
         images=open_run_images(settings, store),
     )
 
