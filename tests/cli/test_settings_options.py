@@ -19,6 +19,7 @@ from wardround.core import Message, UserError, leaves
 from wardround.models import ModelOptions, Request
 from wardround.models.wire import encode_request
 from wardround.runs import RunSettings
+from wardround.runs.banks import Memories
 from wardround.runs.experiment import every_setting
 from wardround.runs.models import asked_with
 from wardround.runs.settings import SECTIONS, EpisodeKey
@@ -207,7 +208,7 @@ def test_a_presence_penalty_reaches_the_request_and_none_is_sent_unless_set(expe
 
 def test_a_budget_without_a_forced_finish_is_that_of_every_loop() -> None:
     def forced(**named: Any) -> set[bool]:
-        agents = open_agents(RunSettings.of(agents=("react", "retrosum"), **named), None)
+        agents = open_agents(RunSettings.of(agents=("react", "retrosum"), **named), Memories())
         return {one.loop.forced_finish for one in agents.values()}
 
     assert forced() == {True}

@@ -176,13 +176,13 @@ def test_draining_opens_one_worker_for_all_and_closes_it_whatever_happens(
         return double
 
     monkeypatch.setattr(worker_module, "open_worker", open_worker)
-    monkeypatch.setattr(worker_module, "run_memory", lambda folder: memory)
+    monkeypatch.setattr(worker_module, "run_memories", lambda folder: memory)
     if fails:
         with pytest.raises(ValueError, match="broken"):
             asyncio.run(drain(cast(Any, "run"), concurrency=3, max_cost=2.5))
     else:
         asyncio.run(drain(cast(Any, "run"), concurrency=3, max_cost=2.5))
-    assert told == [(("run", 3), {"memory": memory}), *["worked"] * 3, "closed", "memory closed"]
+    assert told == [(("run", 3), {"memories": memory}), *["worked"] * 3, "closed", "memory closed"]
     assert double.max_cost == 2.5
 
 

@@ -177,7 +177,7 @@ async def drain(
 ) -> None:
     """Play episodes until none is left. ``parent``: stop when that process is gone. ``max_cost``: begin none when the
     run has cost so many US dollars."""
-    memories = Memories.open(folder.settings, folder.manifest, open_store(folder))
+    memories = run_memories(folder)
     worker = open_worker(folder, concurrency, memories=memories)
     worker.max_cost = max_cost
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
@@ -199,6 +199,11 @@ async def _watch(parent: int | None) -> None:
         await asyncio.sleep(_PARENT_POLL_SECONDS)
         if os.getppid() != parent:
             os._exit(3)
+
+
+def run_memories(folder: RunFolder) -> Memories:
+    """The banks that the agents of a run read, as its manifest describes them."""
+    return Memories.open(folder.settings, folder.manifest, open_store(folder))
 
 
 def open_worker(
