@@ -10,6 +10,7 @@ import pytest
 
 import wardround.agents as agents
 from wardround.agents.method import ADDITIONS
+from wardround.agents.stays.asking import REFLECTOR
 from wardround.core import UserError
 from wardround.memory import Recall
 from wardround.retrieval import LexicalEncoder
@@ -48,6 +49,7 @@ def test_every_template_of_the_room_is_hashed_into_the_manifest_of_a_method() ->
     made = [agents.get_agent(name, memory=memory) for name in names]
     made.append(agents.get_agent("direct").for_told_cases())
     hashed = {name for agent in made for name in agent.manifest()["prompts"]}
+    hashed.add(f"agents/{REFLECTOR.template}")  # asked by protocol induce, in no episode
     files = resources.files("wardround.agents").joinpath("prompts").iterdir()
     assert {f"agents/{file.name.removesuffix('.jinja')}" for file in files} <= hashed
 
