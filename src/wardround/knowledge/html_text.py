@@ -10,34 +10,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from wardround.core import ToolFailure, UserError, how_to_install
 from wardround.knowledge.dates import last_day
 from wardround.knowledge.document import visible
+from wardround.knowledge.html_hidden import drop_hidden
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
 
-_NEVER_SHOWN = (
-    "script, noscript, template, iframe, object, embed, svg, canvas, select, textarea, dialog, "
-    "[hidden], [aria-hidden=true], input, .sr-only, .visually-hidden, .screen-reader-text"
-)
-_AROUND = "nav, footer, aside, button, [role=navigation], [role=banner], style"
-_INVISIBLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*(?:0+(?:\.0*)?|\.0+)\s*(?:[;!]|$)"
-    r"|font-size\s*:\s*(?:0+(?:\.\d+)?|1(?:\.\d+)?(?=px))\s*[a-z%]*\s*(?:[;!]|$)"
-    r"|(?:left|top|right|text-indent|margin-left)\s*:\s*-\s*\d{3,}|clip\s*:\s*rect\(\s*[01]"
-    r"|clip-path\s*:\s*inset\(\s*(?:50|100)%|(?:^|[;\s-])(?:height|width)\s*:\s*[01](?:px)?\s*(?:[;!]|$)"
-    r"|(?:^|[;\s])color\s*:\s*transparent",
-    re.IGNORECASE,
-)
-_WHITE = re.compile(
-    r"(?:^|[;\s])color\s*:\s*(?:#fff(?:fff)?|white|rgb\(\s*255\s*,\s*255\s*,\s*255\s*\))", re.IGNORECASE
-)
-_RULE = re.compile(r"([^{}@]{1,500})\{([^{}]{1,2000})\}")
-_MOST_RULES = 2000
 _DATES = (
     "citation_publication_date",
     "article:published_time",
@@ -82,13 +65,14 @@ def read_html(body: bytes, url: str) -> ReadableText:
     title = tree.css_first("title")
     name = "" if title is None else visible(" ".join(title.text().split())).translate(_MARKS)
     published = _published(tree)
-    _drop_hidden(tree)
+    drop_hidden(tree)
     links = _mark_links(tree, url)
     return ReadableText(title=name, text=visible(_main_text(tree)), links=links, published=published)
 
 
 def _parsed(body: bytes) -> LexborHTMLParser:
     try:
+        import tinycss2  # noqa: F401
         from selectolax.lexbor import LexborHTMLParser
     except ModuleNotFoundError:
         raise UserError(f"HTML pages need the extra [knowledge]: {how_to_install('knowledge')}") from None
@@ -113,37 +97,6 @@ def _published(tree: LexborHTMLParser) -> date | None:
         day = last_day(str(meta.attributes.get("content") or "")) if name in _DATES else None
         days += [] if day is None else [day]
     return max(days, default=None)
-
-
-def _drop_hidden(tree: LexborHTMLParser) -> None:
-    for node in tree.css(_NEVER_SHOWN):
-        node.decompose()
-    for node in tree.css("[style]"):
-        style = str(node.attributes.get("style") or "")
-        if _INVISIBLE.search(style) or (_WHITE.search(style) and "background" not in style.casefold()):
-            node.decompose()
-    for selector in _hiding_selectors(tree):
-        for node in _selected(tree, selector):
-            node.decompose()
-    for node in tree.css(_AROUND):
-        node.decompose()
-
-
-def _hiding_selectors(tree: LexborHTMLParser) -> list[str]:
-    """The selectors of the page's own style sheets whose rules hide what they select."""
-    sheets = "\n".join(node.text() for node in tree.css("style"))
-    rules = [rule for rule, _ in zip(_RULE.finditer(sheets), range(_MOST_RULES), strict=False)]
-    return [rule[1].strip() for rule in rules if _INVISIBLE.search(rule[2])]
-
-
-def _selected(tree: LexborHTMLParser, selector: str) -> list[Any]:
-    """What a selector selects; nothing for one that the parser does not know, and never the page itself."""
-    from selectolax.lexbor import SelectolaxError
-
-    try:
-        return [node for node in tree.css(selector) if node.tag not in ("html", "body", "main")]
-    except SelectolaxError:
-        return []
 
 
 def _mark_links(tree: LexborHTMLParser, url: str) -> dict[int, str]:
