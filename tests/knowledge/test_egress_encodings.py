@@ -105,6 +105,7 @@ CARRIERS: dict[str, Callable[[EgressGuard, str], str]] = {
 
 
 @settings(max_examples=often(80, 3000), deadline=None)
+@example(number="19296496", spelt="letters for digits", packed="base 64", carried="path")
 @example(number="10000000", spelt="look-alikes", packed="as it is", carried="parameter")
 @given(
     number=st.integers(10_000_000, 99_999_999).map(str),
@@ -128,6 +129,13 @@ def test_an_identifier_is_kept_in_however_it_is_written(number: str, spelt: str,
         "2gpn8f",
         "50cdd0f dose",
         "8.47.29.103",
+        "huit quatre sept deux neuf un zéro trois",
+        "acht vier sieben zwei neun eins null drei",
+        "ate for seven too nine won oh three",
+        "e.i.g.h.t f o u r se-ven two ni/ne one zero thr ee",
+        "d1=8 d2=4 d3=7 d4=2 d5=9 d6=1 d7=0 d8=3",
+        "8040702090100030",
+        "⠓⠙⠛⠃⠊⠁⠚⠉",
     ],
 )
 def test_a_number_is_kept_in_as_people_say_it(written: str) -> None:

@@ -14,10 +14,10 @@ _UNSEEN = re.compile(
 _TAGS = range(0xE0020, 0xE007F)
 """Unseen copies of ASCII, which a model reads."""
 _LIKE_LATIN = str.maketrans(
-    "авеёкмнорстухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅοαεικνρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
-    "abeekmhopctyxijsdqwhlABEKMHOPCTYXIJSoaeiknptuxABEZHIKMNOPTYX",
+    "авеёкмнорстухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅοαεικνρτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚",
+    "abeekmhopctyxijsdqwhlABEKMHOPCTYXIJSoaeiknptuxABEZHIKMNOPTYXabcdefghij",
 )
-"""Cyrillic and Greek letters that look like Latin ones."""
+"""Cyrillic and Greek letters that look like Latin ones, and the letters of Braille that are its digits."""
 
 
 def plain(text: str) -> str:

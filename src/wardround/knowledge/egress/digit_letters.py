@@ -7,12 +7,26 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import groupby
 
+from wardround.knowledge.egress.searched import letters_and_digits
+
 _DIGIT_WORDS = "zero one two three four five six seven eight nine"
 _NUMERALS = "i ii iii iv v vi vii viii ix"
 _WORDS = {word: str(digit) for digit, word in enumerate(_DIGIT_WORDS.split())}
 _BURIED = re.compile("|".join((*_WORDS, r"\d")))
 _ROMAN = {word: str(digit) for digit, word in enumerate(_NUMERALS.split(), start=1)}
 _LIKE_NUMBERS = re.compile(r"\d|^[oil|!]+$")
+_SAID = (
+    "zero un deux trois quatre cinq six sept huit neuf",
+    "null eins zwei drei vier funf sechs sieben acht neun",
+    "cero uno dos tres cuatro cinco seis siete ocho nueve",
+    "zero uno due tre quattro cinque sei sette otto nove",
+    "nul een twee drie vier vijf zes zeven acht negen",
+    "zero um dois tres quatro cinco seis sete oito nove",
+    "oh won too tree for fife sicks sven ate niner",
+    "owe wun to free fower five six seven ait nein",
+)
+"""Digits in French, German, Spanish, Italian, Dutch and Portuguese, and as English ones sound."""
+_OF_SAID = _WORDS | {word: str(digit) for words in _SAID for digit, word in enumerate(words.split())}
 _TOKEN = re.compile(r"[a-z0-9!|$]+")
 _LIKE_DIGITS = str.maketrans("oqdil!|zeas$gbt", "000111123455687")
 _LIKE_OTHERS = _LIKE_DIGITS | str.maketrans("gbq", "989")
@@ -39,6 +53,20 @@ def _buried(text: str) -> str:
     return _lines("".join(_WORDS.get(found, found) for found in _BURIED.findall(token)) for token in _tokens(text))
 
 
+def _split(text: str) -> str:
+    """The same where anything stands between the letters of the words.
+
+    >>> _split("o.n.e z-e-r-o")
+    '10'
+    """
+    return "".join(_WORDS.get(found, found) for found in _BURIED.findall(letters_and_digits(text)))
+
+
+def _said(text: str) -> str:
+    """Digits in words of other languages, or as they sound."""
+    return _lines(_OF_SAID.get(token, token if token.isdigit() else "") for token in _tokens(text))
+
+
 def _roman(text: str) -> str:
     """Roman numerals and digits.
 
@@ -61,6 +89,8 @@ def _lettered(text: str, digits: Mapping[int, int]) -> str:
 
 DIGIT_LETTERS: tuple[Callable[[str], str], ...] = (
     _buried,
+    _split,
+    _said,
     _roman,
     partial(_alike, digits=_LIKE_DIGITS),
     partial(_alike, digits=_LIKE_OTHERS),

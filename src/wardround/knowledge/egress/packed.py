@@ -19,8 +19,8 @@ _LINE_END = 10
 _PIECE = re.compile(rb"[ -~]{%d,}" % _SHORTEST)
 _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 _PREFIX = re.compile(r"0[xob]|\\?[xu]|[u]?\+|#x?", re.IGNORECASE)
-_UNLIKE_A_WORD = r"(?=[A-Za-z+/_-]{0,20}(?:\d|[A-Za-z][A-Z]))"
-"""Within what follows there is a digit, or a capital after a letter."""
+_UNLIKE_A_WORD = r"(?=[A-Za-z+/_-]{0,20}[0-9A-Z])"
+"""Within what follows there is a digit or a capital."""
 _CODES = {16: 2, 10: 3, 8: 3, 2: 8}
 """Digits of a character's code at most, by the base that it is written in."""
 

@@ -40,11 +40,11 @@ class Searched:
 
 def digit_rows(text: str) -> Iterator[str]:
     """Yield the digits of each line in a row, whatever stands between them: with its numbers in their order and in the
-    other, and each backwards."""
+    other, and each backwards; and every other digit, where the others only count or fill."""
     for line in text.split("\n"):
         groups = _DIGITS.findall(line)
         forwards, others = "".join(groups), "".join(reversed(groups))
-        yield from {forwards, others, forwards[::-1], others[::-1]}
+        yield from {forwards, others, forwards[::-1], others[::-1], forwards[::2], forwards[1::2]}
 
 
 def close_digits(text: str) -> Iterator[list[str]]:
