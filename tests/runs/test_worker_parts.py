@@ -145,6 +145,7 @@ def test_an_episode_is_played_unless_it_is_finished_and_judged_in_any_case(
         benchmark=None,
         log=SimpleNamespace(flush=lambda: told.append("flushed")),
         judging=SimpleNamespace(settle=settle) if judged else None,
+        grading=None,
         _earlier_replies=lambda text: replies,
         _play_on=play_on,
     )
