@@ -23,6 +23,11 @@ _FLAGS = (
 )  # fmt: skip
 _PATIENCE_SECONDS = 120
 _KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": (" ", 32, " ")}
+_NAVIGATED = "target navigated"
+
+
+class Navigated(Exception):
+    """The page went away while it was asked."""
 
 
 class Chromium:
@@ -66,6 +71,8 @@ class Chromium:
         while True:
             heard = json.loads(self._socket.recv(timeout=_PATIENCE_SECONDS))
             if heard.get("id") == number:
+                if _NAVIGATED in heard.get("error", {}).get("message", ""):
+                    raise Navigated
                 assert "error" not in heard, heard
                 return dict(heard["result"])
 
@@ -84,7 +91,10 @@ class Chromium:
 
     def value(self, expression: str) -> Any:
         """What an expression is on the page; None while there is no page to ask."""
-        found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        try:
+            found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        except Navigated:
+            return None
         assert "exceptionDetails" not in found, (expression, found)
         return found["result"].get("value")
 
