@@ -15,6 +15,7 @@ from wardround.audits import check_labels
 from wardround.audits.labels.agentehr import TASKS as NAMES
 from wardround.audits.labels.clinseek_events import TASKS as EVENTS
 from wardround.audits.labels.clinseek_risks import TASKS as RISKS
+from wardround.audits.labels.ehrshot import CODES
 from wardround.benchmarks import Benchmark, build_clinseek, build_ehrshot
 from wardround.cli.main import main
 from wardround.codes.user_codes import add_user_codes
@@ -121,3 +122,27 @@ def test_the_command(synthetic_benchmark_path: Path, synthetic_hospital: Path, t
     assert main([*words, str(synthetic_hospital)]) == 0
     with pytest.raises(UserError, match="no hosp/admissions"):
         check_labels([], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "version", "held", "others"),
+    [
+        ("new_hypertension", "9", ("4011", "4019"), ("402", "I10")),
+        ("new_hypertension", "10", ("I10",), ("I110", "401")),
+        ("new_hyperlipidemia", "9", ("2720", "2724"), ("2725", "E785")),
+        ("new_hyperlipidemia", "10", ("E780", "E785"), ("E786", "E79", "2720")),
+        ("new_acutemi", "9", ("41001", "41091"), ("412", "I21")),
+        ("new_acutemi", "10", ("I214", "I220"), ("I252", "I23", "410")),
+        ("new_pancan", "9", ("1570", "1579"), ("156", "C25")),
+        ("new_pancan", "10", ("C250", "C259"), ("C24", "157")),
+        ("new_celiac", "9", ("5790",), ("5791", "K900")),
+        ("new_celiac", "10", ("K900",), ("K901", "5790")),
+        ("new_lupus", "9", ("7100",), ("7101", "M32")),
+        ("new_lupus", "10", ("M3210", "M329"), ("M33", "7100")),
+    ],
+)
+def test_the_second_paths_codes_by_hand(
+    task: str, version: str, held: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    assert all(CODES[task](code, version) for code in held)
+    assert not any(CODES[task](code, version) for code in others)

@@ -37,6 +37,13 @@ def test_few_patients_by_every_pattern() -> None:
     assert adjusted(parts)[0] == pytest.approx(2 / 64), "the clearest is as good as alone: both extremes of 64"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_scales_and_tails_of_their_own_by_every_pattern(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    parts = [(10.0**place * generator.standard_t(2, size=7) + place).tolist() for place in range(4)]
+    assert adjusted(parts) == pytest.approx(by_hand(parts))
+
+
 def test_one_test_is_not_corrected_and_copies_of_it_cost_nothing() -> None:
     own = [0.5, 0.4, -0.1, 0.6, 0.2, 0.5, 0.3]
     alone = paired_test([0.0] * 7, own, list(range(7)), seed=0).p_value

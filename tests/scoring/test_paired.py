@@ -151,3 +151,11 @@ def test_many_flips_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     hits = np.count_nonzero(np.abs((1.0 - 2.0 * flips) @ values) >= abs(values.sum()) - 1e-9)
     test = paired_test([0.0] * 30, values.tolist(), range(30), seed=3, permutations=1_000)
     assert test.p_value == (hits + 1) / 1_001
+
+
+def test_what_each_patient_adds_to_the_difference_by_hand() -> None:
+    first, second = {"a": 0.25, "b": 0.5, "c": 1.0, "x": 0.0}, {"a": 0.75, "b": 0.25, "c": 1.0, "y": 1.0}
+    subjects = {"a": 1, "b": 1, "c": 2}
+    assert patients_parts(first, second, subjects) == pytest.approx({1: 0.25 / 3, 2: 0.0})
+    tasks = {"a": "one", "b": "other", "c": "other"}
+    assert patients_parts(first, second, subjects, tasks=tasks) == pytest.approx({1: 0.5 / 2 - 0.25 / 4, 2: 0.0})
