@@ -27,14 +27,14 @@ def test_only_what_both_played_in_the_same_epoch_is_paired_by_task() -> None:
 
 def run(bank: str | None, **changed: Any) -> Any:
     """A run's folder as far as a judge looks at it."""
-    said = {"split": "dev", "agents": ("gsem",), "models": ("m",), "gate": "ignore"} | changed
+    said = {"split": "dev", "agents": ("gsem",), "models": ("m",), "gate": "ignore", "banks": {}} | changed
     manifest = {"benchmark_digest": "b", "store_digest": "s", "policy": "known_at", "bank": {"revision": "7"}}
     return SimpleNamespace(
         path="run",
         manifest=manifest | {name: said[name] for name in manifest if name in said},
         settings=SimpleNamespace(
             run=SimpleNamespace(split=said["split"], agents=said["agents"], models=said["models"]),
-            memory=SimpleNamespace(bank=bank, gate=said["gate"]),
+            memory=SimpleNamespace(bank=bank, banks=said["banks"], gate=said["gate"]),
         ),
     )
 
@@ -53,6 +53,7 @@ def run(bank: str | None, **changed: Any) -> Any:
         ({}, {"policy": "charted"}, "differ in policy"),
         ({"models": ("n",)}, {}, "judge the same model with the bank and without any"),
         ({"bank": "bank"}, {}, "judge the same model with the bank and without any"),
+        ({"banks": {"gsem": "own"}}, {}, "judge the same model with the bank and without any"),
         ({}, {"bank": None}, "did not read"),
         ({}, {"bank": "other"}, "did not read"),
         ({}, {"gate": "heed"}, "did not read"),

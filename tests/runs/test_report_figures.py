@@ -132,8 +132,8 @@ missing = "one line"
 
 def test_an_exhibit_says_what_is_set_at_each_point() -> None:
     table, curve = read_exhibits(FILE, "here")
-    assert (table.paper, table.points, table.metrics, table.missing) == ("p", (None,), ("f1",), "")
-    assert curve.points == (2, 4)
+    assert (table.paper, table.points_of(()), table.metrics, table.missing) == ("p", (None,), ("f1",), "")
+    assert curve.points_of(("a", "b")) == (2, 4)
     assert curve.varied(4) == {"context": {"window": 4}, "budget": {"turns": 4}}
     assert (curve.varied(None), table.varied(None)) == ({}, {})
     assert curve.body() == {"run": {"preset": "p", "tasks": ["labevents"], "epochs": 3}}

@@ -115,7 +115,7 @@ def summarise_run(
         against_trivial=against_trivial(groups | predictor_scores(predictions, trivial), trivial, seed=seed),
         arms=arm_rows(scores, group_of, curated=CURATED, seed=seed),
         arm_cells=arm_cells(scores, group_of, curated=CURATED),
-        sizes=sizes,
+        sizes=dict(sizes),
     )
 
 

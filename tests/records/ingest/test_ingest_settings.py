@@ -24,6 +24,7 @@ def test_nothing_is_lagged_but_results_and_cultures() -> None:
         "user_codes": None,
         "memory_bytes": 1024**3,
         "workers": 1,
+        "executor": "processes",
         "shards": None,
     }
 
