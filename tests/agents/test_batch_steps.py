@@ -18,6 +18,7 @@ from wardround.agents.stays.coded import CodedRoles, CodedStep
 from wardround.agents.stays.router import RuleMemory
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import (
+    Bundle,
     BundleEvent,
     BundleStream,
     EventKind,
@@ -30,7 +31,8 @@ from wardround.bundles import (
     subject_bundles,
 )
 from wardround.bundles.amendments import joined
-from wardround.bundles.events import cut
+from wardround.bundles.events import amends, cut
+from wardround.bundles.fold import as_they_read
 from wardround.cli import main
 from wardround.protocols import GlobalProtocol, ProtocolRule, RuleIndex
 from wardround.records import Store
@@ -81,8 +83,19 @@ EVERY_RULE = tuple(
 def one_by_one(stream: BundleStream, roles: CodedRoles) -> Iterator[CodedStep]:
     for _, several in groupby(stream, key=lambda bundle: bundle.subject_id):
         memory, bundles = RuleMemory(), list(several)
-        for bundle, state in zip(bundles, states(bundles), strict=True):
+        for place, (bundle, state) in enumerate(zip(bundles, states(bundles), strict=True)):
+            if any(map(amends, bundle.events)):
+                memory = remembered(bundles[: place + 1], roles)
             yield roles.play(state, bundle.hour, memory)
+
+
+def remembered(bundles: list[Bundle], roles: CodedRoles) -> RuleMemory:
+    """What somebody remembers who met the record only now, as it reads, before the last bundle."""
+    memory, visible = RuleMemory(began=bundles[0].hour), list(as_they_read(bundles))
+    for bundle, state in zip(visible, states(visible), strict=True):
+        if bundle.hour < bundles[-1].hour:
+            roles.play(state, bundle.hour, memory)
+    return memory
 
 
 def check(stream: BundleStream, roles: CodedRoles) -> BatchSteps:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from stay_doubles import DONE, LAB, START, at, event, stay
 
-from wardround.agents.stays.router import HeldRule
+from wardround.agents.stays.router import HeldRule, Suspicion
 from wardround.agents.stays.showing import lines_that_fit, newest_bundles, shown_rules, shown_state, since
 from wardround.agents.stays.steward import Steward
 from wardround.bundles import EventKind, PatientState, ValueLevel, bundle_text
@@ -92,14 +92,14 @@ LINES = [
 
 
 def test_a_state_is_shown_by_weight_with_numbers_to_cite() -> None:
-    shown = shown_state(STATE, {"pneumonia": "R1"}, Words(), 1000)
+    shown = shown_state(STATE, {"pneumonia": Suspicion(rule="R1", row_ids=("l:1",))}, Words(), 1000)
     assert shown.text.split("\n") == LINES
     assert shown.ids == dict(line.split(" ", 1) for line in LINES)
 
 
 def test_what_is_left_out_cannot_be_cited() -> None:
     # three words and one for the line's end each: 4 + 9 + 4 = 17, and 12 are kept for the notice
-    shown = shown_state(STATE, {"pneumonia": "R1"}, Words(), 17 + 12)
+    shown = shown_state(STATE, {"pneumonia": Suspicion(rule="R1", row_ids=("l:1",))}, Words(), 17 + 12)
     assert shown.text.split("\n") == [*LINES[:3], "(10 more, left out for room)"]
     assert list(shown.ids) == ["S-01", "S-02", "S-03"]
     assert shown_state(PatientState(subject_id=1), {}, Words(), 10).ids == {}

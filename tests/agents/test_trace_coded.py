@@ -9,7 +9,7 @@ import pytest
 from stay_doubles import DONE, LAB, START, event, play_stay, stay
 
 from wardround.agents.stays.coded import CodedRoles
-from wardround.agents.stays.router import RuleMemory
+from wardround.agents.stays.router import RuleMemory, Suspicion
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import BundleStream, EventKind, states
 from wardround.protocols import RuleIndex, read_protocol
@@ -67,5 +67,5 @@ def test_what_is_remembered_of_a_stay_is_handed_in_and_out(tmp_path: Path) -> No
     for bundle, state in zip(bundles[:2], states(bundles), strict=False):
         roles.play(state, bundle.hour, first)
     assert first.held_since == {"SEPSIS.V1": bundles[0].hour + timedelta(hours=1)} | dict(first.held_since)
-    assert first.suspected == {"suspected sepsis": "SEPSIS.V1"}
+    assert first.suspected == {"suspected sepsis": Suspicion(rule="SEPSIS.V1", row_ids=(SHOCK[0].events[0].row_id,))}
     assert second == RuleMemory()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from wardround.bundles.amendments import as_if_always_so, joined
-from wardround.bundles.events import Bundle, BundleEvent, amends, cut
+from wardround.bundles.events import Bundle, BundleEvent, BundleStream, amends, cut
 from wardround.bundles.kinds import EventKind
 from wardround.bundles.levels import with_levels
 from wardround.bundles.state import (
@@ -59,10 +59,14 @@ def fold(state: PatientState, bundle: Bundle, past: Sequence[Bundle] = ()) -> Pa
     return fold_events(state, bundle.hour, bundle.events)
 
 
+def as_they_read(bundles: Sequence[Bundle]) -> BundleStream:
+    """Return the bundles of one subject as if what they correct and withdraw had always been so."""
+    return cut(with_levels(as_if_always_so(joined([bundle.columns for bundle in bundles]))))
+
+
 def _folded_afresh(state: PatientState, bundles: Sequence[Bundle]) -> PatientState:
-    events = with_levels(as_if_always_so(joined([bundle.columns for bundle in bundles])))
     fresh = PatientState(subject_id=state.subject_id, limits=state.limits)
-    for bundle in cut(events):
+    for bundle in as_they_read(bundles):
         fresh = fold_events(fresh, bundle.hour, bundle.events)
     return replace(fresh, hour=bundles[-1].hour)
 

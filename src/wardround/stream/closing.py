@@ -14,12 +14,26 @@ from wardround.bundles.fold import fold_events
 from wardround.bundles.levels import level_against
 from wardround.core import from_microseconds
 
-Responder = Callable[[tuple[BundleEvent, ...], PatientState, RuleMemory], Mapping[str, Any]]
+Responder = Callable[
+    [tuple[BundleEvent, ...], PatientState, RuleMemory, Sequence[PatientState] | None], Mapping[str, Any]
+]
 """What is answered to a bundle and the state after it: cells of the line that is told. Must depend on these and on what
-is remembered of the patient alone, which it may change."""
-Refold = Callable[[int, int, Sequence[int]], "tuple[PatientState, dict[str, float]]"]
-"""A subject's state after an hour, folded afresh from the log, and its first values: asked where a row is amended. The
-numbers are those of the hour's own lines."""
+is remembered of the patient alone, which it may change. Where the bundle amends the record, the last are the states
+before it, as if that had always been so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refolded:
+    """A subject folded afresh: the state after an hour and those ``before`` it, and the first values."""
+
+    state: PatientState
+    before: tuple[PatientState, ...]
+    first_values: dict[str, float]
+
+
+Refold = Callable[[int, int, Sequence[int]], Refolded]
+"""A subject after an hour, folded afresh from the log: asked where a row is amended. The numbers are those of the
+hour's own lines."""
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
 
 
@@ -59,13 +73,17 @@ class Closing:
         events = tuple(_levelled(patient, bundle))
         amended = any(map(amends, events))
         subject = patient.state.subject_id
+        before = None
         if amended:
-            patient.state, patient.first_values = self.refold(subject, bundle.hour, bundle.lines)
+            again = self.refold(subject, bundle.hour, bundle.lines)
+            patient.state, patient.first_values, before = again.state, again.first_values, again.before
         else:
             patient.state = fold_events(patient.state, hour, events)
         patient.hour, patient.unsaved, patient.size = bundle.hour, patient.unsaved + 1, size_of(patient.state)
         told = _told(patient.state, hour, events, amended)
-        return told | dict(self.responder(events, patient.state, patient.memory)) if self.responder else told
+        if self.responder is None:
+            return told
+        return told | dict(self.responder(events, patient.state, patient.memory, before))
 
 
 def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from wardround.core import UserError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE bundle (subject INTEGER, hour INTEGER, first INTEGER NOT NULL, lines BLOB, PRIMARY KEY (subject, hour))

@@ -14,6 +14,7 @@ from wardround.bundles.events import HOUR, BundleEvents, Integers, cut, in_order
 from wardround.bundles.fold import fold_events
 from wardround.bundles.levels import levels_by_limits, with_levels
 from wardround.core import from_microseconds
+from wardround.stream.closing import Refolded
 from wardround.stream.ledger import Commit, LoggedLine, StreamLedger
 from wardround.stream.reading import LineReader, ReadLines, TakenEvents
 
@@ -34,16 +35,18 @@ class LoggedEvents:
         read, hours = self._read(lines)
         return dict(zip((line.number for line in lines), read.by_line(hours), strict=True))
 
-    def refold(self, subject: int, hour: int, own: Sequence[int]) -> tuple[PatientState, dict[str, float]]:
-        """Return a subject's state after an hour, and its first values, as if what is amended had always been so."""
+    def refold(self, subject: int, hour: int, own: Sequence[int]) -> Refolded:
+        """Return a subject after an hour as if what is amended had always been so."""
         closed = [*self.ledger.history(subject, hour - 1), *(e for e in self.commit.closed if e.subject == subject)]
         numbers = [number for each in closed for number in each.lines]
         read, hours = self._read(self._lines([*numbers, *own]))
         events = with_levels(as_if_always_so(in_order(read.placed(hours))))
         state = PatientState(subject_id=subject)
+        now, before = from_microseconds(hour * HOUR), []
         for bundle in cut(events):
             state = fold_events(state, bundle.hour, bundle.events)
-        return replace(state, hour=from_microseconds(hour * HOUR)), _first_values(events)
+            before += [state] if bundle.hour < now else []
+        return Refolded(state=replace(state, hour=now), before=tuple(before), first_values=_first_values(events))
 
     def _lines(self, numbers: Iterable[int]) -> list[LoggedLine]:
         wanted = sorted(numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from wardround.agents.stays.coded import CodedRoles, coded_roles
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import BundleEvent, EventKind, PatientState
+from wardround.bundles.events import amends
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,18 @@ class CodedResponder:
         """What a stream with another protocol is told from this one by."""
         return self.roles.index.protocol.digest
 
-    def __call__(self, events: tuple[BundleEvent, ...], state: PatientState, memory: RuleMemory) -> Mapping[str, Any]:
+    def __call__(
+        self,
+        events: tuple[BundleEvent, ...],
+        state: PatientState,
+        memory: RuleMemory,
+        before: Sequence[PatientState] | None = None,
+    ) -> Mapping[str, Any]:
         """Return what is foretold after a bundle, the rules that it stands on, and the audit."""
         assert state.hour is not None  # a bundle was folded into it
-        if any(event.kind is EventKind.ADMISSION for event in events):
+        if any(event.kind is EventKind.ADMISSION and not amends(event) for event in events):
             memory.held_since, memory.suspected, memory.began = {}, {}, None
-        return self.roles.play(state, state.hour, memory).to_json()
+        return self.roles.play(state, state.hour, memory, before).to_json()
 
 
 def coded_responder(protocol: Path) -> CodedResponder:

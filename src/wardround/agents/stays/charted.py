@@ -8,7 +8,22 @@ from functools import cached_property
 
 from wardround.bundles import PatientState, Trend, ValueLevel
 from wardround.codes import clinical_name
-from wardround.protocols import ChartedValue, Direction, Level, asked_keys, is_allergy, is_drug, is_problem, keys_of
+from wardround.protocols import (
+    AtLevel,
+    AtValue,
+    ChartedValue,
+    Condition,
+    Direction,
+    HoursSince,
+    Level,
+    Moving,
+    Stated,
+    asked_keys,
+    is_allergy,
+    is_drug,
+    is_problem,
+    keys_of,
+)
 
 HOUR_OF_DAY = "hour of day"
 STAY = "stay"
@@ -99,6 +114,38 @@ class StateFacts:
         """When an action was last done; None where the state remembers none."""
         moments = [self._done[key] for key in asked_keys(action) if key in self._done]
         return max(moments, default=None)
+
+    def rows(self, condition: Condition) -> tuple[str, ...]:
+        """The rows that a condition that holds stands on: none of the clock's, nor of what is only suspected."""
+        match condition:
+            case Moving(concept=concept):
+                trend = self._recent(concept)
+                return () if trend is None else (trend.readings[0].row_id, trend.last.row_id)
+            case AtValue(concept=concept) | AtLevel(concept=concept):
+                trend = self._recent(concept)
+                return () if trend is None else (trend.last.row_id,)
+            case HoursSince(concept=concept):
+                return self._rows_done(concept)
+            case Stated():
+                return self._rows_stated(condition)
+
+    def _rows_stated(self, condition: Stated) -> tuple[str, ...]:
+        state, asked = self.state, condition.concept
+        match condition.what:
+            case "on":
+                return tuple(one.row_id for one in state.medications.values() if is_drug(one.concept, asked))
+            case "problem":
+                named = (one for one in state.problems.values() if is_problem(one.concept, asked))
+                return tuple(row for one in named for row in one.row_ids)
+            case "allergy":
+                return tuple(one.row_id for one in state.allergies.values() if is_allergy(one.concept, asked))
+            case "done":
+                return self._rows_done(asked)
+
+    def _rows_done(self, action: str) -> tuple[str, ...]:
+        last, asked = self.last_done(action), asked_keys(action)
+        done = (one for one in self.state.actions.values() if one.last == last)
+        return tuple(one.row_id for one in done if not asked.isdisjoint(keys_of(one.concept)))
 
     def _recent(self, concept: str) -> Trend | None:
         trend = self._trends.get(clinical_name(concept))

@@ -5,7 +5,7 @@ For whoever has a patient's state after a bundle and no episode: a live stream. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,13 +43,22 @@ class CodedRoles:
     index: RuleIndex
     settings: TraceSettings
 
-    def play(self, state: PatientState, hour: datetime, memory: RuleMemory) -> CodedStep:
-        """Return the step after the bundle of an hour; ``memory`` is brought up to it."""
+    def play(
+        self,
+        state: PatientState,
+        hour: datetime,
+        memory: RuleMemory,
+        before: Iterable[PatientState] | None = None,
+    ) -> CodedStep:
+        """Return the step after the bundle of an hour; ``memory`` is brought up to it. ``before``: where the bundle
+        amends the record, the states before it as if that had always been so."""
         settings = self.settings
         router = Router(index=self.index, most=settings.rules, predictions=settings.predictions, memory=memory)
+        if before is not None:
+            router.remember_afresh(before, window_hours=settings.window_hours)
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
-        router.suspect(held)
+        router.suspect(held, facts)
         return self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
 
     def answered(self, facts: DrugFacts, held: tuple[HeldRule, ...], due: tuple[PredictedAction, ...]) -> CodedStep:

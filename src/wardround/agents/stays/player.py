@@ -15,11 +15,12 @@ from wardround.agents.stays.auditor import AuditRecord, uncertainty_of, without
 from wardround.agents.stays.charted import StateFacts
 from wardround.agents.stays.coded import audit_noted, coded_uncertainty, rules_noted
 from wardround.agents.stays.reasoner import due_actions, first_of_each_type
-from wardround.agents.stays.router import PRIOR, HeldRule, Router, asking
+from wardround.agents.stays.router import PRIOR, HeldRule, Router, Suspicion, asking
 from wardround.agents.stays.settings import TraceSettings
 from wardround.agents.stays.showing import ShownState, lines_that_fit, newest_bundles, shown_rules, shown_state
 from wardround.agents.stays.steward import Steward
 from wardround.bundles import Bundle
+from wardround.bundles.events import amends
 from wardround.protocols import CompiledRule, RuleIndex
 
 OFFLINE = "offline"
@@ -66,8 +67,8 @@ class TracePlayer:
         self.kept: tuple[str, ...] = ()
 
     @property
-    def suspected(self) -> Mapping[str, str]:
-        """Problems that rules made suspect, with the rule of each."""
+    def suspected(self) -> Mapping[str, Suspicion]:
+        """Problems that rules made suspect, with the reason of each."""
         return self.router.memory.suspected
 
     def begin(self, past: Sequence[Bundle]) -> None:
@@ -99,10 +100,13 @@ class TracePlayer:
 
     def _look(self, bundle: Bundle) -> tuple[StateFacts, tuple[HeldRule, ...]]:
         """Return the facts after a bundle that was taken in, and the rules that hold."""
+        if any(map(amends, bundle.events)):
+            before = self.steward.states_before(bundle)
+            self.router.remember_afresh(before, window_hours=self.settings.window_hours)
         state = self.steward.state_at(bundle)
         facts = self.router.facts(state, bundle.hour, window_hours=self.settings.window_hours)
         held = self.router.held(facts) if self.parts.protocol else ()
-        self.router.suspect(held)
+        self.router.suspect(held, facts)
         return facts, held
 
     def _step(self, episode: Episode, bundle: Bundle) -> _Step:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from wardround.agents.stays.charted import StateFacts
 from wardround.bundles import PatientState
-from wardround.protocols import FORBIDDING, CompiledRule, RuleAction, RuleIndex
+from wardround.protocols import (
+    FORBIDDING,
+    CompiledRule,
+    Condition,
+    Joined,
+    Negated,
+    Node,
+    RuleAction,
+    RuleIndex,
+    Stated,
+    is_problem,
+)
 
 PRIOR = "PRIOR"
 """The category of rules that say what is common and ask nothing of the patient; only the filling arm reads them."""
@@ -36,13 +47,21 @@ class HeldRule:
         return max(map(self.compiled.share, self.due), default=0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspicion:
+    """Why a problem is suspected: the rule that held first, and the rows that its trigger stood on then."""
+
+    rule: str
+    row_ids: tuple[str, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class RuleMemory:
     """What is remembered of a stay beside its state. ``held_since``: by rule the end of the hour in which it came to
-    hold; ``suspected``: problems, with the rule that made each suspect; ``began``: the hour of the first bundle."""
+    hold; ``suspected``: problems, with what made each suspect; ``began``: the hour of the first bundle."""
 
     held_since: dict[str, datetime] = field(default_factory=dict)
-    suspected: dict[str, str] = field(default_factory=dict)
+    suspected: dict[str, Suspicion] = field(default_factory=dict)
     began: datetime | None = None
 
 
@@ -69,12 +88,24 @@ class Router:
         self.memory.held_since = {one.rule.id: since.get(one.rule.id, facts.now) for one in found}
         return tuple(self._held(one, facts) for one in found)
 
-    def suspect(self, held: Iterable[HeldRule]) -> None:
+    def suspect(self, held: Iterable[HeldRule], facts: StateFacts) -> None:
         """What a rule that holds makes suspect is an active problem from here on, with the rule as its reason."""
+        suspected = self.memory.suspected
+        known = dict(suspected)
         for rule in held:
             problem = rule.compiled.rule.suspects
-            if problem is not None:
-                self.memory.suspected.setdefault(problem, rule.id)
+            if problem is not None and problem not in suspected:
+                suspected[problem] = Suspicion(rule=rule.id, row_ids=_stood_on(rule.compiled, facts, known))
+
+    def remember_afresh(self, before: Iterable[PatientState], *, window_hours: float) -> None:
+        """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
+        now; those of the stay, from its first bundle on, count."""
+        self.memory.held_since, self.memory.suspected = {}, {}
+        began = self.memory.began
+        for state in before:
+            if began is not None and state.hour is not None and state.hour >= began:
+                facts = self.facts(state, state.hour, window_hours=window_hours)
+                self.suspect(self.held(facts), facts)
 
     def selected(self, held: Iterable[HeldRule]) -> tuple[HeldRule, ...]:
         """Return the few that are read: those with something due, the most precise and best supported first. A rule is
@@ -132,6 +163,30 @@ def is_fulfilled(action: RuleAction, facts: StateFacts, since: datetime) -> bool
 def is_running(action: RuleAction, facts: StateFacts) -> bool:
     """Whether an action starts a drug that is running."""
     return action.verb == "start" and facts.taking(action.name)
+
+
+def _stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, Suspicion]) -> tuple[str, ...]:
+    """Return the rows that made a trigger hold; of a suspected problem those of the suspicion."""
+    found: dict[str, None] = {}
+    for condition in _deciding(compiled.trigger.node, facts):
+        found |= dict.fromkeys(facts.rows(condition))
+        if isinstance(condition, Stated) and condition.what == "problem":
+            own = (each for name, each in suspected.items() if is_problem(name, condition.concept))
+            found |= dict.fromkeys(row for each in own for row in each.row_ids)
+    return tuple(found)
+
+
+def _deciding(node: Node | None, facts: StateFacts, *, wanted: bool = True) -> Iterator[Condition]:
+    """Yield the conditions that make a trigger hold, under NOT those that are known not to."""
+    if node is None or node.holds(facts) is not wanted:
+        return
+    if isinstance(node, Negated):
+        yield from _deciding(node.part, facts, wanted=not wanted)
+    elif isinstance(node, Joined):
+        for part in node.parts:
+            yield from _deciding(part, facts, wanted=wanted)
+    else:
+        yield node
 
 
 def _rank(rule: HeldRule) -> tuple[bool, float, int, str]:

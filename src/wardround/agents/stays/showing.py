@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from wardround.agents.loop.tokens import TokenCounter
-from wardround.agents.stays.router import HeldRule
+from wardround.agents.stays.router import HeldRule, Suspicion
 from wardround.bundles import Bundle, PatientState, Trend, ValueLevel, bundle_text
 
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
@@ -29,7 +29,7 @@ class ShownState:
 
 
 def shown_state(
-    state: PatientState, suspected: Mapping[str, str], counter: TokenCounter, most_tokens: int
+    state: PatientState, suspected: Mapping[str, Suspicion], counter: TokenCounter, most_tokens: int
 ) -> ShownState:
     """Return the state with its entries numbered ``S-01``, what matters most first."""
     entries = [f"S-{place:02d} {entry}" for place, entry in enumerate(_entries(state, suspected), start=1)]
@@ -38,9 +38,9 @@ def shown_state(
     return ShownState(text="\n".join(kept), ids={line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in shown})
 
 
-def _entries(state: PatientState, suspected: Mapping[str, str]) -> Iterator[str]:
+def _entries(state: PatientState, suspected: Mapping[str, Suspicion]) -> Iterator[str]:
     yield from (f"allergy: {one.concept}" for one in state.allergies.values())
-    yield from (f"suspected problem: {name} (by rule {rule})" for name, rule in suspected.items())
+    yield from (f"suspected problem: {name} (by rule {one.rule})" for name, one in suspected.items())
     yield from (f"problem: {one.concept}" for one in reversed(tuple(state.problems.values())))
     running = sorted(state.medications.values(), key=lambda one: (one.since, one.row_id), reverse=True)
     yield from (f"given now: {one.concept}{_dose(one.dose, one.unit)}" for one in running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -10,6 +10,7 @@ from wardround.agents.loop.tokens import TokenCounter
 from wardround.agents.stays.settings import When
 from wardround.agents.stays.showing import since
 from wardround.bundles import Bundle, PatientState, bundle_text, fold
+from wardround.bundles.fold import as_they_read
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +61,14 @@ class Steward:
         for place, one in enumerate(recent):
             state = fold(state, one, recent[:place])
         return state
+
+    def states_before(self, bundle: Bundle) -> Iterator[PatientState]:
+        """Yield the states before a bundle that was taken in, as if what it amends had always been so."""
+        again = Steward(keeps_all=self.keeps_all, window_hours=self.window_hours)
+        for one in as_they_read(self.past):
+            if one.hour < bundle.hour:
+                again.take_in(one)
+                yield again.state_at(one)
 
     def shown(self, bundle: Bundle) -> tuple[PatientState | None, Sequence[Bundle]]:
         """Return the state and the bundles that a prompt shows; no state without one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -16,8 +16,9 @@ from wardround.agents.stays.batch.holding import Holding, asked_of, holding
 from wardround.agents.stays.coded import CodedRoles, CodedStep
 from wardround.agents.stays.reasoner import due_actions
 from wardround.agents.stays.router import HeldRule, RuleMemory, asking
-from wardround.bundles import BatchStates, BundleStream, batch_states, states
-from wardround.bundles.events import Integers, is_amendment
+from wardround.agents.stays.steward import Steward
+from wardround.bundles import BatchStates, Bundle, BundleStream, batch_states
+from wardround.bundles.events import Integers, amends, is_amendment
 from wardround.protocols import FORBIDDING, RuleAction
 
 _ANSWERS = 65_536
@@ -101,10 +102,17 @@ def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[in
     found: dict[int, CodedStep] = {}
     for subject in _to_be_folded(facts, after).tolist():
         start, stop = np.searchsorted(stream.subjects, [subject, subject + 1]).tolist()
-        memory, bundles = RuleMemory(), [stream[place] for place in range(start, stop)]
-        steps = (roles.play(state, bundle.hour, memory) for bundle, state in zip(bundles, states(bundles), strict=True))
-        found.update(enumerate(steps, start))
+        found.update(enumerate(_one_by_one(roles, [stream[place] for place in range(start, stop)]), start))
     return found
+
+
+def _one_by_one(roles: CodedRoles, bundles: Iterable[Bundle]) -> Iterator[CodedStep]:
+    """Play one subject's bundles."""
+    memory, steward = RuleMemory(), Steward()
+    for bundle in bundles:
+        steward.take_in(bundle)
+        before = steward.states_before(bundle) if any(map(amends, bundle.events)) else None
+        yield roles.play(steward.state_at(bundle), bundle.hour, memory, before)
 
 
 def _to_be_folded(facts: BatchFacts, after: BatchStates) -> Integers:
