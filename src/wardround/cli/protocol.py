@@ -35,6 +35,7 @@ EXAMPLES = """
   wardround protocol diff before.toml after.toml
   wardround protocol merge ours.toml theirs.toml --out both.toml
   wardround protocol induce induced.toml --benchmark bench-stays --store store
+      counts are kept in induction/ beside the file: killed, the same command goes on
   wardround protocol induce induced.toml --reflector model --run training-run --calls 100
       a model proposes a rule for each decision that its run on training stays missed
   wardround protocol found induced.toml planted.toml

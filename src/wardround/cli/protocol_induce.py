@@ -66,6 +66,7 @@ def _induced_in_code(arguments: argparse.Namespace, base: GlobalProtocol | None)
         limit=arguments.limit,
         calls=arguments.calls,
         seed=arguments.seed,
+        folder=arguments.protocol.parent / INDUCTION,
         report=progress,
     )
     progress.close()

@@ -109,5 +109,10 @@ class RunFolder:
 
     def new_log(self, place: str = "logs") -> Path:
         """Return a log file name that no other worker uses, in a folder of the run."""
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-        return self.path / place / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"
+        return new_log_file(self.path / place)
+
+
+def new_log_file(folder: Path) -> Path:
+    """Return a log file name in a folder that no other process uses."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return folder / f"{stamp}-{os.getpid()}{LOG_SUFFIX}"

@@ -8,24 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 from wardround.agents.stays.charted import StateFacts
 from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark, Sample
 from wardround.bundles import EventKind
 from wardround.codes import clinical_name
-from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
+from wardround.core import LeakError, Progress, Reporter, UserError, content_hash, derive_seed, silent
 from wardround.protocols import GlobalProtocol, InducedFrom, RuleIndex
 from wardround.records import Store
 from wardround.runs.induction.candidates import Cuts, candidate_triggers, cut_points
 from wardround.runs.induction.coded_reflector import reflect
 from wardround.runs.induction.growing import InductionSettings
+from wardround.runs.induction.kept_counts import Counted, Keep, anew, kept_in, packed, unpacked
 from wardround.runs.induction.stay_steps import Action, decisions_of, seen_steps
 from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 from wardround.runs.stays import played_bundles
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"
+_COUNTING = 1
+"""Raised where the vocabulary of triggers or how a step is counted changes: what was kept before is counted anew."""
 _MEASURED = (EventKind.LAB, EventKind.VITAL)
 
 
@@ -38,14 +43,17 @@ def induce_protocol(
     limit: int | None = None,
     calls: int | None = None,
     seed: int = 0,
+    folder: Path | None = None,
     report: Reporter = silent,
 ) -> GlobalProtocol:
     """Return a protocol counted over training stays, at most ``limit`` of them drawn by the seed. ``base``: rules there
     are already; what they foretell is no failure, and they stay. ``calls``: the most failed steps that are looked at.
+    ``folder``: where counts are kept stay by stay; what is there already is not counted again.
     UserError: the benchmark is of no stays, or of another store."""
     samples = training_stays(benchmark, store, limit=limit, seed=seed)
     started = base or GlobalProtocol(name=f"induced from {benchmark.name}", rules=())
-    steps = training_steps(store, samples, RuleIndex(started), report=report)
+    with kept_in(folder) as keep:
+        steps = training_steps(store, samples, RuleIndex(started), taught=benchmark.digest, keep=keep, report=report)
     steps = steps if calls is None else within_budget(steps, calls, seed=seed)
     table = StepTable.of(steps, support=settings.support, hits=settings.hits)
     rules = (*started.rules, *reflect(table, settings))
@@ -89,38 +97,61 @@ def training_stays(benchmark: Benchmark, store: Store, *, limit: int | None, see
 
 
 def training_steps(
-    store: Store, samples: Sequence[Sample], index: RuleIndex, *, report: Reporter = silent
+    store: Store,
+    samples: Sequence[Sample],
+    index: RuleIndex,
+    *,
+    taught: str = "",
+    keep: Keep = anew,
+    report: Reporter = silent,
 ) -> list[TrainingStep]:
-    """Play stays and say what held at each step, what was decided, and what the rules there are had foretold."""
-    cuts = _cuts(store, samples)
+    """Play stays and say what held at each step, what was decided, and what the rules there are had foretold.
+    ``taught`` names whose stays they are, for what ``keep`` keeps of them."""
+    whose = content_hash([_COUNTING, store.digest, taught])
+    cuts = _cuts(store, samples, f"values|{whose}", keep, report)
     actions = sorted({(one.kind, one.name) for sample in samples for one in map(StepAction.parse, sample.target)})
+    asked = f"steps|{content_hash([whose, index.protocol.digest, cuts, actions])}"
     steps: list[TrainingStep] = []
     for place, sample in enumerate(samples):
-        steps += _steps(store, sample, index, cuts, actions, place)
+        counted = keep(f"{asked}|{sample.id}", partial(_counted, store, sample, index, cuts, actions))
+        steps += unpacked(counted, place)
         report(Progress(label="reflecting", done=place + 1, total=len(samples), unit="stays"))
     return steps
 
 
-def _cuts(store: Store, samples: Sequence[Sample]) -> Cuts:
+def _cuts(store: Store, samples: Sequence[Sample], whose: str, keep: Keep, report: Reporter) -> Cuts:
     """Return the cut points of everything that is measured in some stays."""
     values: dict[str, list[float]] = {}
-    for sample in samples:
-        for bundle in played_bundles(store, sample)[1]:
-            for event in bundle.of_kind(*_MEASURED):
-                if event.value is not None:
-                    values.setdefault(clinical_name(event.concept), []).append(event.value)
+    for place, sample in enumerate(samples):
+        for name, some in keep(f"{whose}|{sample.id}", partial(_values, store, sample)).items():
+            values.setdefault(name, []).extend(some)
+        report(Progress(label="measuring", done=place + 1, total=len(samples), unit="stays"))
     return cut_points(values)
 
 
+def _values(store: Store, sample: Sample) -> dict[str, list[float]]:
+    """Return by clinical name all that was measured in a stay."""
+    values: dict[str, list[float]] = {}
+    for bundle in played_bundles(store, sample)[1]:
+        for event in bundle.of_kind(*_MEASURED):
+            if event.value is not None:
+                values.setdefault(clinical_name(event.concept), []).append(event.value)
+    return values
+
+
+def _counted(store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]) -> Counted:
+    return packed(list(_steps(store, sample, index, cuts, actions)))
+
+
 def _steps(
-    store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action], stay: int
+    store: Store, sample: Sample, index: RuleIndex, cuts: Cuts, actions: Sequence[Action]
 ) -> Iterator[TrainingStep]:
     decided = decisions_of(sample)
     began: datetime | None = None
     for step, seen in enumerate(seen_steps(store, sample, index)):
         began = began or seen.facts.hour
         yield TrainingStep(
-            stay=stay,
+            stay=0,
             hour=_hours(seen.facts.now, began),
             triggers=frozenset(candidate_triggers(seen.facts, cuts)),
             done=_done(seen.facts, actions, began),
