@@ -75,11 +75,12 @@ test-ray: $(VENV)/dev-installed
 tour:
 	$(PYTHON) scripts/follow_tour.py tour-followed $(if $(TRANSCRIPT),--transcript $(TRANSCRIPT))
 
-# Fine-tuning of a tiny model: needs torch (its CPU build, exactly this version) and half a gigabyte.
-test-train: $(VENV)/dev-installed
+# Fine-tuning of a tiny model, and an update of the real one with its episodes before and after: needs torch (its CPU build,
+# exactly this version) and half a gigabyte.
+test-train: weights $(VENV)/dev-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
-	$(BIN)/python -m pytest -q tests/training
+	WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/training
 
 # The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
 # every one must pay what the world pays, on 100 samples. Harbor needs Python 3.12: `make doors HARBOR_PYTHON=python3.12`.
