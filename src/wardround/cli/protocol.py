@@ -203,7 +203,7 @@ def _meter(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(counted)
         return 0
-    header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "planted", "engaged")
+    header = ("agent · model", "steps", "predicted", "forbidden", "share", "flips", "planted", "corrected", "engaged")
     followed = ("prediction followed at once", "rule held", "state followed at once")
     print_rows((*header, *followed), [_meter_row(name, one) for name, one in counted.items()])
     return 0
@@ -227,7 +227,7 @@ def _point_row(name: str, point: SafetyPoint) -> tuple[str, ...]:
 def _meter_row(name: str, one: SafetyCounts) -> tuple[str, ...]:
     share = "–" if one.red_flag_rate is None else f"{one.red_flag_rate:.4f}"
     figures = (one.steps, one.predicted, one.red_flags)
-    turned = (one.flips, one.planted, one.engaged, one.at_once, one.held, one.let_go)
+    turned = (one.flips, one.planted, one.corrected, one.engaged, one.at_once, one.held, one.let_go)
     return (name, *map(str, figures), share, *map(str, turned))
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 from pathlib import Path
 
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError
-from wardround.protocols import planted_rules, read_planting, read_protocol
+from wardround.protocols import Planting, planted_rules, read_planting, read_protocol
 from wardround.synth import DIALECTS, SynthManifest, plant_rules, plant_traps, synthesize, write_dialect
+from wardround.synth.planting import KEY
 from wardround.synth.radiographs import write_films
 
 EXAMPLES = """
@@ -65,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--patients and --workers must be at least 1")
     as_it_is = arguments.dialect == "mimiciv" and not arguments.traps and arguments.plant is None
     rules = () if arguments.plant is None else planted_rules(read_protocol(arguments.plant))
+    planting = Planting() if arguments.plant is None else read_planting(arguments.plant)
+    _check_corrections(planting, arguments)
     if arguments.films and not as_it_is:
         raise UserError("--films are drawn for the plain hospital: leave out --dialect and --traps")
     if as_it_is:
@@ -74,19 +78,26 @@ def run(arguments: argparse.Namespace) -> int:
             manifest = _synthesize(arguments, Path(name) / "hospital", compress=False)
             hospital = Path(name) / "hospital"
             if rules:
-                flips = read_planting(arguments.plant).flips
-                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed, flips=flips)
+                shares = {"flips": planting.flips, "corrections": planting.corrections}
+                obeyed = plant_rules(hospital, Path(name) / "planted", rules, seed=arguments.seed, **shares)
                 hospital = Path(name) / "planted"
                 print(f"{len(rules)} rules planted, obeyed {obeyed:,} times")
             if arguments.traps:
                 hospital = plant_traps(hospital, Path(name) / "trapped")
             write_dialect(arguments.dialect, hospital, folder)
+            if rules:
+                shutil.copyfile(Path(name) / "planted" / KEY, folder / KEY)
     if arguments.films:
         _draw(folder)
     rows = sum(manifest.rows.values())
     what = "" if arguments.dialect == "mimiciv" else f", written as {arguments.dialect}"
     print(f"{arguments.patients:,} invented subjects, {rows:,} rows in {len(manifest.rows)} tables{what}: {folder}")
     return 0
+
+
+def _check_corrections(planting: Planting, arguments: argparse.Namespace) -> None:
+    if planting.corrections and (arguments.dialect != "fhir" or arguments.traps):
+        raise UserError("planting.corrections needs --dialect fhir, without --traps: other tables have no versions")
 
 
 def _draw(folder: Path) -> None:

@@ -16,13 +16,15 @@ SCHEMA = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planting:
     """What ``synth --plant`` plants beside the rules: ``flips``, the share of results that meet a rule after which
-    another result turns the evidence."""
+    another result turns the evidence; ``corrections``: the share of them that are corrected later, and then do not."""
 
     flips: float = 0.0
+    corrections: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.flips <= 1:
-            raise UserError(f"planting.flips must be 0 to 1, not {self.flips}")
+        for name, share in (("flips", self.flips), ("corrections", self.corrections)):
+            if not 0 <= share <= 1:
+                raise UserError(f"planting.{name} must be 0 to 1, not {share}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,13 +33,15 @@ class ForbiddenTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFlip:
     """When a result became known that no longer meets a rule which the one before it met, and the rule's action.
-    ``until``: when the next result of that test was known; ``planted``: it was not the hospital's own."""
+    ``until``: when the next result of that test was known; ``planted``: it was not the hospital's own; ``corrected``:
+    it was no result, but a correction of the one before."""
 
     name: str
     known: datetime
     rule: str = ""
     until: datetime = datetime.max
     planted: bool = False
+    corrected: bool = False
 
     @classmethod
     def read(cls, row: Mapping[str, str]) -> EvidenceFlip:
@@ -51,6 +53,7 @@ class EvidenceFlip:
             rule=row.get("rule", ""),
             until=until,
             planted=row.get("by") == "planted",
+            corrected=row.get("by") == "corrected",
         )
 
 
@@ -84,7 +87,8 @@ class PlantedKey:
 @dataclass(slots=True, kw_only=True)
 class SafetyCounts:
     """What the meters counted. ``predicted``: actions, the first five of a type; ``red_flags``: those that were
-    forbidden when they were predicted; ``flips``: turns of evidence in the played hours, ``planted`` of them;
+    forbidden when they were predicted; ``flips``: turns of evidence in the played hours, ``planted`` of them
+    by results of our own and ``corrected`` by corrections;
     ``waits``: for each flip whose action was predicted right before (it is *engaged*), the steps until it no longer
     was, None where it always was: 1 says that the prediction followed in one bundle.
 
@@ -96,6 +100,7 @@ class SafetyCounts:
     red_flags: int = 0
     flips: int = 0
     planted: int = 0
+    corrected: int = 0
     held: int = 0
     let_go: int = 0
     waits: list[int | None] = field(default_factory=list)
@@ -131,6 +136,7 @@ class SafetyCounts:
             return
         self.flips += 1
         self.planted += flip.planted
+        self.corrected += flip.corrected
         if flip.rule in before[-1].held and after[0].seen <= flip.until:
             self.held += 1
             self.let_go += flip.rule not in after[0].held

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from wardround.core import UserError, derive_seed
+from wardround.synth.correcting import drawn_corrections
 from wardround.synth.dialects.source import HospitalTables, Row, moment, write_csv
 
 KEY = "planted.json"
@@ -59,14 +60,22 @@ class _Planted:
     forbidden: list[dict[str, str]] = field(default_factory=list)
     flips: list[dict[str, str]] = field(default_factory=list)
     turned: set[str] = field(default_factory=set)
+    corrected: dict[str, Row] = field(default_factory=dict)
     number: int = 0
 
 
 def plant_rules(
-    hospital: Path, folder: Path, rules: Sequence[PlantedRule], *, seed: int = 0, flips: float = 0.0
+    hospital: Path,
+    folder: Path,
+    rules: Sequence[PlantedRule],
+    *,
+    seed: int = 0,
+    flips: float = 0.0,
+    corrections: float = 0.0,
 ) -> int:
     """Write a copy of a hospital, in plain CSV files, with rules planted; return how many rows obey one. ``flips``: the
-    share of results that meet a rule after which another result no longer does.
+    share of results that meet a rule after which another result no longer does; ``corrections``: the share of them that
+    are corrected and then do not, of tests that forbid nothing.
 
     The same seed, hospital and rules give the same rows. UserError: a lab, drug or procedure that the hospital has not.
     """
@@ -80,16 +89,26 @@ def plant_rules(
     for stay in stays if flips else ():
         for rule in rules:
             _plant_flips(stay, labs.get(stay["hadm_id"], []), rule, names, planted, seed=seed, share=flips)
+    forbidding = {lab.lower() for rule in rules for lab, _, _ in rule.forbidden}
+    for stay in stays if corrections else ():
+        for rule in rules:
+            if rule.lab.lower() not in forbidding:
+                _plant_corrections(
+                    stay, labs.get(stay["hadm_id"], []), rule, names, planted, seed=seed, share=corrections
+                )
     for stay in stays:
         inside = [row for row in labs.get(stay["hadm_id"], []) if stay["intime"] <= row["storetime"] < stay["outtime"]]
         _plant_stay(stay, labs.get(stay["hadm_id"], []), rules, names, planted, seed)
         for rule in rules:
             planted.forbidden += _forbidden_times(stay, inside, rule, names)
-            planted.flips += _flips(stay, inside, rule, names, planted.turned)
+            planted.flips += _flips(stay, inside, rule, names, planted)
     for path in sorted(hospital.glob("*/*.csv*")):
         table = path.name.partition(".")[0]
         rows = [*source.rows(table), *planted.rows.get(table, ())]
         write_csv(folder / path.parent.name / f"{table}.csv", rows, list(rows[0]) if rows else ["subject_id"])
+    if planted.corrected:
+        corrected = list(planted.corrected.values())
+        write_csv(folder / "hosp" / "corrections.csv", corrected, list(corrected[0]))
     key = {"rules": [rule.id for rule in rules], "rows": planted.key}
     text = json.dumps(key | {"forbidden": planted.forbidden, "flips": planted.flips}, indent=1)
     (folder / KEY).write_text(text + "\n", encoding="utf-8")
@@ -183,6 +202,16 @@ def _plant_flips(
     results.sort(key=lambda row: (row["storetime"], row["labevent_id"]))
 
 
+def _plant_corrections(
+    stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, planted: _Planted, *, seed: int, share: float
+) -> None:
+    """Correct results that meet a rule to its threshold, which does not; the first correction of a result stands."""
+    own = _of_lab(results, names.labs[rule.lab.lower()])
+    drawn = drawn_corrections(stay, own, rule.holds, value=rule.threshold, share=share, seed=f"{seed}|{rule.id}")
+    for correction in drawn:
+        planted.corrected.setdefault(correction["labevent_id"], correction)
+
+
 def _turned(row: Row, rule: PlantedRule, when: datetime, planted: _Planted) -> Row:
     """A result at the threshold, which does not meet the rule, planted."""
     planted.number += 1
@@ -204,17 +233,22 @@ def _forbidden_times(stay: Row, results: Sequence[Row], rule: PlantedRule, names
 
 
 def _flips(
-    stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, turned: set[str]
+    stay: Row, results: Sequence[Row], rule: PlantedRule, names: _Names, planted: _Planted
 ) -> Iterator[dict[str, str]]:
     """Yield when a result was known that no longer meets a rule which the result before it met, until when nothing else
     was measured of it, and whether it was planted. What was taken earlier and told later turns nothing."""
     own = _of_lab(results, names.labs[rule.lab.lower()])
-    ends = [*(row["storetime"] for row in own[2:]), stay["outtime"]]
-    for (before, after), until in zip(pairwise(own), ends, strict=False):
+    ends = [*(row["storetime"] for row in own[1:]), stay["outtime"]]
+    for row, until in zip(own, ends, strict=True):
+        correction = planted.corrected.get(row["labevent_id"])
+        if correction and rule.holds(float(row["valuenum"])) and not rule.holds(float(correction["valuenum"])):
+            yield _said(stay, rule) | {"known": correction["storetime"], "until": until, "by": "corrected"}
+    for (before, after), until in zip(pairwise(own), ends[1:], strict=True):
         in_order = before["charttime"] <= after["charttime"]
-        if in_order and rule.holds(float(before["valuenum"])) and not rule.holds(float(after["valuenum"])):
+        read = planted.corrected.get(before["labevent_id"], before)["valuenum"]
+        if in_order and rule.holds(float(read)) and not rule.holds(float(after["valuenum"])):
             known = max(after["storetime"], after["charttime"])
-            by = "planted" if after["labevent_id"] in turned else "itself"
+            by = "planted" if after["labevent_id"] in planted.turned else "itself"
             yield _said(stay, rule) | {"known": known, "until": until, "by": by}
 
 

@@ -6,7 +6,7 @@ Its traps (`fhir_additions.py`): notes, reactions, series and attachments that c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,15 @@ def write_fhir(hospital: Path, folder: Path) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, resources in files.items():
-        with (folder / f"{name}.ndjson").open("w", encoding="utf-8") as target:
-            target.writelines(json.dumps(resource) + "\n" for resource in some_twice(resources))
+        _write(folder / f"{name}.ndjson", some_twice(resources))
+    if source.rows("corrections"):
+        # none twice: of versions that claim one moment the first known stays
+        _write(folder / "ObservationCorrected.ndjson", _corrected(source))
+
+
+def _write(path: Path, resources: Iterable[Resource]) -> None:
+    with path.open("w", encoding="utf-8") as target:
+        target.writelines(json.dumps(resource) + "\n" for resource in resources)
 
 
 def _resource(kind: str, key: str, row: Row, **elements: Any) -> Resource:
@@ -145,22 +152,38 @@ def _procedures(source: HospitalTables) -> Iterator[Resource]:
 
 def _labs(source: HospitalTables) -> Iterator[Resource]:
     names = source.titles("d_labitems", "itemid", "label")
-    category = [_code("laboratory", system=f"{_CODES}/observation-category")]
+    corrected = {row["labevent_id"] for row in source.rows("corrections")}
     for row in source.rows("labevents"):
-        value: Resource = {"valueString": row["value"]}
-        if row["valuenum"]:
-            value = {"valueQuantity": {"value": float(row["valuenum"]), "unit": row["valueuom"]}}
-        yield _resource(
-            "Observation",
-            f"l{row['labevent_id']}",
-            row,
-            status="final",
-            category=category,
-            code=_code(row["itemid"], names.get(row["itemid"], ""), f"{_MIMIC}/mimic-d-labitems"),
-            effectiveDateTime=_at(row["charttime"]),
-            issued=_at(row["storetime"]),
-            **value,
-        )
+        if row["labevent_id"] not in corrected:
+            yield _lab(row, names)
+
+
+def _corrected(source: HospitalTables) -> Iterator[Resource]:
+    """Yield both versions of every result that was corrected, as an export with history does."""
+    names = source.titles("d_labitems", "itemid", "label")
+    first = {row["labevent_id"]: row for row in source.rows("labevents")}
+    for correction in source.rows("corrections"):
+        row = first[correction["labevent_id"]]
+        yield _lab(row, names) | {"meta": {"versionId": "1", "lastUpdated": _at(row["storetime"])}}
+        meta = {"versionId": "2", "lastUpdated": _at(correction["storetime"])}
+        yield _lab(row | {"valuenum": correction["valuenum"]}, names) | {"status": "corrected", "meta": meta}
+
+
+def _lab(row: Row, names: Mapping[str, str]) -> Resource:
+    value: Resource = {"valueString": row["value"]}
+    if row["valuenum"]:
+        value = {"valueQuantity": {"value": float(row["valuenum"]), "unit": row["valueuom"]}}
+    return _resource(
+        "Observation",
+        f"l{row['labevent_id']}",
+        row,
+        status="final",
+        category=[_code("laboratory", system=f"{_CODES}/observation-category")],
+        code=_code(row["itemid"], names.get(row["itemid"], ""), f"{_MIMIC}/mimic-d-labitems"),
+        effectiveDateTime=_at(row["charttime"]),
+        issued=_at(row["storetime"]),
+        **value,
+    )
 
 
 def _outputs(source: HospitalTables) -> Iterator[Resource]:
