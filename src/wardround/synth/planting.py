@@ -247,9 +247,8 @@ def _flips(
         in_order = before["charttime"] <= after["charttime"]
         read = planted.corrected.get(before["labevent_id"], before)["valuenum"]
         if in_order and rule.holds(float(read)) and not rule.holds(float(after["valuenum"])):
-            known = max(after["storetime"], after["charttime"])
             by = "planted" if after["labevent_id"] in planted.turned else "itself"
-            yield _said(stay, rule) | {"known": known, "until": until, "by": by}
+            yield _said(stay, rule) | {"known": max(after["storetime"], after["charttime"]), "until": until, "by": by}
 
 
 def _of_lab(results: Sequence[Row], item: str) -> list[Row]:
