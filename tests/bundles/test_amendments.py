@@ -222,6 +222,18 @@ def test_what_two_rows_say_of_one_moment_is_a_contradiction(tmp_path: Path) -> N
     assert store.manifest["tables"]["results"]["quarantined"] or 1 not in store.subjects.tolist()
 
 
+def test_a_version_given_twice_is_one(tmp_path: Path) -> None:
+    """A copy contradicts nothing: exports repeat what a later page holds again."""
+    one = Version(1, "r", START, START, START, 1.0, "final")
+    corrected = Version(1, "r", START, START, START + timedelta(hours=2), 2.0, "final")
+    other = Version(1, "s", START, START, START, 3.0, "final")
+    store = stored(tmp_path, [corrected, one, other, corrected, one])
+    for hours, values in ((1, {1.0, 3.0}), (3, {2.0, 3.0})):
+        shown = store.chart(1, START + timedelta(hours=hours)).table("results").batch
+        assert set(shown.column("value").to_pylist()) == values
+    assert not store.manifest["tables"]["results"]["quarantined"]
+
+
 def test_a_stays_page_names_what_was_amended_and_what_it_did_to_the_state(tmp_path: Path) -> None:
     """A result at nine, corrected two hours later, and withdrawn after two more."""
     times = [START + timedelta(hours=hours) for hours in (9, 11, 13)]

@@ -118,18 +118,28 @@ def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, av
 def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
     """Keep the rows that share a key and each say since when they are so: where a table is amended, they are versions.
 
-    What two rows of one key say of one moment, or without one, stays a contradiction.
+    What two rows of one key say of one moment, or without one, stays a contradiction. A copy says nothing else.
     """
     if table.amended is None or not len(found.conflicting) or found.kept is None:
         return found
     clashing = batch.take(pa.array(found.conflicting))
-    keys, _ = _words(table, clashing)
+    words, _ = _words(table, clashing)
+    keys = words.view(np.int64)
+    first = _first_of_copies(clashing)
     since = integers(clashing.column(table.version).cast(pa.int64()), null=NO_TIME) if table.version else keys
-    pairs, count = np.unique(np.stack([keys.view(np.int64), since]), axis=1, return_counts=True)
-    unclear = pairs[0][(count > 1) | (pairs[1] == NO_TIME)]
-    versions = ~np.isin(keys.view(np.int64), unclear)
-    kept = np.sort(np.concatenate([found.kept, found.conflicting[versions]]))
-    return replace(found, kept=kept, conflicting=found.conflicting[~versions])
+    pairs, count = np.unique(np.stack([keys[first], since[first]]), axis=1, return_counts=True)
+    clear = ~np.isin(keys, pairs[0][(count > 1) | (pairs[1] == NO_TIME)])
+    kept = np.sort(np.concatenate([found.kept, found.conflicting[clear & first]]))
+    repeated = found.repeated + int(np.count_nonzero(clear & ~first))
+    return replace(found, kept=kept, repeated=repeated, conflicting=found.conflicting[~clear])
+
+
+def _first_of_copies(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows no earlier one says word for word."""
+    _, places = np.unique(local_words(rows, rows.schema.names), return_index=True)
+    first = np.zeros(rows.num_rows, dtype=bool)
+    first[places] = True
+    return first
 
 
 def _earliest_version(places: list[int], versions: list[Any]) -> list[int]:
