@@ -103,14 +103,15 @@ def follow(words: str, place: Path, wheel: Path) -> Followed:
     parts = shlex.split(words)
     if parts[:2] == ["pip", "install"]:
         extra = parts[2].removeprefix(".")
-        pinned = ["--disable-pip-version-check", "-q", "-c", str(REPOSITORY / "constraints.txt")]
+        pinned = ["--disable-pip-version-check", "-qq", "-c", str(REPOSITORY / "constraints.txt")]
         parts = [str(place / "venv/bin/python"), "-m", "pip", "install", *pinned, f"{wheel}{extra}"]
     else:
         parts[0] = str(place / "venv" / "bin" / parts[0])
     began = time.monotonic()
     serves = shlex.split(words)[:2] == ["wardround", "view"]
     status, output = (serve if serves else run)(parts, place / "empty")
-    return Followed(words=words, status=status, seconds=time.monotonic() - began, output=output)
+    shown = output.replace(f"{place / 'empty'}{os.sep}", "")  # where it was followed is this machine's affair
+    return Followed(words=words, status=status, seconds=time.monotonic() - began, output=shown)
 
 
 def run(parts: Sequence[str], folder: Path) -> tuple[int, str]:
@@ -154,7 +155,8 @@ def transcript(done: Sequence[Followed]) -> str:
     for one in done:
         lines = [line.rstrip() for line in one.output.replace("\r", "\n").splitlines() if line.strip()]
         shown = lines if len(lines) <= _SHOWN else [*lines[: _SHOWN // 2], "...", *lines[-_SHOWN // 2 :]]
-        parts.append(f"`{one.words}` ({one.seconds:.1f} s)\n\n```text\n" + "\n".join(shown) + "\n```\n")
+        said = "\n```text\n" + "\n".join(shown) + "\n```\n" if shown else ""
+        parts.append(f"`{one.words}` ({one.seconds:.1f} s)\n{said}")
     return "\n".join(parts)
 
 
