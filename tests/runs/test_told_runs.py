@@ -162,6 +162,11 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
     assert all(one.use.model_calls == 1 for one in results.values()), "the judge's calls are not the player's"
     spent = {stage.purpose: stage.calls for stage in stages(folder, JUDGEMENTS)}
     assert spent == {"judge_answer": 6, "judge_reasoning": 6}
+    for body in ward.bodies[
+        "judge of reasoning"
+    ]:  # a small model that was bound to lists without an end went on counting
+        lists = body["response_format"]["json_schema"]["schema"]["properties"]
+        assert {name: one["maxItems"] for name, one in lists.items()} == {"useful": 3, "true": 3, "covered": 2}
     for body in ward.bodies["player"]:
         assert "Fabled fever" not in json.dumps(body)
         assert "Stopping it" not in json.dumps(body)

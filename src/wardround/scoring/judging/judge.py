@@ -27,11 +27,13 @@ _ANSWER_SCHEMA = {
     "properties": {"why": {"type": "string"}, "same": {"type": "boolean"}},
     "required": ["same"],
 }
-_REASONING_SCHEMA = {
-    "type": "object",
-    "properties": {"useful": _NUMBERS, "true": _NUMBERS, "covered": _NUMBERS},
-    "required": ["useful", "true", "covered"],
-}
+
+
+def _reasoning_schema(points: int, reference: int) -> Mapping[str, Any]:
+    """No list is longer than what it marks: a small model bound to a list without an end went on counting."""
+    marked = {"useful": points, "true": points, "covered": reference}
+    properties = {name: {**_NUMBERS, "maxItems": most} for name, most in marked.items()}
+    return {"type": "object", "properties": properties, "required": list(marked)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +102,9 @@ class ModelJudge:
     ) -> dict[str, float]:
         points = points_of(case.reasoning)
         shown = {"case": case, "points": points, "reference": reference}
+        schema = _reasoning_schema(len(points), len(reference))
         marks = await self._ask(
-            "judge_reasoning", shown, _REASONING_SCHEMA, episode=episode, ordinal=_REASONING_ORDINAL, record=record
+            "judge_reasoning", shown, schema, episode=episode, ordinal=_REASONING_ORDINAL, record=record
         )
         return reasoning_figures(len(points), marks["useful"], marks["true"], len(reference), marks["covered"])
 
