@@ -215,27 +215,21 @@ def test_characters_that_nobody_sees_do_not_leave() -> None:
         assert "characters that nobody sees" in refusal(guard().check_address, f"https://example.org/{quote(written)}")
 
 
-DATA = Path("/work/shared/data")
-
-
-def questions() -> list[str]:
+def questions(data: Path) -> list[str]:
     """Ordinary questions, of two public sets."""
-    files = sorted((DATA / "knowledge-medquad").glob("*.jsonl.gz"))
+    files = sorted((data / "knowledge-medquad").glob("*.jsonl.gz"))
     asked = {
         qa["question"]
         for file in files
         for line in gzip.decompress(file.read_bytes()).splitlines()
         for qa in json.loads(line)["qa"]
     }
-    with gzip.open(DATA / "knowledge-pubmedqa" / "ori_pqal.json.gz") as file:
+    with gzip.open(data / "knowledge-pubmedqa" / "ori_pqal.json.gz") as file:
         asked |= {one["QUESTION"] for one in json.load(file).values()}
     return sorted(asked)
 
 
-@pytest.mark.skipif(
-    not (DATA / "knowledge-pubmedqa").is_dir(), reason="needs the public question sets, not in the repository"
-)
-def test_ordinary_questions_leave() -> None:
+def test_ordinary_questions_leave(shared_data: Path) -> None:
     """Beside a record of 3,000 numbers and 300 days (a long one) at most one question of 200 is refused."""
     draw = random.Random(5)
     numbers = {str(draw.randrange(10 ** (length - 1), 10**length)) for length in (5, 7, 8, 8) for _ in range(750)}
@@ -246,6 +240,6 @@ def test_ordinary_questions_leave() -> None:
         numbers=RecordNumbers.of(numbers, ()), days=RecordDays.of(days), names=RecordNames.of(()), shingles=frozenset()
     )
     kept = EgressGuard(policy="guarded", fingerprint=lambda: made)
-    asked = drawn(questions(), 200)
+    asked = drawn(questions(shared_data), 200)
     refused = [one for one in asked if refusal(kept.check_query, one)]
     assert len(refused) * 200 <= len(asked), refused
