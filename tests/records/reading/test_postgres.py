@@ -116,6 +116,22 @@ def test_the_store_is_that_of_the_same_tables_in_files(exported: Path, database:
     assert not (tmp_path / "database.tables").exists(), "what was copied is not left behind"
 
 
+def test_a_row_that_was_filled_in_later_stands_where_it_did(database: Database, tmp_path: Path) -> None:
+    """PostgreSQL moves a row to the end when it is updated, as when a stay's end becomes known: nothing may show it."""
+    seen = []
+    for name in ("before", "after"):
+        main(["ingest", "omop", "--database", database.url, "--schema", "cdm", "--store", str(tmp_path / name)])
+        store = Store.open(tmp_path / name)
+        seen.append({table: store.rows(1, table).to_pylist() for table in store.table_names})
+        with dbapi.connect(database.url) as connection, connection.cursor() as cursor:
+            cursor.execute("UPDATE cdm.measurement SET unit_concept_id = unit_concept_id WHERE measurement_id = 1")
+            cursor.execute("SELECT measurement_id FROM cdm.measurement")
+            moved = [row[0] for row in cursor.fetchall()]
+            connection.commit()
+    assert moved == [2, 1], "the database tells it in another order now"
+    assert seen[0] == seen[1]
+
+
 def test_all_tables_are_seen_as_of_one_moment(database: Database, tmp_path: Path) -> None:
     seen = []
 
