@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wardround.core import FormatError, Message, Usage
-from wardround.memory.construction.asking import ask_value
+from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.extract import ModelAsker
 from wardround.models import Reply, Request
 
@@ -34,9 +34,9 @@ class Asked:
         """Nothing is kept."""
 
 
-def ask(model: Asked) -> Any:
+def ask(model: Asked, budget: AskingBudget | None = None) -> Any:
     asker = ModelAsker(model=model, recorder=model, episode="e")  # type: ignore[arg-type]
-    return asyncio.run(ask_value(asker, "Which step?", SCHEMA, purpose="find"))
+    return asyncio.run(ask_value(asker, "Which step?", SCHEMA, purpose="find", budget=budget))
 
 
 def test_a_repair_is_bound_as_the_first_call_is() -> None:
@@ -47,5 +47,12 @@ def test_a_repair_is_bound_as_the_first_call_is() -> None:
 
 
 def test_what_is_twice_no_value_is_said_by_purpose() -> None:
-    with pytest.raises(FormatError, match="find: there is no JSON value in it"):
+    with pytest.raises(FormatError, match="find: no usable value after one repair: there is no JSON value in it"):
         ask(Asked("no", "no"))
+
+
+def test_a_repair_is_not_asked_for_where_no_call_is_left() -> None:
+    model, budget = Asked("the third", '{"step": 3}'), AskingBudget(left=1)
+    with pytest.raises(FormatError, match="find: no call was left"):
+        ask(model, budget)
+    assert (len(model.requests), budget.asked, budget.refused) == (1, 1, 1)

@@ -6,8 +6,8 @@ import argparse
 import importlib
 
 from wardround.cli.commands import COMMANDS
-from wardround.cli.extras import needs_extra
 from wardround.cli.parser import Parser
+from wardround.core import needs_extra
 
 EXAMPLES = """
   wardround completion bash > ~/.local/share/bash-completion/completions/wardround

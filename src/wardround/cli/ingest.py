@@ -9,11 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from wardround.cli.executors import add_executor_options
-from wardround.cli.extras import needs_extra
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress, clock
-from wardround.core import Reporter, UserError
+from wardround.core import Reporter, UserError, needs_extra
 from wardround.records import SOURCES, IngestReport, IngestSettings, SourceSpec, ingest, load_source_spec
 from wardround.records.ingest.plan import is_finished
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
-from wardround.cli.extras import needs_extra
-from wardround.core import Sensitivity, UserError
+from wardround.core import Sensitivity, UserError, needs_extra
 from wardround.models.guard import is_loopback
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from wardround.cli.extras import needs_extra
 from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
-from wardround.core import UserError
+from wardround.core import UserError, needs_extra
 from wardround.runs import RunFolder, open_store
 
 CDS_EXAMPLES = """

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wardround.cli.extras import needs_extra
-from wardround.core import UserError
+from wardround.core import UserError, needs_extra
 from wardround.training.doors.harbor import write_harbor_tasks
 from wardround.training.doors.trl import write_trl_module
 from wardround.training.doors.verifiers import write_verifiers_config

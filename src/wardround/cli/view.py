@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wardround.cli.extras import needs_extra
 from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
 from wardround.cli.progress import TerminalProgress
-from wardround.core import UserError
+from wardround.core import UserError, needs_extra
 
 if TYPE_CHECKING:
     from wardround.serve.viewer import MarksFile, ViewedRun

@@ -16,7 +16,7 @@ from wardround.core.errors import (
     UserError,
     WardroundError,
 )
-from wardround.core.extras import how_to_install
+from wardround.core.extras import how_to_install, import_extra, missing_extra, needs_extra
 from wardround.core.files import is_read_only, sync_folder, sync_tree, write_atomically
 from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed, row_id
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
@@ -93,16 +93,19 @@ __all__ = [
     "format_time",
     "from_microseconds",
     "how_to_install",
+    "import_extra",
     "is_read_only",
     "keep_private",
     "leaves",
     "load_plugins",
     "load_prompt",
     "loaded_plugins",
+    "missing_extra",
     "must_be_complete",
     "must_be_loaded",
     "must_be_new",
     "nearest",
+    "needs_extra",
     "parse_time",
     "parse_time_bound",
     "printable",

@@ -7,12 +7,11 @@ as lost: whether it starts again is not Ray's to say (``max_retries=0``).
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from wardround.core import UserError, how_to_install, loaded_plugins
+from wardround.core import UserError, import_extra, loaded_plugins
 from wardround.executors.executor import Ended, Job, perform
 
 _STOP_SECONDS = 10.0
@@ -26,7 +25,7 @@ class RayCluster:
     spans_machines = True
 
     def __init__(self, workers: int) -> None:
-        self._ray = _load()
+        self._ray = import_extra("ray", "ray", what="the executor ray")
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
             _connect(self._ray)
@@ -67,13 +66,6 @@ class RayCluster:
         for reference in self._running:
             with suppress(self._ray.exceptions.RayError):
                 self._ray.cancel(reference, force=force)
-
-
-def _load() -> Any:
-    try:
-        return importlib.import_module("ray")
-    except ImportError:
-        raise UserError(f"the executor ray needs the package of that name: {how_to_install('ray')}") from None
 
 
 def _connect(ray: Any) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
-from wardround.core import UserError, how_to_install
+from wardround.core import import_extra
 
 
 def needed(module: str) -> Any:
     """Import a module of the extra [imaging]. UserError says how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        name = module.partition(".")[0]
-        raise UserError(f"images need {name}, of the extra [imaging]: {how_to_install('imaging')}") from error
+    return import_extra(module, "imaging", what="work with images")
 
 
 @cache

@@ -13,7 +13,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from wardround.core import ToolFailure, UserError, how_to_install
+from wardround.core import ToolFailure, needs_extra
 from wardround.knowledge.dates import last_day
 from wardround.knowledge.document import visible
 from wardround.knowledge.html_hidden import drop_hidden
@@ -71,11 +71,9 @@ def read_html(body: bytes, url: str) -> ReadableText:
 
 
 def _parsed(body: bytes) -> LexborHTMLParser:
-    try:
+    with needs_extra("knowledge", what="reading HTML"):
         import tinycss2  # noqa: F401
         from selectolax.lexbor import LexborHTMLParser
-    except ModuleNotFoundError:
-        raise UserError(f"HTML pages need the extra [knowledge]: {how_to_install('knowledge')}") from None
     return LexborHTMLParser(body)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from wardround.core import UserError, how_to_install
+from wardround.core import UserError, import_extra
 from wardround.knowledge.document import Document
 
 if TYPE_CHECKING:
@@ -167,10 +167,7 @@ class CorpusWriter:
 
 def _library() -> ModuleType:
     """Return tantivy; it is optional, and loaded only where an index is opened."""
-    try:
-        import tantivy as library
-    except ModuleNotFoundError:
-        raise UserError(f"corpora need the extra [knowledge]: {how_to_install('knowledge')}") from None
+    library: ModuleType = import_extra("tantivy", "knowledge", what="a corpus")
     return library
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from wardround.core import UserError, how_to_install
+from wardround.core import UserError, missing_extra
 
 MOST_PAGES = 500
 """Of a file; what comes after them is left out, and said."""
@@ -33,7 +33,7 @@ def read_pdf(body: bytes, name: str) -> str:
     ``name`` names it in errors.
     """
     if find_spec("pypdf") is None:
-        raise UserError(f"PDF files need the extra [knowledge]: {how_to_install('knowledge')}")
+        raise missing_extra("knowledge", what="reading PDF", why="no pypdf here")
     program = _READER.format(cpu=_CPU_SECONDS, memory=_MEMORY_BYTES, pages=MOST_PAGES)
     command = [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
     try:

@@ -17,7 +17,7 @@ from wardround.models.retry import RetryPolicy
 from wardround.models.schema_calls import TOOL_CALLS
 from wardround.models.scripted import ScriptedModel, call, calls, say
 from wardround.models.settings import ModelOptions, NamedModel
-from wardround.models.structured import Structured, complete_structured, read_value
+from wardround.models.structured import Structured, ask_for_value, complete_structured, read_value
 from wardround.models.tool_questions import AskOwnModel, EpisodeQuestions, ask_alone
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "ScriptedModel",
     "Structured",
     "ask_alone",
+    "ask_for_value",
     "beside",
     "call",
     "calls",

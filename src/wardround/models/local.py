@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from wardround.core import UserError, how_to_install
+from wardround.core import UserError, missing_extra
 
 _LOOPBACK = "127.0.0.1"
 _SECONDS_TO_END = 5.0
@@ -71,7 +71,7 @@ def serving(model: LocalModel, *, port: int = 0, threads: int | None = None) -> 
     """Serve a model on loopback and yield its base URL; port 0 takes a free one. It has ended afterwards."""
     weights = find_weights(model)
     if find_spec("xllamacpp") is None:
-        raise UserError(f"serving a model here needs the extra [local]: {how_to_install('local')}")
+        raise missing_extra("local", what="serving a model here", why="no xllamacpp here")
     _must_be_free(port)
     wanted = {"name": model.name, "weights": str(weights), "context_tokens": model.context_tokens, "port": port}
     wanted["threads"] = threads or os.cpu_count() or 1

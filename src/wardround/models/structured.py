@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,21 +36,35 @@ async def complete_structured(
 
     ``record`` is told of each call as it is answered. Raises FormatError when the second reply is no such value either.
     """
-    request = replace(request, response_schema=schema)
-    reply = await model.complete(request)
-    record(request, reply)
-    value, problem = read_value(reply.message.content or "", schema)
-    if problem is None:
-        return Structured(value=value, exchanges=((request, reply),))
-    correction = _correction(problem, schema)
-    messages = (*request.messages, _spoken(reply), Message(role="user", content=correction))
-    again = replace(request, messages=messages, ordinal=request.ordinal + 1)
-    second = await model.complete(again)
-    record(again, second)
-    value, problem = read_value(second.message.content or "", schema)
-    if problem is not None:
-        raise FormatError(f"no usable value after one repair: {problem}", correction=_correction(problem, schema))
-    return Structured(value=value, exchanges=((request, reply), (again, second)))
+    exchanges: list[tuple[Request, Reply]] = []
+
+    async def ask(messages: Sequence[Message]) -> Reply:
+        ordinal = request.ordinal + len(exchanges)
+        asked = replace(request, messages=tuple(messages), response_schema=schema, ordinal=ordinal)
+        reply = await model.complete(asked)
+        record(asked, reply)
+        exchanges.append((asked, reply))
+        return reply
+
+    value = await ask_for_value(ask, request.messages, schema)
+    return Structured(value=value, exchanges=tuple(exchanges))
+
+
+async def ask_for_value(
+    ask: Callable[[Sequence[Message]], Awaitable[Reply]], messages: Sequence[Message], schema: Mapping[str, Any]
+) -> Any:
+    """Ask for a value of a JSON schema; where the reply is none, once more with what is wrong.
+
+    Raises FormatError where the second is none either.
+    """
+    for _ in range(2):
+        reply = await ask(messages)
+        value, problem = read_value(reply.message.content or "", schema)
+        if problem is None:
+            return value
+        correction = _correction(problem, schema)
+        messages = (*messages, _spoken(reply), Message(role="user", content=correction))
+    raise FormatError(f"no usable value after one repair: {problem}", correction=correction)
 
 
 def read_value(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:

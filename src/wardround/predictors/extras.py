@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 from typing import Any
 
-from wardround.core import UserError, how_to_install
+from wardround.core import import_extra
 
 _PACKAGES = ("scikit-learn", "lightgbm", "scipy", "numpy")
 
 
 def optional(module: str) -> Any:
     """Import a module of the extra [predictors]."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("wardround"):
-            raise
-        raise UserError(
-            f"predictors need {error.name}, of the extra [predictors]: {how_to_install('predictors')}"
-        ) from error
+    return import_extra(module, "predictors", what="a predictor")
 
 
 def missing_packages() -> tuple[str, ...]:

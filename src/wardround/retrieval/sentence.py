@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wardround.core import UserError, how_to_install
+from wardround.core import UserError, import_extra
 from wardround.retrieval.encoder import Vectors, unit_rows
 
 
@@ -45,10 +44,7 @@ class SentenceEncoder:
 
 
 def _load(model: str, device: str | None) -> Any:
-    try:
-        library = importlib.import_module("sentence_transformers")
-    except ImportError as error:
-        raise UserError(f"sentence-transformers/{model} needs the library: {how_to_install('encoders')}") from error
+    library = import_extra("sentence_transformers", "encoders", what=f"sentence-transformers/{model}")
     try:
         return library.SentenceTransformer(model, device=device)
     except (OSError, ValueError) as error:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core import UserError, how_to_install
+from wardround.core import UserError, import_extra
 
 GGUF = ".gguf"
 
@@ -59,7 +58,4 @@ def _plain(model: Any) -> Any:
 
 def needed(package: str) -> Any:
     """Import a package of the extra [train]; UserError says how to get it."""
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise UserError(f"this needs the extra [train]: {how_to_install('train')}") from error
+    return import_extra(package, "train", what="training")

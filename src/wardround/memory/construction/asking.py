@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.core import FormatError, Message, load_prompt
+from wardround.core import FormatError, Message
 from wardround.memory.extract import Asker
-from wardround.models import read_value
+from wardround.models import Reply, ask_for_value
 
 MOST_CALLS = 12
 """The most model calls that the graph of one experience may take, repairs included."""
@@ -40,19 +39,13 @@ async def ask_value(
 
     Raises FormatError where the second is none either, or where the budget is spent.
     """
-    messages = [Message(role="user", content=text)]
-    problem = "no call was left"
-    for _ in range(2):
+
+    async def ask(messages: Sequence[Message]) -> Reply:
         if budget is not None and not budget.take():
-            break
-        reply = await asker.ask(messages, purpose=purpose, schema=schema)
-        said = reply.message.content or ""
-        value, broken = read_value(said, schema)
-        if broken is None:
-            return value
-        problem = broken
-        repair = load_prompt("wardround.models", "repair").render(
-            problem=problem, schema=json.dumps(schema, ensure_ascii=False)
-        )
-        messages += [Message(role="assistant", content=said), Message(role="user", content=repair)]
-    raise FormatError(f"{purpose}: {problem}", correction=problem)
+            raise FormatError("no call was left", correction="no call was left")
+        return await asker.ask(messages, purpose=purpose, schema=schema)
+
+    try:
+        return await ask_for_value(ask, [Message(role="user", content=text)], schema)
+    except FormatError as error:
+        raise FormatError(f"{purpose}: {error}", correction=error.correction) from error

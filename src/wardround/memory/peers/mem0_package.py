@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from wardround.core import Message, UserError, how_to_install
+from wardround.core import Message, import_extra
 from wardround.memory.peers.asking import PeerAsking
 from wardround.memory.peers.documents import without_identifiers
 from wardround.memory.peers.peer_memory import PeerMemory
@@ -119,16 +118,13 @@ def _unsent(*_: Any, **__: Any) -> None:
 @cache
 def _package() -> ModuleType:
     """The package's module. Raises UserError where it is not installed."""
+    what = "filling this memory by a model (--rules does without)"
     with (
         TemporaryDirectory() as folder,
         _environment({"MEM0_DIR": folder, "MEM0_TELEMETRY": "False"}),
         warnings.catch_warnings(action="ignore"),  # it is written for an older pydantic
     ):
-        try:
-            module = import_module("mem0.memory.main")
-        except ImportError as error:
-            how = f"{how_to_install('mem0')}, or build with --rules"
-            raise UserError(f"a model fills this memory by the extra [mem0]: {how}") from error
+        module: ModuleType = import_extra("mem0.memory.main", "mem0", what=what)
     vars(module)["capture_event"] = _unsent
     return module
 

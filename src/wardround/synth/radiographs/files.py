@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wardround.core import Progress, Reporter, UserError, how_to_install, silent
+from wardround.core import Progress, Reporter, UserError, needs_extra, silent
 from wardround.synth.radiographs.findings import findings_of
 from wardround.synth.radiographs.phantom import draw_phantom
 
@@ -61,11 +61,9 @@ def _write_film(path: Path, row: Mapping[str, str], finding: str) -> None:
 
 def _dataset(row: Mapping[str, str]) -> Any:
     """Return the headers of a film. Names and numbers in it are invented; no tool may repeat them."""
-    try:
+    with needs_extra("imaging", what="writing films"):
         from pydicom.dataset import Dataset, FileMetaDataset
         from pydicom.uid import ExplicitVRLittleEndian, generate_uid
-    except ImportError as error:
-        raise UserError(f"writing films needs the extra [imaging]: {how_to_install('imaging')}") from error
     dataset = Dataset()
     dataset.file_meta = FileMetaDataset()
     dataset.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
