@@ -11,6 +11,8 @@ import pytest
 from records.mimic_tables import SPEC, write_folder
 from records.sources.test_mimiciv_clocks import ADMIT, DISCHARGE, TABLES
 from wardround.audits import LeakReport, audit_leaks, delete_future
+from wardround.audits.deletion import write_deleted
+from wardround.audits.raw_subjects import RawSubjects
 from wardround.core import UserError, parse_time
 from wardround.records import Store, ingest, load_source_spec
 
@@ -76,6 +78,17 @@ def test_both_audits_are_clean_and_say_so(store: Store, folder: Path) -> None:
     assert report.of("datetimeevents").planned == 2 - 1
     assert report.as_text().endswith("clean")
     assert "0 rows and 0 cells" in report.as_text()
+
+
+def test_a_blanked_cell_is_one_that_held_something(store: Store, folder: Path, tmp_path: Path) -> None:
+    """When everything is known, every row stays: what is emptied are running numbers, where there were any."""
+    raw = RawSubjects.read(store, folder, {1})
+    counts = write_deleted(raw, tmp_path, store, {1: datetime(2300, 1, 1)})
+    whole = [row for name in TABLES for row in _read(folder, name) if row["subject_id"] == "1"]
+    left = [row for name in TABLES for row in _read(tmp_path, name)]
+    assert len(left) == len(whole)
+    before, after = (sum(value != "" for row in rows for value in row.values()) for rows in (whole, left))
+    assert counts.blanked_cells == before - after > 0
 
 
 def test_without_raw_files_only_the_time_audit_runs(store: Store) -> None:

@@ -83,3 +83,12 @@ def test_an_unknown_source_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UserError, match="does not know source 'small'"):
         audit_plausibility(small_store(tmp_path))
+
+
+def test_only_the_named_people_are_looked_at(invented: Invented) -> None:
+    store = invented.store("mimiciv")
+    chosen = store.subjects.tolist()[1:4]
+    report = audit_plausibility(store, subjects=chosen)
+    assert report.subjects == 3
+    alone = [audit_plausibility(store, subjects=[subject]) for subject in chosen]
+    assert report.looked == {what: sum(one.looked.get(what, 0) for one in alone) for what in report.looked}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pictures import drawn
 from wardround.cli import main
 from wardround.runs import RunSettings
 from wardround.runs.arms import arm_texts, group_of, win_map
-from wardround.scoring import ArmCell, ArmFigure, ArmRow, Interval
+from wardround.scoring import ArmCell, ArmFigure, ArmRow, Interval, PairedTest
 
 
 def test_what_has_two_arms_is_of_clinseek_bench() -> None:
@@ -63,3 +64,14 @@ def test_weights_that_saw_the_data_are_named(tmp_path: Path) -> None:
     )
     assert list(settings.model_notes()) == ["mine"]
     assert "saw this data" in settings.model_notes()["mine"]
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.00009, "< 0.0001"), (0.0001, "0.0001"), (0.5, "0.5000"), (None, "–")])
+def test_a_small_probability_is_said_as_a_bound(value: float | None, said: str) -> None:
+    interval = Interval(estimate=0.5, low=0.4, high=0.6, n=40, subjects=40)
+    figure = ArmFigure(
+        agent="curated", mean=0.5, n=40, radius=None, interval=interval, input_tokens=None, output_tokens=None
+    )
+    gain = PairedTest(difference=interval, p_value=value, permutations=10, exact=False)
+    row = ArmRow(model="m", group="overall", curated=figure, seeking=replace(figure, agent="react"), difference=gain)
+    assert said in arm_texts(row)

@@ -67,6 +67,7 @@ def test_every_training_episode_is_reflected_on_once(training: RunFolder, tmp_pa
         assert first.added.total() == len(bank) > 0
         assert first.added["actor"] > 0
         assert first.added["summariser"] > 0
+        assert not first.problems
         again = evolve(training, bank)
         assert (again.reflected, again.skipped, again.added.total()) == (0, 24, 0)
 

@@ -16,6 +16,7 @@ from wardround.core import UserError
 from wardround.knowledge import add_corpus
 from wardround.log import LogReader
 from wardround.runs import RunFolder, RunSettings, execute, start
+from wardround.runs.knowledge import _key
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +140,13 @@ def test_play_and_serve_take_a_folder_of_corpora(
 
 async def _nothing(_game: object) -> None:
     """Nobody is at the other end."""
+
+
+def test_a_providers_key_is_read_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INVENTED_KEY", "secret")
+    monkeypatch.delenv("UNSET_KEY", raising=False)
+    assert _key("INVENTED_KEY") == "secret"
+    assert _key(None) is None
+    with pytest.raises(UserError, match="takes a variable's name") as refused:
+        _key("UNSET_KEY")
+    assert "UNSET_KEY" not in str(refused.value)

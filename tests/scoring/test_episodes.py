@@ -170,3 +170,12 @@ def test_time_and_money_are_added_over_calls_and_results() -> None:
     assert use.prefix_share is None
     unknown = replace(made, turns=(*made.turns[:2], replace(made.turns[2], cost=None)))
     assert episode_use(unknown).cost is None
+
+
+def test_tokens_that_one_call_did_not_report_are_not_known_of_the_episode() -> None:
+    made = trajectory([LOOK, LOOK, END])
+    assert episode_use(made).usage == Usage(input_tokens=300, output_tokens=30, cached_tokens=120)
+    silent = replace(made.turns[1], unreported=("output_tokens",))
+    assert episode_use(replace(made, turns=(made.turns[0], silent, made.turns[2]))).usage is None
+    without_cache = replace(made.turns[1], unreported=("cached_tokens",))
+    assert episode_use(replace(made, turns=(without_cache,))).usage is not None

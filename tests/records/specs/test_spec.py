@@ -118,6 +118,8 @@ CHANGES = [
     ('table = "d_items"', 'table = "items"', "no dictionary 'items'"),
     ('add = { label = "label" }', 'add = { charttime = "label" }', "joined columns have names of the file's own"),
     ('add = { label = "label" }', 'add = { label = "lable" }', "did you mean 'label'"),
+    ('versions = ["1"]', 'versions = ["1"]\nperson = "labs.itemid"', "source.person.*a table and a text column"),
+    ('versions = ["1"]', 'versions = ["1"]\nperson = "lab.itemid"', "source.person.*a table and a text column"),
     ('versions = ["1"]', "versions = [1]", r"versions\[0\]: expected str"),
     ('path = "hosp/labs"', "", "missing required field path"),
     ('name = "small"', "name = small", "not valid TOML"),
@@ -187,3 +189,10 @@ def test_no_edited_copy_of_our_own_spec_lowers_the_word(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'mimiciv' are credentialed, and no edited spec makes them 'synthetic'"):
         _of_sensitivity(tmp_path / "spec", "mimiciv", "synthetic")
     assert _of_sensitivity(tmp_path / "again", "mimiciv", "credentialed").sensitivity == "credentialed"
+
+
+def test_a_person_is_a_text_column_of_a_table(tmp_path: Path) -> None:
+    text = SPEC.replace('versions = ["1"]', 'versions = ["1"]\nperson = "admissions.medical_record"')
+    spec = load(tmp_path, text.replace('hadm_id = "int"\n', 'hadm_id = "int"\nmedical_record = "text"\n', 1))
+    assert spec.person == ("admissions", "medical_record")
+    assert load(tmp_path, SPEC).person is None

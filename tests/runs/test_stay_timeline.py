@@ -1,0 +1,41 @@
+"""A stay's timeline by hand: what was foretold and came, which rules were read, and what the audit said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from wardround.runs.timeline import timeline
+
+STEP = {
+    "step": 1,
+    "hour": "2150-01-01 08:00",
+    "actions": [
+        {"kind": "LABS", "name": "Lactate", "because": ["r9"]},
+        {"kind": "LABS", "name": "Sodium"},
+        {"kind": "MEDICATIONS", "name": "Heparin"},
+    ],
+    "read": [f"r{number}" for number in range(17)],
+    "audit": {"fired": ["risk", "unsure"], "status": "revised", "critique": "Bleeding."},
+}
+QUIET = {"step": 2, "hour": "2150-01-01 09:00", "actions": [], "read": [], "audit": {"fired": [], "status": "passed"}}
+
+
+def shown(*steps: dict[str, Any]) -> Any:
+    notes = [SimpleNamespace(kind="step", detail=one) for one in steps]
+    played = SimpleNamespace(notes=[SimpleNamespace(kind="other", detail={}), *notes], outcome={"answer": []})
+    return timeline(cast(Any, played), cast(Any, SimpleNamespace(target=())))
+
+
+def test_a_step_says_what_was_foretold_by_type_and_which_rules_it_stands_on() -> None:
+    first, second = shown(STEP, QUIET)
+    assert first.foretold == "labs: Lactate, Sodium; medications: Heparin"
+    assert first.rules.split(", ")[0] == "r9"
+    assert first.rules.endswith(" and 2 more")
+    assert (second.foretold, second.rules) == ("", "")
+
+
+def test_an_audit_is_told_only_where_something_called_for_it() -> None:
+    first, second = shown(STEP, QUIET)
+    assert first.audit == "revised (risk, unsure): Bleeding."
+    assert second.audit == ""
