@@ -29,7 +29,7 @@ from wardround.core.registry import Registered, Registry
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
-from wardround.core.sqlite_files import must_be_complete
+from wardround.core.sqlite_files import open_database_unchanged, set_up_database
 from wardround.core.strict import read_toml, refuse_unknown, strict
 from wardround.core.suggestions import nearest, unknown
 from wardround.core.terminal import PrintableStream, printable, printing
@@ -101,11 +101,11 @@ __all__ = [
     "load_prompt",
     "loaded_plugins",
     "missing_extra",
-    "must_be_complete",
     "must_be_loaded",
     "must_be_new",
     "nearest",
     "needs_extra",
+    "open_database_unchanged",
     "parse_time",
     "parse_time_bound",
     "printable",
@@ -115,6 +115,7 @@ __all__ = [
     "read_toml",
     "refuse_unknown",
     "row_id",
+    "set_up_database",
     "setting",
     "silent",
     "spelling",

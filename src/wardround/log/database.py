@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
-from wardround.core import UserError, must_be_complete, private_file
+from wardround.core import UserError, open_database_unchanged, private_file, set_up_database
 from wardround.log.kept import TABLE as KEPT_TABLE
 from wardround.log.pictures import TABLE as PICTURE_TABLE
 
@@ -60,51 +61,32 @@ def open_for_writing(path: Path, *, several_machines: bool = False) -> sqlite3.C
         raise UserError(
             f"cannot write the episode log {path}: {error}; check the folder and its permissions"
         ) from error
-    try:
-        connection.execute(f"PRAGMA journal_mode={'DELETE' if several_machines else 'WAL'}")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("BEGIN IMMEDIATE")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            for statement in TABLES.split(";\n"):
-                connection.execute(statement)
-            connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
-        connection.execute(KEPT_TABLE)
-        connection.execute(PICTURE_TABLE)
-        connection.execute("COMMIT")
-        _check_version(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explained(error, path) from error
-    except UserError:
-        connection.close()
-        raise
-    return connection
+    return set_up_database(connection, path, partial(_prepare, path=path, several_machines=several_machines), explained)
+
+
+def _prepare(connection: sqlite3.Connection, *, path: Path, several_machines: bool) -> None:
+    connection.execute(f"PRAGMA journal_mode={'DELETE' if several_machines else 'WAL'}")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        for statement in TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
+    connection.execute(KEPT_TABLE)
+    connection.execute(PICTURE_TABLE)
+    connection.execute("COMMIT")
+    _check_version(connection, path)
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open a log without changing it, also while it is being written and also in a read-only folder."""
     if not path.is_file():
         raise UserError(f"no episode log at {path}")
-    last: sqlite3.Error | None = None
-    for option in ("mode=ro", "immutable=1"):
-        if option == "immutable=1":
-            must_be_complete(path)
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{option}", uri=True, isolation_level=None)
-        try:
-            _check_version(connection, path)
-        except sqlite3.OperationalError as error:
-            connection.close()
-            last = error
-            continue
-        except sqlite3.Error as error:
-            connection.close()
-            raise explained(error, path) from error
-        except UserError:
-            connection.close()
-            raise
-        return connection
-    assert last is not None
-    raise explained(last, path) from last
+    return open_database_unchanged(path, _connect, partial(_check_version, path=path), explained)
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def has_begun(path: Path) -> bool:

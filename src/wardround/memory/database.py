@@ -14,9 +14,10 @@ What is promised: what ``add``, ``revise`` and the others returned for survives 
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
-from wardround.core import UserError, must_be_complete, private_file, private_folder
+from wardround.core import UserError, open_database_unchanged, private_file, private_folder, set_up_database
 from wardround.memory.words import index_all, show_places
 
 SCHEMA_VERSION = 4
@@ -156,52 +157,33 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection = _connect(str(path))
     except (OSError, sqlite3.Error) as error:
         raise UserError(f"cannot write the bank {path}: {error}; check the folder and its permissions") from error
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(_MAPPED)
-        connection.execute("BEGIN IMMEDIATE")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            _run(connection, TABLES_1)
-            connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
-        _grow(connection, _check_version(connection, path))
-        connection.execute("COMMIT")
-        show_places(connection)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explained(error, path) from error
-    except UserError:
-        connection.close()
-        raise
-    return connection
+    return set_up_database(connection, path, partial(_prepare, path=path), explained)
+
+
+def _prepare(connection: sqlite3.Connection, *, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(_MAPPED)
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        _run(connection, TABLES_1)
+        connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
+    _grow(connection, _check_version(connection, path))
+    connection.execute("COMMIT")
+    show_places(connection)
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open a bank without changing it, also while it is being written and also in a read-only folder."""
     if not path.is_file():
         raise UserError(f"no bank at {path}; `wardround evolve` makes one")
-    last: sqlite3.Error | None = None
-    for option in ("mode=ro", "immutable=1"):
-        if option == "immutable=1":
-            must_be_complete(path)
-        connection = _connect(f"{path.resolve().as_uri()}?{option}", uri=True)
-        try:
-            _show_as_grown(connection, _check_version(connection, path))
-            connection.execute(_MAPPED)
-            show_places(connection)
-        except sqlite3.OperationalError as error:
-            connection.close()
-            last = error
-            continue
-        except sqlite3.Error as error:
-            connection.close()
-            raise explained(error, path) from error
-        except UserError:
-            connection.close()
-            raise
-        return connection
-    assert last is not None
-    raise explained(last, path) from last
+    return open_database_unchanged(path, partial(_connect, uri=True), partial(_prepare_to_read, path=path), explained)
+
+
+def _prepare_to_read(connection: sqlite3.Connection, *, path: Path) -> None:
+    _show_as_grown(connection, _check_version(connection, path))
+    connection.execute(_MAPPED)
+    show_places(connection)
 
 
 _DAMAGE = {
