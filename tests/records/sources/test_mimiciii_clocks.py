@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from records.chart_moments import Row, View, appears, before, fills, view_of
 from wardround.audits import audit_leaks
 from wardround.core import parse_time
 from wardround.records import IngestSettings, Store, ingest, load_source_spec
 from wardround.synth.dialects.mimiciii import HEADERS, write_table
 
-Row = dict[str, Any]
 SPEC = load_source_spec("mimiciii")
 S = {"subject_id": 7}
 STAY = {"subject_id": 7, "hadm_id": 100}
@@ -183,8 +183,6 @@ TABLES: Mapping[str, list[Row]] = {
     "D_CPT": [{"category": 1, "subsectionrange": "99291-99292", "subsectionheader": "Critical care"}],
 }
 
-View = Callable[[str, str], list[Row]]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -206,28 +204,7 @@ def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.fixture
 def rows(store: Store) -> View:
     """Return the rows of a table on the chart as of a moment."""
-
-    def view(table: str, as_of: str) -> list[Row]:
-        found: list[Row] = store.chart(7, parse_time(as_of)).table(table).batch.to_pylist()
-        return found
-
-    return view
-
-
-def _before(moment: str) -> str:
-    return str(parse_time(moment) - SECOND)
-
-
-def _appears(rows: View, table: str, moment: str, count: int = 1) -> None:
-    """Assert that ``count`` more rows of a table are there at a moment than a second before."""
-    assert len(rows(table, moment)) - len(rows(table, _before(moment))) == count
-
-
-def _fills(rows: View, table: str, moment: str, where: Row, **cells: Any) -> None:
-    """Assert that cells of one row are empty a second before a moment, and have these values at it."""
-    for as_of, expected in ((_before(moment), dict.fromkeys(cells)), (moment, cells)):
-        (row,) = (row for row in rows(table, as_of) if where.items() <= row.items())
-        assert {name: row[name] for name in cells} == expected, as_of
+    return view_of(store, 7)
 
 
 def test_the_spec_has_the_26_tables_of_mimic_iii() -> None:
@@ -250,44 +227,44 @@ def test_no_chart_hands_out_what_counts_or_foretells(store: Store) -> None:
 def test_patients_have_an_age_and_die_at_the_end_of_the_day(rows: View, store: Store) -> None:
     assert (rows("patients", "2150-03-11")[0]["age"], rows("patients", "2150-03-12")[0]["age"]) == (59, 60)
     day = date(2150, 3, 25)
-    _fills(rows, "patients", "2150-03-25 23:59:59", S, dod=day, dod_ssn=day, expire_flag=1)
+    fills(rows, "patients", "2150-03-25 23:59:59", S, dod=day, dod_ssn=day, expire_flag=1)
     assert store.chart(8, parse_time(ADMIT)).age == 90
     assert store.chart(8, parse_time("2160-01-01")).table("patients").batch.to_pylist()[0]["expire_flag"] is None
 
 
 def test_admissions(rows: View) -> None:
-    _appears(rows, "admissions", ADMIT)
+    appears(rows, "admissions", ADMIT)
     first = {"hadm_id": 100, "diagnosis": "FEVER"}
-    _fills(rows, "admissions", ED_OUT, first, edouttime=parse_time(ED_OUT))
-    _fills(rows, "admissions", DISCHARGE, first, dischtime=parse_time(DISCHARGE), discharge_location="HOME")
-    _fills(rows, "admissions", DISCHARGE, first, hospital_expire_flag=0)
+    fills(rows, "admissions", ED_OUT, first, edouttime=parse_time(ED_OUT))
+    fills(rows, "admissions", DISCHARGE, first, dischtime=parse_time(DISCHARGE), discharge_location="HOME")
+    fills(rows, "admissions", DISCHARGE, first, hospital_expire_flag=0)
 
 
 def test_moves_and_stays_end_when_they_end(rows: View) -> None:
     for moment in (ADMIT, ICU_IN, DISCHARGE):
-        _appears(rows, "transfers", moment)
-    _fills(rows, "transfers", ICU_OUT, {"curr_careunit": "MICU"}, outtime=parse_time(ICU_OUT), los=36.0)
-    _appears(rows, "icustays", ICU_IN)
+        appears(rows, "transfers", moment)
+    fills(rows, "transfers", ICU_OUT, {"curr_careunit": "MICU"}, outtime=parse_time(ICU_OUT), los=36.0)
+    appears(rows, "icustays", ICU_IN)
     end = {"outtime": parse_time(ICU_OUT), "last_careunit": "SICU", "last_wardid": 31, "los": 1.5}
-    _fills(rows, "icustays", ICU_OUT, {"icustay_id": 1000}, **end)
-    _fills(rows, "services", ADMIT, {"curr_service": "MED"}, hadm_id=100)
+    fills(rows, "icustays", ICU_OUT, {"icustay_id": 1000}, **end)
+    fills(rows, "services", ADMIT, {"curr_service": "MED"}, hadm_id=100)
 
 
 def test_a_callout_says_what_became_of_it_only_then(rows: View) -> None:
-    _appears(rows, "callout", "2150-03-12 10:00:00")
+    appears(rows, "callout", "2150-03-12 10:00:00")
     where = {"submit_careunit": "MICU"}
     asked = _ASKED | {"updatetime": parse_time("2150-03-12 10:30:00")}
-    _fills(rows, "callout", "2150-03-12 10:30:00", where, **asked)
+    fills(rows, "callout", "2150-03-12 10:30:00", where, **asked)
     for column, moment in (("acknowledgetime", 11), ("firstreservationtime", 12), ("currentreservationtime", 13)):
         at = f"2150-03-12 {moment}:00:00"
-        _fills(rows, "callout", at, where, **{column: parse_time(at)})
-    _fills(rows, "callout", ICU_OUT, where, outcometime=parse_time(ICU_OUT), **_OUTCOME)
+        fills(rows, "callout", at, where, **{column: parse_time(at)})
+    fills(rows, "callout", ICU_OUT, where, outcometime=parse_time(ICU_OUT), **_OUTCOME)
 
 
 @pytest.mark.parametrize(("table", "count"), [("diagnoses_icd", 2), ("procedures_icd", 1), ("drgcodes", 1)])
 def test_codes_come_with_discharge(rows: View, table: str, count: int) -> None:
-    assert rows(table, _before(DISCHARGE)) == []
-    _appears(rows, table, DISCHARGE, count)
+    assert rows(table, before(DISCHARGE)) == []
+    appears(rows, table, DISCHARGE, count)
 
 
 def test_codes_are_icd9_with_titles_and_ccs_labels(rows: View) -> None:
@@ -301,15 +278,15 @@ def test_codes_are_icd9_with_titles_and_ccs_labels(rows: View) -> None:
 
 
 def test_cpt_codes_come_with_discharge_but_not_before_their_day_is_over(rows: View) -> None:
-    assert rows("cptevents", _before(DISCHARGE)) == []
-    _appears(rows, "cptevents", DISCHARGE, 2)
-    _appears(rows, "cptevents", "2150-03-15 23:59:59")
+    assert rows("cptevents", before(DISCHARGE)) == []
+    appears(rows, "cptevents", DISCHARGE, 2)
+    appears(rows, "cptevents", "2150-03-15 23:59:59")
 
 
 def test_labs_come_after_the_assumed_lag(rows: View, folder: Path, tmp_path: Path) -> None:
-    _appears(rows, "labevents", "2150-03-10 06:00:00")
-    _appears(rows, "labevents", "2150-03-12 06:00:00", 2)
-    _fills(rows, "labevents", ADMIT, {"value": "1.0"}, hadm_id=100)
+    appears(rows, "labevents", "2150-03-10 06:00:00")
+    appears(rows, "labevents", "2150-03-12 06:00:00", 2)
+    fills(rows, "labevents", ADMIT, {"value": "1.0"}, hadm_id=100)
     ids = {row["row_id"] for row in rows("labevents", "2150-03-12 06:00:00")}
     assert len(ids) == 3
     assert rows("labevents", "2150-03-12 06:00:00")[0]["label"] == "Creatinine"
@@ -320,70 +297,70 @@ def test_labs_come_after_the_assumed_lag(rows: View, folder: Path, tmp_path: Pat
 
 
 def test_a_growing_culture_is_one_row_until_the_assumed_lag_is_over(rows: View) -> None:
-    _appears(rows, "microbiologyevents", _CULTURE, 2)
+    appears(rows, "microbiologyevents", _CULTURE, 2)
     sent = {row["spec_type_desc"]: row for row in rows("microbiologyevents", _CULTURE)}
     known = {name for name, cell in sent["BLOOD CULTURE"].items() if cell is not None} - {"row_id"}
     assert known == {"subject_id", "hadm_id", "chartdate", "charttime", "spec_itemid", "spec_type_desc"}
     assert known == {name for name, cell in sent["URINE"].items() if cell is not None} - {"row_id"}
     ready = "2150-03-18 09:00:00"
-    assert [row["org_name"] for row in rows("microbiologyevents", _before(ready))] == [None] * 3
+    assert [row["org_name"] for row in rows("microbiologyevents", before(ready))] == [None] * 3
     after = rows("microbiologyevents", ready)
     assert sorted(row["ab_name"] for row in after if row["org_name"]) == ["AMPICILLIN", "CEFAZOLIN"]
     assert sent["BLOOD CULTURE"]["row_id"] not in {row["row_id"] for row in after}
-    _appears(rows, "microbiologyevents", "2150-03-11 23:59:59")
+    appears(rows, "microbiologyevents", "2150-03-11 23:59:59")
 
 
 def test_prescriptions_come_at_the_end_of_their_first_day(rows: View) -> None:
-    _appears(rows, "prescriptions", "2150-03-10 23:59:59")
-    _appears(rows, "prescriptions", "2150-03-11 23:59:59")
-    _fills(rows, "prescriptions", "2150-03-13 23:59:59", {"drug": "Heparin"}, enddate=date(2150, 3, 13))
-    _appears(rows, "prescriptions", DISCHARGE)
+    appears(rows, "prescriptions", "2150-03-10 23:59:59")
+    appears(rows, "prescriptions", "2150-03-11 23:59:59")
+    fills(rows, "prescriptions", "2150-03-13 23:59:59", {"drug": "Heparin"}, enddate=date(2150, 3, 13))
+    appears(rows, "prescriptions", DISCHARGE)
 
 
 def test_charting_comes_when_stored_and_is_corrected_after_the_stay(rows: View) -> None:
-    _appears(rows, "chartevents", "2150-03-11 05:30:00")
-    _fills(rows, "chartevents", ICU_IN, {"value": "88"}, icustay_id=1000)
-    _fills(rows, "chartevents", DISCHARGE, {"value": "88", "label": "Heart Rate"}, error=1)
-    _appears(rows, "chartevents", "2150-03-11 07:30:00")
-    _appears(rows, "datetimeevents", "2150-03-11 07:10:00")
+    appears(rows, "chartevents", "2150-03-11 05:30:00")
+    fills(rows, "chartevents", ICU_IN, {"value": "88"}, icustay_id=1000)
+    fills(rows, "chartevents", DISCHARGE, {"value": "88", "label": "Heart Rate"}, error=1)
+    appears(rows, "chartevents", "2150-03-11 07:30:00")
+    appears(rows, "datetimeevents", "2150-03-11 07:10:00")
     assert rows("datetimeevents", "2150-03-11 07:10:00")[0]["value"] == parse_time("2150-03-14 00:00:00")
-    _appears(rows, "outputevents", "2150-03-11 08:00:00")
-    _fills(rows, "outputevents", DISCHARGE, {"value": 300.0}, iserror=1)
+    appears(rows, "outputevents", "2150-03-11 08:00:00")
+    fills(rows, "outputevents", DISCHARGE, {"value": 300.0}, iserror=1)
 
 
 def test_carevue_inputs_come_when_stored_or_after_the_median_delay(rows: View) -> None:
-    _appears(rows, "inputevents_cv", "2150-03-11 10:40:00")
-    _appears(rows, "inputevents_cv", "2150-03-11 11:40:00")
+    appears(rows, "inputevents_cv", "2150-03-11 10:40:00")
+    appears(rows, "inputevents_cv", "2150-03-11 11:40:00")
 
 
 def test_metavision_stretches_end_when_they_end_and_are_judged_after_the_stay(rows: View) -> None:
-    _appears(rows, "inputevents_mv", "2150-03-11 08:05:00", 3)
+    appears(rows, "inputevents_mv", "2150-03-11 08:05:00", 3)
     end = parse_time("2150-03-11 20:00:00")
     given = {"endtime": end, "amount": 500.0, "rate": 41.7, "originalamount": 500.0, "continueinnextdept": 1}
-    _fills(rows, "inputevents_mv", str(end), {"orderid": 1, "originalrate": 42.0}, **given)
-    _fills(rows, "inputevents_mv", DISCHARGE, {"orderid": 1}, statusdescription="FinishedRunning", cancelreason=0)
-    _fills(rows, "inputevents_mv", DISCHARGE, {"orderid": 2}, statusdescription="Rewritten", comments_editedby="RN")
+    fills(rows, "inputevents_mv", str(end), {"orderid": 1, "originalrate": 42.0}, **given)
+    fills(rows, "inputevents_mv", DISCHARGE, {"orderid": 1}, statusdescription="FinishedRunning", cancelreason=0)
+    fills(rows, "inputevents_mv", DISCHARGE, {"orderid": 2}, statusdescription="Rewritten", comments_editedby="RN")
     late = {"cancelreason": 1, "comments_canceledby": "RN", "statusdescription": "Rewritten"}
-    _fills(rows, "inputevents_mv", "2150-03-16 09:00:00", {"orderid": 3}, **late)
-    _fills(rows, "procedureevents_mv", str(end), {"orderid": 9}, value=720.0, endtime=end, isopenbag=1)
-    _fills(rows, "procedureevents_mv", DISCHARGE, {"orderid": 9}, statusdescription="FinishedRunning")
+    fills(rows, "inputevents_mv", "2150-03-16 09:00:00", {"orderid": 3}, **late)
+    fills(rows, "procedureevents_mv", str(end), {"orderid": 9}, value=720.0, endtime=end, isopenbag=1)
+    fills(rows, "procedureevents_mv", DISCHARGE, {"orderid": 9}, statusdescription="FinishedRunning")
 
 
 def test_notes_come_when_stored_else_at_the_end_of_their_day(rows: View) -> None:
-    _appears(rows, "noteevents", "2150-03-11 09:20:00")
-    _appears(rows, "noteevents", "2150-03-11 23:59:59")
-    _appears(rows, "noteevents", "2150-03-12 23:59:59")
-    _fills(rows, "noteevents", DISCHARGE, {"text": "stable"}, iserror="1")
+    appears(rows, "noteevents", "2150-03-11 09:20:00")
+    appears(rows, "noteevents", "2150-03-11 23:59:59")
+    appears(rows, "noteevents", "2150-03-12 23:59:59")
+    fills(rows, "noteevents", DISCHARGE, {"text": "stable"}, iserror="1")
 
 
 def test_a_discharge_summary_dated_before_the_discharge_waits_for_it(rows: View) -> None:
-    assert not any("SECRET" in row["text"] for row in rows("noteevents", _before(DISCHARGE)))
-    _appears(rows, "noteevents", DISCHARGE)
-    _appears(rows, "noteevents", "2150-03-16 23:59:59")
+    assert not any("SECRET" in row["text"] for row in rows("noteevents", before(DISCHARGE)))
+    appears(rows, "noteevents", DISCHARGE)
+    appears(rows, "noteevents", "2150-03-16 23:59:59")
 
 
 def test_what_was_known_at_admission_is_there_at_admission(rows: View) -> None:
-    _appears(rows, "admission_note", ADMIT)
+    appears(rows, "admission_note", ADMIT)
     (note,) = rows("admission_note", ADMIT)
     assert "Three days of fever" in note["text"]
     assert "Hypertension" in note["text"]
@@ -434,11 +411,11 @@ def _is_time(cell: object) -> bool:
     ],
 )
 def test_the_published_clock_is_the_papers(store: Store, table: str, there: str, count: int) -> None:
-    at, before = (
+    at, earlier = (
         store.chart(7, moment, policy="published").table(table).num_rows
-        for moment in (parse_time(there), parse_time(_before(there)))
+        for moment in (parse_time(there), parse_time(before(there)))
     )
-    assert at - before == count
+    assert at - earlier == count
     hidden = {"admissions": "dischtime", "icustays": "los", "prescriptions": "enddate"}
     for name, column in hidden.items():
         assert column not in store.chart(7, parse_time(there), policy="published").table(name).columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from effort import often
+from records.chart_moments import Row, View, appears, before, fills, view_of
 from records.mimic_tables import SPEC, write_folder
 from wardround.audits.leaks import audit_leaks
 from wardround.core import parse_time
 from wardround.records import IngestSettings, Store, ingest
 
-Row = dict[str, Any]
 S = {"subject_id": 1}
 STAY = {"subject_id": 1, "hadm_id": 100}
 OTHER = {"subject_id": 2}
@@ -212,8 +212,6 @@ TABLES: Mapping[str, list[Row]] = {
     ],
 }
 
-View = Callable[[str, str], list[Row]]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -230,28 +228,7 @@ def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.fixture
 def rows(store: Store) -> View:
     """Return the rows of a table on the chart as of a moment."""
-
-    def view(table: str, as_of: str) -> list[Row]:
-        found: list[Row] = store.chart(1, parse_time(as_of)).table(table).batch.to_pylist()
-        return found
-
-    return view
-
-
-def _before(moment: str) -> str:
-    return str(parse_time(moment) - SECOND)
-
-
-def _appears(rows: View, table: str, moment: str, count: int = 1) -> None:
-    """Assert that ``count`` more rows of a table are there at a moment than a second before."""
-    assert len(rows(table, moment)) - len(rows(table, _before(moment))) == count
-
-
-def _fills(rows: View, table: str, moment: str, where: Row, **cells: Any) -> None:
-    """Assert that cells of one row are empty a second before a moment, and have these values at it."""
-    for as_of, expected in ((_before(moment), dict.fromkeys(cells)), (moment, cells)):
-        (row,) = (row for row in rows(table, as_of) if where.items() <= row.items())
-        assert {name: row[name] for name in cells} == expected, as_of
+    return view_of(store, 1)
 
 
 def test_every_table_of_the_spec_has_a_row_here() -> None:
@@ -263,53 +240,53 @@ def test_patients_show_age_and_death_once_the_day_is_over(rows: View, store: Sto
     (row,) = rows("patients", "2150-03-19")
     assert (row["age"], row["dod"]) == (59, None)
     assert store.chart(1, parse_time("2150-03-19")).age == 59
-    _fills(rows, "patients", "2150-03-20 23:59:59", S, dod=datetime(2150, 3, 20).date())
+    fills(rows, "patients", "2150-03-20 23:59:59", S, dod=datetime(2150, 3, 20).date())
 
 
 def test_admissions(rows: View) -> None:
-    _appears(rows, "admissions", ADMIT)
+    appears(rows, "admissions", ADMIT)
     first = {"hadm_id": 100}
-    _fills(rows, "admissions", ED_OUT, first, edouttime=parse_time(ED_OUT))
-    _fills(rows, "admissions", DISCHARGE, first, dischtime=parse_time(DISCHARGE), discharge_location="HOME")
-    _fills(rows, "admissions", DISCHARGE, first, hospital_expire_flag=0)
+    fills(rows, "admissions", ED_OUT, first, edouttime=parse_time(ED_OUT))
+    fills(rows, "admissions", DISCHARGE, first, dischtime=parse_time(DISCHARGE), discharge_location="HOME")
+    fills(rows, "admissions", DISCHARGE, first, hospital_expire_flag=0)
     second = {"hadm_id": 200}
-    _fills(rows, "admissions", DEATH_2, second, hospital_expire_flag=1, discharge_location="DIED")
-    _fills(rows, "admissions", DEATH_2, second, dischtime=parse_time(DISCHARGE_2))
-    _fills(rows, "admissions", DEATH_2, second, deathtime=parse_time(DEATH_2))
+    fills(rows, "admissions", DEATH_2, second, hospital_expire_flag=1, discharge_location="DIED")
+    fills(rows, "admissions", DEATH_2, second, dischtime=parse_time(DISCHARGE_2))
+    fills(rows, "admissions", DEATH_2, second, deathtime=parse_time(DEATH_2))
 
 
 def test_a_stay_that_ends_in_death_does_not_end_before_it(rows: View) -> None:
     """dischtime may be the midnight before the death: an end without an outcome would foretell it."""
-    assert parse_time(DISCHARGE_2) < parse_time(_before(DEATH_2))
-    (stay,) = (row for row in rows("admissions", _before(DEATH_2)) if row["hadm_id"] == 200)
+    assert parse_time(DISCHARGE_2) < parse_time(before(DEATH_2))
+    (stay,) = (row for row in rows("admissions", before(DEATH_2)) if row["hadm_id"] == 200)
     assert {stay[name] for name in ("dischtime", "discharge_location", "hospital_expire_flag")} == {None}
 
 
 def test_observation_does_not_say_whether_it_will_end_in_an_admission(rows: View) -> None:
-    _fills(rows, "admissions", "2150-03-17 08:00:00", {"hadm_id": 150}, admission_type="OBSERVATION ADMIT")
+    fills(rows, "admissions", "2150-03-17 08:00:00", {"hadm_id": 150}, admission_type="OBSERVATION ADMIT")
     assert [row["admission_type"] for row in rows("admissions", ADMIT)] == ["EW EMER."]
 
 
 def test_the_emergency_visit_does_not_say_that_an_admission_follows(rows: View) -> None:
     for table, where in (("transfers", {"transfer_id": 1}), ("edstays", {"stay_id": 3000}), ("services", S)):
-        _fills(rows, table, ADMIT, where, hadm_id=100)
-    assert rows("admissions", _before(ADMIT)) == []
-    assert {row["hadm_id"] for row in rows("poe", _before(ADMIT))} == {None}
+        fills(rows, table, ADMIT, where, hadm_id=100)
+    assert rows("admissions", before(ADMIT)) == []
+    assert {row["hadm_id"] for row in rows("poe", before(ADMIT))} == {None}
 
 
 def test_transfers_and_stays_end_when_they_end(rows: View) -> None:
-    _appears(rows, "transfers", DISCHARGE)
-    _fills(rows, "transfers", ED_OUT, {"transfer_id": 1}, outtime=parse_time(ED_OUT))
-    _appears(rows, "icustays", ICU_IN)
-    _fills(rows, "icustays", ICU_OUT, {"stay_id": 1000}, outtime=parse_time(ICU_OUT), last_careunit="SICU", los=1.5)
-    _appears(rows, "edstays", ED_IN)
-    _fills(rows, "edstays", ED_OUT, {"stay_id": 3000}, outtime=parse_time(ED_OUT), disposition="ADMITTED")
+    appears(rows, "transfers", DISCHARGE)
+    fills(rows, "transfers", ED_OUT, {"transfer_id": 1}, outtime=parse_time(ED_OUT))
+    appears(rows, "icustays", ICU_IN)
+    fills(rows, "icustays", ICU_OUT, {"stay_id": 1000}, outtime=parse_time(ICU_OUT), last_careunit="SICU", los=1.5)
+    appears(rows, "edstays", ED_IN)
+    fills(rows, "edstays", ED_OUT, {"stay_id": 3000}, outtime=parse_time(ED_OUT), disposition="ADMITTED")
 
 
 @pytest.mark.parametrize("table", ["diagnoses_icd", "procedures_icd", "drgcodes", "hcpcsevents"])
 def test_codes_come_with_discharge(rows: View, table: str) -> None:
-    assert rows(table, _before(DISCHARGE)) == []
-    _appears(rows, table, DISCHARGE)
+    assert rows(table, before(DISCHARGE)) == []
+    appears(rows, table, DISCHARGE)
 
 
 def test_codes_come_after_the_coding_lag(folder: Path, tmp_path: Path) -> None:
@@ -322,10 +299,10 @@ def test_codes_come_after_the_coding_lag(folder: Path, tmp_path: Path) -> None:
 
 
 def test_labs_come_when_stored_or_after_the_median_delay(rows: View) -> None:
-    _appears(rows, "labevents", "2150-03-10 07:00:00")
-    _appears(rows, "labevents", "2150-03-11 07:00:00")
-    _appears(rows, "labevents", "2150-03-12 07:00:00")
-    _fills(rows, "labevents", ADMIT, {"itemid": 1}, hadm_id=100)
+    appears(rows, "labevents", "2150-03-10 07:00:00")
+    appears(rows, "labevents", "2150-03-11 07:00:00")
+    appears(rows, "labevents", "2150-03-12 07:00:00")
+    fills(rows, "labevents", ADMIT, {"itemid": 1}, hadm_id=100)
     assert all("labevent_id" not in row and ":" in row["row_id"] for row in rows("labevents", DISCHARGE))
 
 
@@ -336,7 +313,7 @@ def test_lab_row_ids_do_not_count_the_results_that_are_not_in(rows: View) -> Non
 
 
 def test_a_growing_culture_is_one_row_until_it_is_known(rows: View) -> None:
-    _appears(rows, "microbiologyevents", "2150-03-11 09:00:00")
+    appears(rows, "microbiologyevents", "2150-03-11 09:00:00")
     (order,) = (row for row in rows("microbiologyevents", "2150-03-11 09:00:00"))
     known = {name for name, cell in order.items() if cell is not None} - {"row_id"}
     assert known == {
@@ -357,7 +334,7 @@ def test_a_reflex_stain_is_not_there_before_its_result(rows: View) -> None:
 
 def test_a_test_set_up_with_its_culture_is_there_from_the_start(rows: View) -> None:
     """The early antigen test of cytomegalovirus is no reflex test: the demo's are all negative."""
-    _appears(rows, "microbiologyevents", "2150-03-13 16:00:00")
+    appears(rows, "microbiologyevents", "2150-03-13 16:00:00")
     (running,) = (r for r in rows("microbiologyevents", "2150-03-19 11:59:59") if "EARLY ANTIGEN" in r["test_name"])
     (known,) = (r for r in rows("microbiologyevents", "2150-03-19 12:00:00") if "EARLY ANTIGEN" in r["test_name"])
     assert (running["comments"], known["comments"]) == (None, "Negative.")
@@ -381,15 +358,15 @@ def test_microbiology_hands_out_no_running_numbers(rows: View) -> None:
 
 
 def test_omr_waits_for_the_end_of_the_day(rows: View) -> None:
-    _appears(rows, "omr", "2150-03-09 23:59:59")
+    appears(rows, "omr", "2150-03-09 23:59:59")
 
 
 def test_orders(rows: View) -> None:
-    _appears(rows, "poe", "2150-03-12 10:40:00")
+    appears(rows, "poe", "2150-03-12 10:40:00")
     first = {"poe_id": "1-1"}
-    _fills(rows, "poe", "2150-03-12 10:40:00", first, discontinued_by_poe_id="1-3", order_status="Inactive")
-    _fills(rows, "poe", DISCHARGE, {"poe_id": "1-2"}, order_status="Inactive")
-    _appears(rows, "poe_detail", "2150-03-10 12:00:00")
+    fills(rows, "poe", "2150-03-12 10:40:00", first, discontinued_by_poe_id="1-3", order_status="Inactive")
+    fills(rows, "poe", DISCHARGE, {"poe_id": "1-2"}, order_status="Inactive")
+    appears(rows, "poe_detail", "2150-03-10 12:00:00")
 
 
 def test_what_became_of_a_consult_waits_for_the_end_of_the_order(rows: View) -> None:
@@ -401,16 +378,16 @@ def test_what_became_of_a_consult_waits_for_the_end_of_the_order(rows: View) -> 
 
 
 def test_pharmacy_orders_come_when_entered_and_end_when_the_end_is_known(rows: View) -> None:
-    _appears(rows, "pharmacy", "2150-03-10 08:30:00")
+    appears(rows, "pharmacy", "2150-03-10 08:30:00")
     (row,) = rows("pharmacy", "2150-03-10 08:30:00")
     assert row["starttime"] == parse_time("2150-03-10 10:00:00")
     first = {"pharmacy_id": 50}
-    _fills(rows, "pharmacy", "2150-03-10 08:45:00", first, verifiedtime=parse_time("2150-03-10 08:45:00"))
+    fills(rows, "pharmacy", "2150-03-10 08:45:00", first, verifiedtime=parse_time("2150-03-10 08:45:00"))
     # The recorded stop is 10:00, rounded down to the hour: the order to stop was given at 10:40.
     stopped = {"stoptime": parse_time("2150-03-12 10:00:00"), "status": "Discontinued"}
-    _fills(rows, "pharmacy", "2150-03-12 11:00:00", first, **stopped)
+    fills(rows, "pharmacy", "2150-03-12 11:00:00", first, **stopped)
     expired = {"stoptime": parse_time("2150-03-14 12:00:00"), "status": "Expired"}
-    _fills(rows, "pharmacy", "2150-03-14 13:00:00", {"pharmacy_id": 51}, **expired)
+    fills(rows, "pharmacy", "2150-03-14 13:00:00", {"pharmacy_id": 51}, **expired)
 
 
 def test_an_empty_status_does_not_say_that_the_order_goes_on(rows: View, tmp_path: Path) -> None:
@@ -424,39 +401,39 @@ def test_an_empty_status_does_not_say_that_the_order_goes_on(rows: View, tmp_pat
     other = write_folder(tmp_path / "raw", {**TABLES, "pharmacy": stops_later, "poe": stopped_later})
     ingest("mimiciv", other, tmp_path / "store")
     store = Store.open(tmp_path / "store")
-    for as_of in (_before(DISCHARGE), DISCHARGE, "2150-03-16 11:59:59"):
+    for as_of in (before(DISCHARGE), DISCHARGE, "2150-03-16 11:59:59"):
         for table in ("pharmacy", "poe", "poe_detail"):
             assert store.chart(1, parse_time(as_of)).table(table).batch.to_pylist() == rows(table, as_of)
 
 
 def test_whether_an_order_was_renewed_does_not_show_before_discharge(rows: View) -> None:
     for number in (50, 51):
-        _fills(rows, "pharmacy", DISCHARGE, {"pharmacy_id": number}, poe_id="1-1" if number == 50 else "1-3")
-    _fills(rows, "prescriptions", DISCHARGE, {"drug": "Heparin"}, poe_id="1-1", poe_seq=1)
-    _fills(rows, "prescriptions", DISCHARGE, {"drug": "Cefepime"}, poe_id="1-3", poe_seq=3)
+        fills(rows, "pharmacy", DISCHARGE, {"pharmacy_id": number}, poe_id="1-1" if number == 50 else "1-3")
+    fills(rows, "prescriptions", DISCHARGE, {"drug": "Heparin"}, poe_id="1-1", poe_seq=1)
+    fills(rows, "prescriptions", DISCHARGE, {"drug": "Cefepime"}, poe_id="1-3", poe_seq=3)
 
 
 def test_prescriptions_follow_their_pharmacy_order(rows: View) -> None:
-    _appears(rows, "prescriptions", "2150-03-10 08:30:00")
+    appears(rows, "prescriptions", "2150-03-10 08:30:00")
     first = {"drug": "Heparin"}
-    _fills(rows, "prescriptions", "2150-03-12 11:00:00", first, stoptime=parse_time("2150-03-12 10:00:00"))
-    _appears(rows, "prescriptions", "2150-03-11 10:00:00")
+    fills(rows, "prescriptions", "2150-03-12 11:00:00", first, stoptime=parse_time("2150-03-12 10:00:00"))
+    appears(rows, "prescriptions", "2150-03-11 10:00:00")
 
 
 def test_administrations_come_when_written_down(rows: View) -> None:
     for table in ("emar", "emar_detail"):
-        _appears(rows, table, "2150-03-11 10:20:00")
+        appears(rows, table, "2150-03-11 10:20:00")
     (row,) = rows("emar", "2150-03-11 10:20:00")
     assert row["scheduletime"] > parse_time("2150-03-11 10:20:00")
-    _fills(rows, "emar", "2150-03-12 10:40:00", {"emar_id": "1-1"}, poe_id="1-3")
+    fills(rows, "emar", "2150-03-12 10:40:00", {"emar_id": "1-1"}, poe_id="1-3")
 
 
 def test_charted_rows_come_when_stored_and_name_the_stay_once_it_exists(rows: View) -> None:
-    _appears(rows, "chartevents", "2150-03-11 05:30:00")
-    _fills(rows, "chartevents", ICU_IN, {"itemid": 7}, stay_id=1000)
-    _appears(rows, "datetimeevents", "2150-03-11 07:10:00")
+    appears(rows, "chartevents", "2150-03-11 05:30:00")
+    fills(rows, "chartevents", ICU_IN, {"itemid": 7}, stay_id=1000)
+    appears(rows, "datetimeevents", "2150-03-11 07:10:00")
     assert rows("datetimeevents", "2150-03-11 07:10:00")[0]["value"] == datetime(2150, 3, 14)
-    _appears(rows, "outputevents", "2150-03-11 08:00:00")
+    appears(rows, "outputevents", "2150-03-11 08:00:00")
 
 
 @pytest.mark.parametrize(
@@ -468,39 +445,39 @@ def test_charted_rows_come_when_stored_and_name_the_stay_once_it_exists(rows: Vi
     ],
 )
 def test_running_intervals_do_not_say_how_they_end(rows: View, table: str, late: tuple[str, ...]) -> None:
-    _appears(rows, table, "2150-03-11 08:05:00")
+    appears(rows, table, "2150-03-11 08:05:00")
     cells = {name: TABLES[table][0][name] for name in late}
-    _fills(rows, table, "2150-03-11 20:00:00", {"orderid": 1}, endtime=parse_time("2150-03-11 20:00:00"), **cells)
+    fills(rows, table, "2150-03-11 20:00:00", {"orderid": 1}, endtime=parse_time("2150-03-11 20:00:00"), **cells)
 
 
 def test_emergency_rows(rows: View) -> None:
-    _appears(rows, "triage", ED_IN)
-    _fills(rows, "vitalsign", ED_IN, {"heartrate": 90.0}, stay_id=3000)
-    _appears(rows, "medrecon", "2150-03-10 05:30:00")
-    _appears(rows, "pyxis", "2150-03-10 06:30:00")
-    _appears(rows, "diagnosis", ED_OUT)
+    appears(rows, "triage", ED_IN)
+    fills(rows, "vitalsign", ED_IN, {"heartrate": 90.0}, stay_id=3000)
+    appears(rows, "medrecon", "2150-03-10 05:30:00")
+    appears(rows, "pyxis", "2150-03-10 06:30:00")
+    appears(rows, "diagnosis", ED_OUT)
 
 
 def test_notes(rows: View) -> None:
-    _appears(rows, "discharge", "2150-03-16 11:00:00")
-    _appears(rows, "discharge", "2150-03-20 23:59:59")
-    _appears(rows, "discharge_detail", "2150-03-16 11:00:00")
-    _appears(rows, "radiology", "2150-03-11 12:00:00")
-    _appears(rows, "radiology", "2150-03-12 23:59:59")
-    _appears(rows, "radiology_detail", "2150-03-11 12:00:00")
-    _appears(rows, "radiology_detail", "2150-03-13 12:00:00", 2)
+    appears(rows, "discharge", "2150-03-16 11:00:00")
+    appears(rows, "discharge", "2150-03-20 23:59:59")
+    appears(rows, "discharge_detail", "2150-03-16 11:00:00")
+    appears(rows, "radiology", "2150-03-11 12:00:00")
+    appears(rows, "radiology", "2150-03-12 23:59:59")
+    appears(rows, "radiology_detail", "2150-03-11 12:00:00")
+    appears(rows, "radiology_detail", "2150-03-13 12:00:00", 2)
 
 
 def test_a_film_is_there_when_it_was_taken_and_what_was_read_in_it_with_its_report(rows: View) -> None:
-    _appears(rows, "cxr_images", "2150-03-11 08:50:00")
-    _appears(rows, "cxr_images", "2150-03-12 08:55:00")
+    appears(rows, "cxr_images", "2150-03-11 08:50:00")
+    appears(rows, "cxr_images", "2150-03-12 08:55:00")
     for table in ("cxr_reports", "cxr_labels"):
-        _appears(rows, table, "2150-03-11 12:30:00")
-        _appears(rows, table, "2150-03-13 23:59:59")  # no storetime: the end of the day after
+        appears(rows, table, "2150-03-11 12:30:00")
+        appears(rows, table, "2150-03-13 23:59:59")  # no storetime: the end of the day after
 
 
 def test_the_admission_note_comes_with_the_admission_and_holds_nothing_of_the_stay(rows: View) -> None:
-    _appears(rows, "admission_note", ADMIT)
+    appears(rows, "admission_note", ADMIT)
     (row,) = rows("admission_note", "2160-01-01")
     assert set(row) == {"row_id", "subject_id", "hadm_id", "text"}
     assert "Three days of fever" in row["text"]
