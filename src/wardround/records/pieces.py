@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wardround.records.shards.shard_file import TableShard
 from wardround.records.shards.table_layout import TableLayout
 from wardround.records.store import Store
 
@@ -26,19 +27,23 @@ class StoredTable:
 
 
 def stored_pieces(store: Store, shard: int, rows: int = ROWS_AT_ONCE) -> Iterator[list[StoredTable]]:
-    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects."""
-    found = [part for name in store.table_names if (part := store.shard_rows(shard, name)) is not None]
-    if not found:
-        return
-    subjects, counts = np.unique(np.concatenate([subject for _, subject, _ in found]), return_counts=True)
+    """Cut a shard's tables into pieces of about ``rows`` rows, each with everything of its subjects. A piece is read
+    when it is asked for, and what was read is let go with it."""
+    tables = store.shard_tables(shard)
+    for least, most in _ranges([part for _, part in tables], rows):
+        found = [(layout, part.between(least, most)) for layout, part in tables]
+        yield [StoredTable(layout=layout, subject=one[0], stored=one[1]) for layout, one in found if one is not None]
+
+
+def _ranges(tables: Sequence[TableShard], rows: int) -> list[tuple[int, int]]:
+    """Return the first and the last subject of every piece; only the indexes of the tables are looked at."""
+    if not tables:
+        return []
+    everyone = np.concatenate([table.subjects for table in tables])
+    subjects, place = np.unique(everyone, return_inverse=True)
+    counts = np.zeros(len(subjects), np.int64)
+    np.add.at(counts, place, np.concatenate([table.rows for table in tables]))
     number = (np.cumsum(counts) - 1) // rows
     heads = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
-    for first, end in zip(heads.tolist(), [*heads[1:].tolist(), len(subjects)], strict=True):
-        least, most = subjects[first], subjects[end - 1]
-        piece = []
-        for layout, subject, stored in found:
-            start, stop = int(np.searchsorted(subject, least)), int(np.searchsorted(subject, most, side="right"))
-            if stop > start:
-                own = subject[start:stop]
-                piece.append(StoredTable(layout=layout, subject=own, stored=stored.slice(start, stop - start)))
-        yield piece
+    lasts = np.r_[heads[1:], len(subjects)] - 1
+    return list(zip(subjects[heads].tolist(), subjects[lasts].tolist(), strict=True))

@@ -36,7 +36,7 @@ from wardround.records.shards.layout import (
     shard_folder,
 )
 from wardround.records.shards.manifest import read_manifest
-from wardround.records.shards.shard_file import Shard, read_dictionary
+from wardround.records.shards.shard_file import Shard, TableShard, read_dictionary
 from wardround.records.shards.table_layout import TableLayout, table_layout
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import SourceSpec
@@ -170,8 +170,18 @@ class Store:
 
         Trusted; None if the shard has no such rows.
         """
-        part = self._shards[shard].table(table)
+        part = self._apart(shard).table(table)
         return None if part is None else (self._layout(table), *part.whole())
+
+    def shard_tables(self, shard: int) -> list[tuple[TableLayout, TableShard]]:
+        """Return the tables of one shard that some subject has rows in. Trusted. Its files are mapped as long as what
+        is returned is held: who goes through all shards holds one at a time."""
+        own = self._apart(shard)
+        return [(self._layouts[name], part) for name in self.table_names if (part := own.table(name)) is not None]
+
+    def _apart(self, shard: int) -> Shard:
+        """Return a shard that stays open only as long as it is held, not with the store."""
+        return Shard(self._shards[shard].folder, self._shards[shard].index_sha256)
 
     def open_rows(self, shard: int, table: str) -> tuple[npt.NDArray[np.int64], pa.RecordBatch] | None:
         """Return the subject of every row of a table in one shard, and the rows with all their versions as ``rows``

@@ -66,6 +66,28 @@ def test_every_subject_gets_its_own_rows(tmp_path: Path, rows: tuple[int, ...]) 
     shard.check()
 
 
+@pytest.mark.parametrize("rows", [(2, 1, 3), (300, 300, 300, 1), (5000, 1, 5000)])
+def test_a_range_of_subjects_is_what_the_whole_has_of_them(tmp_path: Path, rows: tuple[int, ...]) -> None:
+    subjects = np.array(each(*rows))
+    shard = written(tmp_path, subjects.tolist())
+    for least in range(9, 11 + len(rows)):
+        for most in range(least, 12 + len(rows)):
+            places = np.flatnonzero((subjects >= least) & (subjects <= most))
+            found = shard.between(least, most)
+            assert (found is None) == (not len(places))
+            if found is not None:
+                assert found[0].tolist() == subjects[places].tolist()
+                assert found[1].column("n").to_pylist() == places.tolist()
+
+
+def test_a_range_of_subjects_unpacks_only_its_own_messages(tmp_path: Path) -> None:
+    shard = written(tmp_path, each(5000, 5000, 5000))
+    spoilt(shard, int(shard.offset[2]) + 20)
+    assert shard.between(10, 11) is not None
+    with pytest.raises(RecordError, match="is damaged"):
+        shard.between(11, 12)
+
+
 def test_a_subject_between_two_others_has_no_rows(tmp_path: Path) -> None:
     shard = written(tmp_path, [10, 10, 20])
     assert [shard.read(one) is None for one in (10, 15, 20)] == [False, True, False]

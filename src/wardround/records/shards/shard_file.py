@@ -207,8 +207,22 @@ class TableShard:
 
     def whole(self) -> tuple[Integers, pa.RecordBatch]:
         """Return all rows, subjects in order, and the subject of each row; every message is unpacked once."""
-        batches = [self._message(int(place)) for place in self.message_heads]
-        return np.repeat(self.subjects, self.rows), one_batch(pa.Table.from_batches(batches, self.schema))
+        return self._rows(0, len(self.subjects))
+
+    def between(self, least: int, most: int) -> tuple[Integers, pa.RecordBatch] | None:
+        """Return the rows of the subjects from ``least`` to ``most``, and the subject of each; None if there are none.
+        Only the messages that hold them are unpacked."""
+        first, end = int(self.subjects.searchsorted(least)), int(self.subjects.searchsorted(most, side="right"))
+        return self._rows(first, end) if end > first else None
+
+    def _rows(self, first: int, end: int) -> tuple[Integers, pa.RecordBatch]:
+        """Return the rows of the subjects at some places in a row."""
+        offset = self.offset[first:end]
+        heads = first + np.flatnonzero(np.r_[True, offset[1:] != offset[:-1]])
+        batches = [self._message(place) for place in heads.tolist()]
+        subjects = np.repeat(self.subjects[first:end], self.rows[first:end])
+        joined = one_batch(pa.Table.from_batches(batches, self.schema))
+        return subjects, joined.slice(int(self.start[first]), len(subjects))
 
     def read_all(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield every subject's rows, subjects in order."""
