@@ -29,17 +29,22 @@ def played(
     return folder
 
 
-def test_every_figure_opens_by_itself(played: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def figures(played: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = RunFolder.open(played)
     scores = score_run(folder)
-    written = write_figures(summarise_run(scores, seed=0), scores, tmp_path / "figures")
+    return write_figures(summarise_run(scores, seed=0), scores, tmp_path_factory.mktemp("drawn") / "figures")
+
+
+def test_every_figure_opens_by_itself(figures: list[Path]) -> None:
     assert {"task-labevents.svg", "task-diagnoses.svg", "task-all.svg", "turns-per-episode.svg"} <= {
-        one.name for one in written
+        one.name for one in figures
     }
-    for file in written:
+    for file in figures:
         root = ElementTree.fromstring(file.read_text())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert "--accent" in file.read_text()
+        assert "#0b6e75" in file.read_text(), "the accent of the page in daylight"
+        assert "var(" not in file.read_text(), "programs that draw SVG know no variables"
 
 
 def test_a_figure_says_why_it_draws_no_interval(played: Path) -> None:

@@ -12,8 +12,9 @@ from score_doubles import scored
 
 from wardround.codes import LabelSet
 from wardround.core import UserError
+from wardround.runs.chart_files import write_svg
 from wardround.runs.exhibits.exhibit import Exhibit, read_exhibits
-from wardround.runs.exhibits.merging import Played, best_rows, drawn, merged_rows, picture_file
+from wardround.runs.exhibits.merging import Played, best_rows, drawn, merged_rows
 from wardround.runs.pages import episode_page, matrix, official_names, page_environment
 from wardround.runs.report import _metrics_of_tasks, _totals, _written_before, class_parts
 from wardround.runs.summary import summarise_run
@@ -219,8 +220,8 @@ def test_a_curve_is_drawn_without_the_row_over_all_tasks_and_a_table_is_not() ->
     assert ">K<" in (drawn(best, rows, runs) or "")
 
 
-def test_a_picture_as_a_file_has_its_name_space_and_style_once() -> None:
-    text = picture_file(Markup('<svg viewBox="0 0 1 1"><g>a > b</g></svg>'))
+def test_a_picture_as_a_file_has_its_name_space_and_style_once(tmp_path: Path) -> None:
+    text = write_svg(Markup('<svg viewBox="0 0 1 1"><g>a > b</g></svg>'), tmp_path / "a.svg").read_text()
     assert text.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><style>')
-    assert text.endswith("</style><g>a > b</g></svg>")
+    assert text.endswith("</style><g>a > b</g></svg>\n")
     assert text.count("<style>") == text.count("xmlns") == 1

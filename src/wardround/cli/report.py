@@ -37,6 +37,7 @@ from wardround.runs import (
     write_predictor_report,
     write_report,
 )
+from wardround.runs.chart_files import without_glyph, without_pdf, write_pdfs
 from wardround.runs.figures import write_figures
 from wardround.runs.paper_tables import paper_tables, write_tables
 from wardround.scoring import (
@@ -59,7 +60,7 @@ EXAMPLES = """
   wardround report run --no-episodes --tables paper
       paper/results.tex, differences.tex and the same as .csv and .md, with marks of significance
   wardround report run --no-episodes --figures paper
-      paper/labevents.svg and so on: the methods on each task, then the charts of the report
+      paper/task-labevents.svg and .pdf and so on: the methods on each task, then the charts of the report
   wardround report run --share-safe report-to-share
       the page alone: figures, ids and settings, no record text
   wardround report run --episode diagnoses-12345678
@@ -98,7 +99,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder for the HTML (default: report/ in the run)")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="write the tables as LaTeX, CSV and Markdown, too")
     parser.add_argument(
-        "--figures", type=Path, metavar="DIR", help="write the charts as SVG, and one of the methods on each task"
+        "--figures",
+        type=Path,
+        metavar="DIR",
+        help="write the charts and one of the methods on each task: SVG, PDF",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -123,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tables is not None:
         write_tables(paper_tables(summary), arguments.tables)
     if arguments.figures is not None:
-        write_figures(summary, score_run(folder), arguments.figures)
+        write_pdfs_too(write_figures(summary, score_run(folder), arguments.figures))
     if arguments.json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
@@ -132,6 +136,18 @@ def run(arguments: argparse.Namespace) -> int:
         print_subgroups(summary.subgroups, summary.by)
     print_place(page)
     return 0
+
+
+def write_pdfs_too(charts: Sequence[Path]) -> None:
+    """Write the PDF of each SVG chart beside it, or say what that needs."""
+    missing = without_pdf()
+    if missing is not None:
+        print(f"wardround: note: the charts are SVG alone: {missing}", file=sys.stderr)
+        return
+    write_pdfs(charts)
+    boxes = without_glyph(charts)
+    if boxes:
+        print(f"wardround: note: the PDFs' font lacks {boxes}: boxes there, whole in the SVG files", file=sys.stderr)
 
 
 def _note_other_plugins(folders: Sequence[RunFolder]) -> None:

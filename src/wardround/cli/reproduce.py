@@ -11,13 +11,14 @@ from dataclasses import asdict
 from typing import Any
 
 from wardround.agents import kinds_read
-from wardround.cli.report import no_pages, report_run
+from wardround.cli.report import no_pages, report_run, write_pdfs_too
 from wardround.cli.run_options import add_run_options, open_run, play
 from wardround.cli.settings_options import asked_settings
 from wardround.cli.table import print_rows
-from wardround.core import UserError, write_atomically
+from wardround.core import UserError
 from wardround.runs import RunFolder, RunSettings, read_results
 from wardround.runs.banks import has_bank
+from wardround.runs.chart_files import write_svg
 from wardround.runs.exhibits import (
     EXHIBITS,
     Exhibit,
@@ -26,7 +27,6 @@ from wardround.runs.exhibits import (
     best_rows,
     drawn,
     merged_rows,
-    picture_file,
     published_figures,
     published_models,
 )
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = _rows(exhibit, played, published_figures(exhibit.name, model))
     picture = drawn(exhibit, rows, played)
     if picture is not None:
-        write_atomically(arguments.out / f"{exhibit.name}.svg", picture_file(picture))
+        write_pdfs_too([write_svg(picture, arguments.out / f"{exhibit.name}.svg")])
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
     else:

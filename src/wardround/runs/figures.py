@@ -1,4 +1,4 @@
-"""Figures of a run as SVG files, each with its own style: the methods on every task, then the charts of the report."""
+"""Figures of a run as SVG files: the methods on every task, then the charts of the report."""
 
 from __future__ import annotations
 
@@ -8,30 +8,19 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from wardround.core import private_folder, write_atomically
+from wardround.core import private_folder
 from wardround.runs import charts
 from wardround.runs.analyses import sections
+from wardround.runs.chart_files import write_svg
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import EpisodeScore, SummaryRow
-
-_STYLE = """
-svg { background: #ffffff; --ink: #1d2733; --soft: #5b6875; --line: #d9dfe5; --paper: #ffffff; --accent: #0b6e75;
-  --warn: #9a5b00; --bad: #a12b2b; }
-"""
-_NAMESPACE = 'xmlns="http://www.w3.org/2000/svg"'
 
 
 def write_figures(summary: RunSummary, scores: Sequence[EpisodeScore], folder: Path) -> list[Path]:
     """Write each figure as an SVG file of its own; return the files. A chart with nothing in it is not written."""
     private_folder(folder)
-    style = _chart_style()
-    written = []
-    for name, chart in figures(summary, scores).items():
-        if chart.startswith("<svg"):
-            file = folder / f"{name}.svg"
-            write_atomically(file, standalone(chart, style), durable=False)
-            written.append(file)
-    return written
+    drawn = {name: chart for name, chart in figures(summary, scores).items() if chart.startswith("<svg")}
+    return [write_svg(chart, folder / f"{name}.svg") for name, chart in drawn.items()]
 
 
 def figures(summary: RunSummary, scores: Sequence[EpisodeScore]) -> Mapping[str, Markup]:
@@ -51,22 +40,9 @@ def methods_on_tasks(summary: RunSummary) -> Iterator[tuple[str, Markup]]:
         yield task, charts.intervals(points, title=f"{metric} on {task}, 95 % intervals over patients")
 
 
-def standalone(chart: Markup, style: str) -> str:
-    """Return a chart of a page as a file that opens by itself."""
-    head, rest = str(chart).split(">", 1)
-    named = head if "xmlns=" in head else head.replace("<svg", f"<svg {_NAMESPACE}", 1)
-    return f"{named}><style>{style}</style>{rest}\n"
-
-
 def _label(name: str, row: SummaryRow) -> str:
     missing = row.f1.missing
     return name if missing is None else f"{name} ({missing.partition(':')[0]})"
-
-
-def _chart_style() -> str:
-    """The lines of the report's style sheet that are about charts, on a page of white."""
-    sheet = (Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
-    return _STYLE + "\n".join(line for line in sheet.splitlines() if line.startswith("svg"))
 
 
 def _file_name(title: str) -> str:

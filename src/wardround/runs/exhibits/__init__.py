@@ -4,7 +4,7 @@ A plug-in adds its own with ``EXHIBITS.add(name, Exhibit(...))``.
 """
 
 from wardround.runs.exhibits.exhibit import EXHIBITS, Exhibit, Point, read_exhibits
-from wardround.runs.exhibits.merging import MergedRow, best_rows, drawn, merged_rows, picture_file
+from wardround.runs.exhibits.merging import MergedRow, best_rows, drawn, merged_rows
 from wardround.runs.exhibits.published import published_figures, published_models
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "best_rows",
     "drawn",
     "merged_rows",
-    "picture_file",
     "published_figures",
     "published_models",
     "read_exhibits",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import chain
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from wardround.runs import charts
 from wardround.runs.analyses import sections
@@ -247,12 +246,3 @@ def _intervals(exhibit: Exhibit, played: Sequence[Played]) -> Markup:
     means = [(f"{row.agent} · {row.task} · {row.figure}", row.mean) for row in rows]
     shown = [(name, mean.estimate, mean.low, mean.high) for name, mean in means]
     return charts.intervals(shown, title=exhibit.title)
-
-
-def picture_file(picture: Markup) -> str:
-    """Return a picture of a page as an SVG file of its own, with the page's style in it."""
-    style = files("wardround.runs").joinpath("templates/style.css").read_text(encoding="utf-8")
-    head, _, rest = str(picture).partition(">")
-    return (
-        head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + f"><style>{escape(style)}</style>{rest}"
-    )
