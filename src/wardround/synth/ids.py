@@ -6,6 +6,8 @@ that a number says nothing about order in time; labevent_id and microevent_id ru
 
 from __future__ import annotations
 
+from functools import cache
+
 SUBJECT_BASE = 90_000_000
 MOST_PATIENTS = 1 << 22
 """More would run out of blocks."""
@@ -60,6 +62,7 @@ class Numbers:
         self.row_base = index << 17
 
 
+@cache
 def provider(number: int) -> str:
     """Return the code of one of the hospital's clinicians."""
     number = scramble(number % _PROVIDERS, 25) + 36**4
@@ -75,6 +78,7 @@ def providers() -> list[str]:
     return sorted(provider(number) for number in range(_PROVIDERS))
 
 
+@cache
 def caregiver(number: int) -> int:
     """Return the number of one of the hospital's ICU nurses and therapists."""
     return 900_000 + scramble(number % _CAREGIVERS, 16)

@@ -161,12 +161,13 @@ class Laboratory:
         priority = "STAT" if acute or dice.chance(0.3) else "ROUTINE"
         orderer = writer.provider() if dice.chance(0.85) else ""
         specimens: dict[str, int] = {}
+        taken = stamp(moment)
         hemolyzed = dice.chance(0.03)
         seen: set[str] = set()
         for panel in panels:
             specimen = specimens.get(panel.tube) or writer.numbers.specimen.take()
             specimens[panel.tube] = specimen
-            stored = self._store_time(moment, panel)
+            times = f"{taken},{self._store_time(moment, panel)}"
             for key in panel.members:
                 if key not in seen:
                     seen.add(key)
@@ -176,7 +177,7 @@ class Laboratory:
                         values,
                         specimen,
                         moment=moment,
-                        stored=stored,
+                        times=times,
                         orderer=orderer,
                         priority=priority,
                         hadm=hadm,
@@ -201,7 +202,7 @@ class Laboratory:
         specimen: int,
         *,
         moment: int,
-        stored: str,
+        times: str,
         orderer: str,
         priority: str,
         hadm: str,
@@ -216,7 +217,7 @@ class Laboratory:
         row = writer.numbers.row_base + writer.lab_rows
         self._add(
             f"{row},{subject.subject_id},{hadm},{specimen},{analyte.itemid},{orderer},"
-            f"{stamp(moment)},{stored},{value},{number},{analyte.unit},{low},{high},{flag},{priority},{comment}\n"
+            f"{times},{value},{number},{analyte.unit},{low},{high},{flag},{priority},{comment}\n"
         )
 
     def _result(

@@ -14,9 +14,9 @@ def choose_reason(dice: Dice, catalog: Catalog, subject: SyntheticSubject, momen
     age, year, month = subject.age(moment), subject.real_year(moment), calendar(moment).month
     present = {ailment.condition.key for ailment in subject.ailments_at(moment)}
     for key, condition in catalog.conditions.items():
-        if condition.get("once", False) and key in past:
-            continue
         if condition.kind != "acute" or year < condition.get("from_year", 0):
+            continue
+        if condition.get("once", False) and key in past:
             continue
         if condition.get("sex", subject.sex) != subject.sex or not set(condition.get("needs")) <= present:
             continue

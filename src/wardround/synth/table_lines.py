@@ -21,9 +21,11 @@ def quoted(text: str) -> str:
     return text
 
 
+_WITH_DIGITS = tuple(f"%.{digits}f" for digits in range(5))
+
+
 def number_text(value: float, digits: int) -> str:
     """Return a number as laboratories print it: that many decimals, trailing zeros dropped."""
     if digits == 0:
         return str(round(value))
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return (_WITH_DIGITS[digits] % value).rstrip("0").rstrip(".")
