@@ -32,9 +32,17 @@ from wardround.records.shards.layout import (
     UNTIL,
     VERSION,
 )
-from wardround.records.shards.row_ids import fingerprints, identify, local_words, numbered_words, row_ids, row_numbers
+from wardround.records.shards.row_ids import (
+    Disclosure,
+    fingerprints,
+    identify,
+    local_words,
+    numbered_words,
+    row_ids,
+    row_numbers,
+)
 from wardround.records.shards.shard_file import TableBlocks, write_table
-from wardround.records.specs.arrow_types import integers, one_array, timestamps
+from wardround.records.specs.arrow_types import integers, microseconds, one_array, timestamps
 from wardround.records.specs.spec import OWN_SUBJECT, PendingRows, SourceSpec, TableSpec, late_rules
 
 
@@ -90,7 +98,7 @@ class Finishing:
         numbers = _versions(table, batch, times)
         counts.orphans[table.name] = orphans(table, batch, clocks, self.buckets)
         groups = _groups(table, batch, times)
-        identity = identify(table, batch, times[AVAILABLE])
+        identity = identify(table, batch, times[AVAILABLE], disclosures(table, batch, times))
         counts.rows[table.name] = batch.num_rows
         counts.never_visible[table.name] = int(np.count_nonzero(times[AVAILABLE] == NEVER_TIME))
         subjects = integers(batch.column(table.subject_column), null=0)
@@ -148,6 +156,27 @@ def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -
         if not isinstance(rule, Column):
             clock[f"{LATE}{names[0]}"] = never_null(rule)
     return clock
+
+
+def disclosures(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> list[Disclosure]:
+    """Return what is shown of rows besides what makes their ids, and from when on."""
+    present = [name for name in batch.schema.names if name in table.columns and name not in table.hidden]
+    at_once = [name for name in present if name not in {*table.content_columns, *table.late}]
+    found = [Disclosure(times=times[AVAILABLE], columns=at_once)] if at_once else []
+    for rule, names in late_rules(table, batch.schema.names).items():
+        columns = [name for name in names if name in present]
+        if columns:
+            found.append(Disclosure(times=_late_clock(rule, names[0], batch, times), columns=columns))
+    return found
+
+
+def _late_clock(rule: Rule, first: str, batch: pa.RecordBatch, times: Mapping[str, Times]) -> Times:
+    """Return since when late cells are known; a column that is its own clock has none beside it."""
+    if not isinstance(rule, Column):
+        return times[f"{LATE}{first}"]
+    if rule.name in batch.schema.names:
+        return microseconds(batch.column(rule.name))
+    return np.full(batch.num_rows, NO_TIME, dtype=np.int64)
 
 
 def _versions(table: TableSpec, batch: pa.RecordBatch, times: dict[str, Times]) -> dict[str, npt.NDArray[np.int64]]:

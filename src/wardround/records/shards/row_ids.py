@@ -1,13 +1,14 @@
 """Row ids: ``table:key``, stable across runs and without a late cell, made of 64-bit fingerprints of chosen columns.
 
 A fingerprint depends on values only (not on spelling in the file, library versions or other rows), so that a row keeps
-its id when everything later than some moment is deleted; numbers tell equal rows apart.
+its id when everything later than some moment is deleted; numbers tell equal rows apart, by what becomes known of them
+and when. The order of a file never counts: a database that writes a changed row anew puts it last.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.records.rules.language import Times
+from wardround.records.rules.language import NO_TIME, Times
+from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.arrow_types import integers, valid
 from wardround.records.specs.spec import TableSpec
 
@@ -54,15 +56,29 @@ def local_words(batch: pa.RecordBatch, columns: Sequence[str]) -> Words:
     return words
 
 
-def occurrences(words: npt.NDArray[Any], available: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Number equal words 0, 1, .. in the order in which their rows become known, then in the order given."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure:
+    """Cells of rows that become known together: of each row when, and which columns they stand in."""
+
+    times: npt.NDArray[np.int64]
+    columns: Sequence[str]
+
+
+Ties = Callable[[npt.NDArray[np.int64]], Sequence[npt.NDArray[Any]]]
+"""What orders the rows at some places, the most important first."""
+
+
+def occurrences(
+    words: npt.NDArray[Any], available: npt.NDArray[np.int64], ties: Ties = lambda places: ()
+) -> npt.NDArray[np.int64]:
+    """Number equal words 0, 1, .. in the order in which their rows become known, then by ``ties``."""
     numbers = np.zeros(len(words), dtype=np.int64)
     ordered = np.sort(words)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated) == 0:
         return numbers
     places = np.flatnonzero(np.isin(words, repeated))
-    order = places[np.lexsort((available[places], words[places]))]
+    order = places[np.lexsort((*reversed(ties(places)), available[places], words[places]))]
     ordered = words[order]
     count = np.arange(len(order))
     fresh = np.r_[True, ordered[1:] != ordered[:-1]]
@@ -70,10 +86,39 @@ def occurrences(words: npt.NDArray[Any], available: npt.NDArray[np.int64]) -> np
     return numbers
 
 
-def numbered_words(words: Words, available: npt.NDArray[np.int64]) -> Words:
+def numbered_words(words: Words, available: npt.NDArray[np.int64], ties: Ties = lambda places: ()) -> Words:
     """Tell equal words apart by their occurrence."""
-    again = occurrences(words, available).astype(np.uint64)
+    again = occurrences(words, available, ties).astype(np.uint64)
     return np.where(again > 0, mix(words + again), words)
+
+
+def as_disclosed(batch: pa.RecordBatch, disclosures: Sequence[Disclosure]) -> Ties:
+    """Order rows by what becomes known of them: whose next cell is known first, then by what it says.
+
+    So at every moment the rows of which something is known stand before their equals, in an order that nothing later
+    can change. A cell that stays empty is never known: nobody sees when.
+    """
+
+    def ties(places: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[Any]]:
+        rows = batch.take(pa.array(places))
+        known = [_known_from(rows, each.columns, each.times[places]) for each in disclosures]
+        if not known:
+            return ()
+        times = np.stack(known, axis=1)
+        said = np.stack([fingerprints(rows, each.columns, "") for each in disclosures], axis=1)
+        order = np.argsort(times, axis=1, kind="stable")
+        times = np.take_along_axis(times, order, axis=1)
+        never = times == NEVER_TIME
+        steps = (times, np.where(never, -1, order), np.where(never, np.uint64(0), np.take_along_axis(said, order, 1)))
+        return [step[:, place] for place in range(len(known)) for step in steps]
+
+    return ties
+
+
+def _known_from(rows: pa.RecordBatch, columns: Sequence[str], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """When cells that share a clock are known; never where all are empty."""
+    filled = np.logical_or.reduce([valid(rows.column(name)) for name in columns])
+    return np.where(filled & (times != NO_TIME), times, NEVER_TIME)
 
 
 def mix(words: Words) -> Words:
@@ -146,13 +191,15 @@ class Identity:
         return [batch.column(name) for name in table.key]
 
 
-def identify(table: TableSpec, batch: pa.RecordBatch, available: Times) -> Identity:
+def identify(
+    table: TableSpec, batch: pa.RecordBatch, available: Times, disclosures: Sequence[Disclosure] = ()
+) -> Identity:
     """Work out what makes row ids: the key, else a number that hashes what is shown and never late, of rows that have
-    versions what names them."""
+    versions what names them. ``disclosures``: what else is shown, and from when on."""
     if table.key:
         return Identity()
     names = [name for name in table.content_columns if name in batch.schema.names]
-    words = numbered_words(fingerprints(batch, names, table.name), available)
+    words = numbered_words(fingerprints(batch, names, table.name), available, as_disclosed(batch, disclosures))
     row = table.amended.row if table.amended is not None else None
     if row is not None and row in batch.schema.names:
         words = np.where(valid(batch.column(row)), fingerprints(batch, [row], table.name), words)

@@ -99,7 +99,7 @@ class ResourceReading:
         """Give a bare code the name that a Medication of the export has for it."""
         if found.code is None or found.label != found.code:
             return found
-        systems = {system for system, code in found.codes if code == found.code}
+        systems = dict.fromkeys(system for system, code in found.codes if code == found.code)
         name = next(
             (self.names.drug_names[s, found.code] for s in systems if (s, found.code) in self.names.drug_names), None
         )
