@@ -284,9 +284,22 @@ def _(services: Services) -> None:
         assert statuses == [401, 401, 401], statuses
 
 
+@SCENARIOS.named("security: a trusted client's JWT (iss, aud, exp, iat, jti) opens what it names, once (REQUIRED)")
+def _(services: Services) -> None:
+    path = services.path("patient-view")
+    signed = services.client.signed(path)
+    assert [services.signed_call(path, one).status_code for one in (signed, signed)] == [200, 401]
+    for name in ("iss", "aud", "exp", "iat", "jti"):
+        assert services.signed_call(path, services.client.signed(path, without=name)).status_code == 401, name
+    elsewhere = services.client.signed(services.path("order-select"))
+    assert services.signed_call(path, elsewhere).status_code == 401, "the aud of another service"
+
+
 @SCENARIOS.named("security: a client's JWT is signed, not by `none` or a shared key (SHALL of the client)")
 def _(services: Services) -> None:
-    raise DoesNotApply("no JWT is read: client and server share one token, or something in front checks JWTs")
+    path = services.path("patient-view")
+    for algorithm in ("none", "HS384"):
+        assert services.signed_call(path, services.client.forged(path, algorithm)).status_code == 401, algorithm
 
 
 @SCENARIOS.named("security: browsers call from named origins (CORS), and from no others")

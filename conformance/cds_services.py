@@ -1,4 +1,4 @@
-"""``wardround serve cds-hooks`` running twice, open on loopback and guarded over TLS, and how a client calls it."""
+"""``wardround serve cds-hooks`` running three times, open on loopback, guarded over TLS, and for a trusted client."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx2
 
+from conformance.cds_client import Client
 from conformance.outcomes import CannotRun
 from conformance.place import TOKEN, Place, command_serving, free_port
 from wardround.runs import RunFolder
@@ -26,10 +27,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Services:
-    """The running services of one run, open on loopback; ``guarded`` is the same over TLS, with a token."""
+    """The running services of one run, open on loopback; ``guarded`` is the same over TLS, with a token; ``signed``
+    answers calls that its ``client`` signed."""
 
     url: str
     guarded: str
+    signed: str
+    client: Client
     certificate: Path
     cards: Sequence[PreparedCard]
     feedback: Path
@@ -81,6 +85,11 @@ class Services:
         """Post JSON."""
         return httpx2.post(f"{self.url}{path}", json=body, timeout=60)
 
+    def signed_call(self, path: str, token: str) -> httpx2.Response:
+        """Call the service that is for the client alone."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx2.post(f"{self.signed}{path}", json=self.body("patient-view"), headers=headers, timeout=60)
+
     def said(self, *feedback: Json) -> httpx2.Response:
         """Send feedback on cards."""
         return self.post(f"{self.path('patient-view')}/feedback", {"feedback": list(feedback)})
@@ -93,26 +102,34 @@ class Services:
 @contextmanager
 def serving_cards(place: Place) -> Iterator[Services]:
     """Serve the place's run both ways until the block ends. CannotRun: no certificate can be made."""
-    open_port, guarded_port = free_port(), free_port()
-    feedback, logs = place.path("said.jsonl"), (place.path("cds.log"), place.path("cds-guarded.log"))
+    open_port, guarded_port, signed_port = free_port(), free_port(), free_port()
+    feedback, logs = (
+        place.path("said.jsonl"),
+        (place.path("cds.log"), place.path("cds-guarded.log"), place.path("cds-signed.log")),
+    )
     feedback.unlink(missing_ok=True)
     certificate, key = _certificate(place)
     words = ["serve", "cds-hooks", "--run", str(place.run), "--feedback", str(feedback)]
     services = Services(
         url=f"http://127.0.0.1:{open_port}",
         guarded=f"https://127.0.0.1:{guarded_port}",
+        signed=f"http://127.0.0.1:{signed_port}",
+        client=Client(base_url=f"http://127.0.0.1:{signed_port}"),
         certificate=certificate,
         cards=prepare_cards(RunFolder.open(place.run)),
         feedback=feedback,
         logs=logs,
     )
     tls = ["--tls-certificate", str(certificate), "--tls-key", str(key), "--port", str(guarded_port)]
+    trusted = ["--port", str(signed_port), "--access-log", str(place.path("cds-access.jsonl"))]
+    trusted += ["--client", services.client.named_with_keys(place.path("client-keys.json"))]
     discovery = f"{services.url}/cds-services"
     with (
         command_serving(*words, "--port", str(open_port), "--allow-origin", ORIGIN, answers=discovery, log=logs[0]),
         command_serving(
             *words, *tls, answers=f"{services.guarded}/cds-services", log=logs[1], variables={"WARDROUND_TOKEN": TOKEN}
         ),
+        command_serving(*words, *trusted, answers=f"{services.signed}/cds-services", log=logs[2]),
     ):
         yield services
 

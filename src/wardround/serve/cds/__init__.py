@@ -7,5 +7,17 @@ from wardround.serve.cds.app import cds_app
 from wardround.serve.cds.cards import PreparedCard, prepare_cards
 from wardround.serve.cds.feedback import FeedbackFile
 from wardround.serve.cds.services import CardShelf
+from wardround.serve.cds.signed_door import SignedCallers
+from wardround.serve.cds.trust import TrustSettings, read_trust, trust_of
 
-__all__ = ["CardShelf", "FeedbackFile", "PreparedCard", "cds_app", "prepare_cards"]
+__all__ = [
+    "CardShelf",
+    "FeedbackFile",
+    "PreparedCard",
+    "SignedCallers",
+    "TrustSettings",
+    "cds_app",
+    "prepare_cards",
+    "read_trust",
+    "trust_of",
+]

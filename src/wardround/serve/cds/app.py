@@ -15,6 +15,7 @@ from starlette.routing import Route
 from wardround.serve.cds.feedback import FeedbackFile
 from wardround.serve.cds.requests import MalformedRequest
 from wardround.serve.cds.services import SERVICES, CardShelf, discovery
+from wardround.serve.cds.signed_door import SignedCallers, SignedDoor
 from wardround.serve.viewer.door import page_door
 
 MOST_BYTES = 1_000_000
@@ -22,10 +23,15 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def cds_app(
-    shelf: CardShelf, feedback: FeedbackFile, *, token: str | None = None, origins: Sequence[str] = ()
+    shelf: CardShelf,
+    feedback: FeedbackFile,
+    *,
+    token: str | None = None,
+    signed: SignedCallers | None = None,
+    origins: Sequence[str] = (),
 ) -> Starlette:
-    """Return the application. Without a token it answers only to loopback names; ``origins``: of the pages in whose
-    name a browser may call it. No origin is allowed that is not named."""
+    """Return the application. It asks for a token, or lets in who is ``signed``; with neither it answers only to
+    loopback names. ``origins``: of the pages in whose name a browser may call it, and no others."""
 
     async def services(request: Request) -> Response:
         return _json(discovery())
@@ -50,7 +56,8 @@ def cds_app(
         allow_headers=["Authorization", "Content-Type"],
     )
     handlers = {HTTPException: _wrong, MalformedRequest: _wrong}
-    return Starlette(routes=routes, middleware=[named, page_door(token)], exception_handlers=handlers)
+    door = page_door(token) if signed is None else Middleware(SignedDoor, callers=signed)
+    return Starlette(routes=routes, middleware=[named, door], exception_handlers=handlers)
 
 
 def _service(request: Request) -> str:
