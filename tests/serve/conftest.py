@@ -10,7 +10,9 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.cli import main
+from wardround.records import load_source_spec
 from wardround.runs import RunFolder, RunSettings, start
+from wardround.stream import FollowSettings, coded_responder, follow
 
 ATTACK = '"><script>document.title="taken"</script><img src=x onerror=alert(1)>'
 
@@ -73,3 +75,63 @@ def odd_runs(
     learning = ["--agent", "gsem-walk", "--task", "labevents", "--limit", "3", "--bank", str(place / "bank.sqlite")]
     assert main(["evolve", *there, *learning, "--out", str(place / "stream")]) == 0
     return {name: RunFolder.open(place / name).path for name in ("attacked", "empty", "stay", "stream")}
+
+
+_RULES = """
+schema = 1
+name = "ward"
+[[rule]]
+id = "SHOCK"
+category = "SEPSIS"
+trigger = "lactate > 4"
+actions = ["start norepinephrine", "order lactate"]
+[[rule]]
+id = "KIDNEY"
+category = "SAFETY"
+trigger = "creatinine > 3"
+actions = ["avoid norepinephrine"]
+"""
+
+
+def stream_line(row: int, subject: int, label: str, value: float, hour: int, more: str = "") -> str:
+    """A laboratory result of an invented patient, known at once, as a line of a stream."""
+    when = f"2150-01-0{1 + hour // 24} {hour % 24:02d}:10:00"
+    cells = {"row_id": f"labevents:{row}", "subject_id": subject, "label": label, "valuenum": value, "valueuom": "u"}
+    return f'{{"table":"labevents","row":{json.dumps(cells)},"known":"{when}","time":"{when}"{more}}}\n'
+
+
+STREAM_LINES = "".join(
+    [
+        stream_line(1, 7, "Lactate", 5.5, 0),
+        stream_line(2, 8, "Lactate", 1.0, 0),
+        stream_line(3, 9, "Creatinine", 4.0, 1),
+        stream_line(4, 9, "Lactate", 6.0, 2),
+        stream_line(5, 8, "Lactate", 1.1, 2),
+        stream_line(1, 7, "Lactate", 2.5, 3, ',"revision":1'),
+        *(stream_line(100 + hour, 8, "Sodium", 130 + hour, hour) for hour in range(4, 34)),
+        stream_line(6, 7, "Lactate", 9.0, 34),
+        stream_line(7, 8, "Lactate", 1.2, 35),
+    ]
+)
+"""Of 7 the lactate is corrected downwards, and is high again at the end; 9 may not have what the rule asks for; 8 has
+many bundles. What came in at hour 35 is of the hour that is open."""
+
+
+@pytest.fixture(scope="session")
+def live_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rules of which one forbids what the other asks for."""
+    path = tmp_path_factory.mktemp("rules") / "ward.toml"
+    path.write_text(_RULES, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def live_stream_path(live_rules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stream of three patients, its hour still open."""
+    folder = tmp_path_factory.mktemp("live") / "a <ward> & more"
+    (folder.parent / "lines").mkdir()
+    (folder.parent / "lines" / "a.jsonl").write_text(STREAM_LINES, encoding="utf-8")
+    settings = FollowSettings(once=True)
+    responder = coded_responder(live_rules)
+    follow(load_source_spec("mimiciv"), folder.parent / "lines", folder, settings=settings, responder=responder)
+    return folder

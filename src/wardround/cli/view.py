@@ -1,18 +1,20 @@
-"""``wardround view``: look at runs in a browser, or write the same pages as a static site."""
+"""``wardround view``: look at runs and live streams in a browser, or write the same pages as a static site."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wardround.cli.mcp_options import TOKEN_VARIABLE, add_address_options, address, guarding_token
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, needs_extra
+from wardround.stream import is_stream
 
 if TYPE_CHECKING:
-    from wardround.serve.viewer import MarksFile, ViewedRun
+    from wardround.serve.viewer import MarksFile, ViewedRun, ViewedStream
 
 EXAMPLES = """
   wardround view run
@@ -24,12 +26,16 @@ EXAMPLES = """
       reviewers mark episodes without knowing who played or what it scored
   wardround view run --marks marks.jsonl
       the same pages with the marks and how far reviewers agree
+  wardround view live run
+      live is what `wardround stream follow --out live` writes: its patients as they come in, beside a run
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run, finished or not")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN", help="folder of a run or a stream, finished or not"
+    )
     parser.add_argument("--export", type=Path, metavar="DIR", help="write the pages into a new folder, serve nothing")
     parser.add_argument(
         "--with-not-yet-known",
@@ -56,31 +62,37 @@ def run(arguments: argparse.Namespace) -> int:
             MarksFile,
             ReviewPages,
             ViewedRun,
+            ViewedStream,
             ViewerPages,
             review_app,
             viewer_app,
         )
-    runs = [ViewedRun(path) for path in arguments.runs]
+    streams = [ViewedStream(path) for path in arguments.runs if is_stream(path)]
+    runs = [ViewedRun(path) for path in arguments.runs if not is_stream(path)]
     if arguments.export is not None:
-        return _export(arguments, runs)
+        return _export(arguments, runs, streams)
     where = address(arguments)
-    token = guarding_token(where, "the viewer", (one.store.spec.sensitivity for one in runs))
+    specs = chain((one.store.spec for one in runs), (one.spec for one in streams))
+    token = guarding_token(where, "the viewer", (spec.sensitivity for spec in specs))
     if arguments.blinded is not None:
+        if streams:
+            raise UserError(f"{streams[0].folder} is a stream, and a blinded review is of runs; leave it out")
         app = review_app(ReviewPages(runs, MarksFile(arguments.blinded, runs)), token=token)
     else:
-        app = viewer_app(ViewerPages(runs, marks=_marks(arguments, runs)), token=token)
+        app = viewer_app(ViewerPages(runs, streams=streams, marks=_marks(arguments, runs)), token=token)
     print(f"viewer: {where.origin}/" + (f" (password: as in {TOKEN_VARIABLE})" if token else ""), file=sys.stderr)
     uvicorn.run(app, host=where.host, port=where.port, log_level="warning", **where.tls_options)
     return 0
 
 
-def _export(arguments: argparse.Namespace, runs: list[ViewedRun]) -> int:
+def _export(arguments: argparse.Namespace, runs: list[ViewedRun], streams: list[ViewedStream]) -> int:
     """Write the pages as files. UserError: a blinded review needs a server."""
     from wardround.serve.viewer import ViewerPages, write_site
 
     if arguments.blinded is not None:
         raise UserError("a blinded review keeps what its reviewers mark: it is served, not exported")
-    pages = ViewerPages(runs, shows_later=arguments.with_not_yet_known, marks=_marks(arguments, runs))
+    marks = _marks(arguments, runs)
+    pages = ViewerPages(runs, streams=streams, shows_later=arguments.with_not_yet_known, marks=marks)
     progress = TerminalProgress()
     try:
         page = write_site(pages, arguments.export, report=progress)

@@ -15,7 +15,8 @@ from itertools import islice
 from typing import Any
 
 from wardround.stream.closing import OpenBundle
-from wardround.stream.ledger import Commit, LoggedBundle
+from wardround.stream.ledger import Commit
+from wardround.stream.ledger_reading import LoggedBundle
 from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
 from wardround.stream.reading import TakenEvents

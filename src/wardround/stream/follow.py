@@ -19,7 +19,8 @@ from wardround.records import SourceSpec
 from wardround.records.shards.layout import bucket_numbers
 from wardround.stream.closing import Closing, Responder
 from wardround.stream.engine import StreamEngine
-from wardround.stream.ledger import Commit, LoggedLine, StreamLedger
+from wardround.stream.ledger import Commit, StreamLedger
+from wardround.stream.ledger_reading import LoggedLine
 from wardround.stream.lines import ENCODER, LineFolder, SourceLines, StreamLine
 from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
@@ -87,6 +88,7 @@ def follow(
     if ledger.finished:
         ledger.close()
         raise UserError(f"{folder}: this stream was finished; give another --out for a new one")
+    ledger.note({"lines": str(source.resolve()), "rules": _rules(responder)})
     told = ToldFile(folder / "told.jsonl", ledger)
     stream = _Stream(LineReader(spec), ledger, settings, responder)
     made = StreamReport(folder=folder, recovered=ledger.lines)
@@ -132,6 +134,11 @@ def _about(spec: SourceSpec, settings: FollowSettings, responder: Responder | No
     }
 
 
+def _rules(responder: Responder | None) -> str:
+    """The rules that a responder goes by, where it has any: people read them beside what is told."""
+    return ENCODER.encode(dict(getattr(responder, "rules", {}))).decode()
+
+
 @contextmanager
 def _young_garbage_only() -> Iterator[None]:
     """Have Python look through no old objects: there are millions, none in a cycle, and a look takes a third of all."""
@@ -147,16 +154,20 @@ def _young_garbage_only() -> Iterator[None]:
 def _rounds(
     stream: _Stream, source: LineFolder, settings: FollowSettings, ended: Callable[[], bool]
 ) -> Iterator[float]:
-    """Commit some lines again and again; yield when each round began."""
+    """Commit some lines again and again; yield when each round began. What is read now was not there when the last
+    round looked that left nothing: no line waited longer."""
+    since = time.time()
     while True:
-        started = time.perf_counter()
+        started, looked = time.perf_counter(), time.time()
         is_last = ended()
         lines = list(source.read(stream.ledger.offsets, settings.lines_per_commit))
         if lines:
-            stream.commit(lines)
+            stream.commit(lines, since)
             yield started
         elif is_last:
             break
+        if sum(len(part.texts) for part in lines) < settings.lines_per_commit:
+            since = looked
         if not is_last:
             time.sleep(max(0.0, started + settings.seconds_per_commit - time.perf_counter()))
     if settings.finish:
@@ -195,9 +206,10 @@ class _Stream:
         if reader.spec.flatten == "fhir":
             self._resources = ResourceLines(reader, ledger, self._is_ours, settings.time_zone)
 
-    def commit(self, source: Sequence[SourceLines]) -> None:
-        """Take lines as they stand in the source, and commit them with what is told."""
+    def commit(self, source: Sequence[SourceLines], since: float | None = None) -> None:
+        """Take lines as they stand in the source, none there before ``since``; commit them with what is told."""
         commit = self._logged.commit
+        commit.since = since
         commit.offsets = {lines.file: lines.end() for lines in source}
         ours = self._ours(self._decoded(source))
         read = self._reader.read(ours.decoded)

@@ -15,7 +15,8 @@ from wardround.bundles.fold import fold_events
 from wardround.bundles.levels import levels_by_limits, with_levels
 from wardround.core import from_microseconds
 from wardround.stream.closing import Refolded
-from wardround.stream.ledger import Commit, LoggedLine, StreamLedger
+from wardround.stream.ledger import Commit
+from wardround.stream.ledger_reading import LedgerReading, LoggedLine
 from wardround.stream.reading import LineReader, ReadLines, TakenEvents
 
 
@@ -24,7 +25,7 @@ class LoggedEvents:
     """Events by the numbers of their lines. ``commit``: the one that is being made, which the ledger does not know."""
 
     reader: LineReader
-    ledger: StreamLedger
+    ledger: LedgerReading
     commit: Commit = field(default_factory=Commit)
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, TakenEvents]:

@@ -13,7 +13,7 @@ import msgspec
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import PatientState
 from wardround.stream.closing import Closing, OpenBundle, Patient, size_of
-from wardround.stream.ledger import StreamLedger
+from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.logged import LoggedEvents
 
 SNAPSHOT_BUNDLES = 24
@@ -37,7 +37,7 @@ class Patients:
     ``size``: entries of all states in memory. Patients who are dropped are as they were when they come back.
     """
 
-    ledger: StreamLedger
+    ledger: LedgerReading
     logged: LoggedEvents
     closing: Closing
     size: int = 0

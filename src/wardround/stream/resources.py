@@ -21,7 +21,8 @@ from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
 from wardround.records.sources.fhir.wall_clock import WallClock
 from wardround.records.specs.spec import TableSpec
-from wardround.stream.ledger import Commit, RowVersion, StreamLedger
+from wardround.stream.ledger import Commit, StreamLedger
+from wardround.stream.ledger_reading import RowVersion
 from wardround.stream.lines import ENCODER, StreamLine, written_cell
 from wardround.stream.reading import LineReader, row_id
 

@@ -25,6 +25,12 @@ class CodedResponder:
         """What a stream with another protocol is told from this one by."""
         return self.roles.index.protocol.digest
 
+    @property
+    def rules(self) -> Mapping[str, str]:
+        """Each rule in words, for people who read what is told."""
+        rules = self.roles.index.protocol.rules
+        return {rule.id: f"{rule.trigger}: {', '.join(rule.actions)}" for rule in rules}
+
     def __call__(
         self,
         events: tuple[BundleEvent, ...],
@@ -32,11 +38,12 @@ class CodedResponder:
         memory: RuleMemory,
         before: Sequence[PatientState] | None = None,
     ) -> Mapping[str, Any]:
-        """Return what is foretold after a bundle, the rules that it stands on, and the audit."""
+        """Return what is foretold after a bundle, the rules that it stands on, on which rows these, and the audit."""
         assert state.hour is not None  # a bundle was folded into it
         if any(event.kind is EventKind.ADMISSION and not amends(event) for event in events):
             memory.held_since, memory.suspected, memory.began = {}, {}, None
-        return self.roles.play(state, state.hour, memory, before).to_json()
+        step = self.roles.play(state, state.hour, memory, before)
+        return {**step.to_json(), "rows": {rule: list(rows) for rule, rows in step.rows.items()}}
 
 
 def coded_responder(protocol: Path) -> CodedResponder:

@@ -6,7 +6,7 @@ For whoever has a patient's state after a bundle and no episode: a live stream. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.auditing import Auditor, Proposal
 from wardround.agents.stays.auditor import AuditRecord, DrugFacts, uncertainty_of_shares, without
 from wardround.agents.stays.reasoner import due_actions, shares_of
-from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking
+from wardround.agents.stays.router import HeldRule, Router, RuleMemory, asking, stood_on
 from wardround.agents.stays.settings import TraceSettings
 from wardround.bundles import PatientState
 from wardround.protocols import RuleIndex, read_protocol
@@ -23,12 +23,14 @@ from wardround.protocols import RuleIndex, read_protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodedStep:
-    """What the roles in code came to after a bundle."""
+    """What the roles in code came to after a bundle. ``rows``: by rule that was read, those that its trigger stood on;
+    of stays played together they are not looked up."""
 
     actions: tuple[PredictedAction, ...]
     read: tuple[HeldRule, ...]
     held: tuple[HeldRule, ...]
     audit: AuditRecord
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict: the predictions and how they came about."""
@@ -59,7 +61,9 @@ class CodedRoles:
         facts = router.facts(state, hour, window_hours=settings.window_hours)
         held = router.held(facts)
         router.suspect(held, facts)
-        return self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
+        step = self.answered(facts, held, due_actions(asking(held), held, most=settings.predictions))
+        rows = {rule.id: stood_on(rule.compiled, facts, memory.suspected) for rule in step.read}
+        return replace(step, rows=rows)
 
     def answered(self, facts: DrugFacts, held: tuple[HeldRule, ...], due: tuple[PredictedAction, ...]) -> CodedStep:
         """Return the step of a patient for whom some rules hold, of whose actions these are ``due``."""

@@ -95,7 +95,7 @@ class Router:
         for rule in held:
             problem = rule.compiled.rule.suspects
             if problem is not None and problem not in suspected:
-                suspected[problem] = Suspicion(rule=rule.id, row_ids=_stood_on(rule.compiled, facts, known))
+                suspected[problem] = Suspicion(rule=rule.id, row_ids=stood_on(rule.compiled, facts, known))
 
     def remember_afresh(self, before: Iterable[PatientState], *, window_hours: float) -> None:
         """Remember a stay as if what was amended had always been so. ``before``: the states of the record as it reads
@@ -165,7 +165,7 @@ def is_running(action: RuleAction, facts: StateFacts) -> bool:
     return action.verb == "start" and facts.taking(action.name)
 
 
-def _stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, Suspicion]) -> tuple[str, ...]:
+def stood_on(compiled: CompiledRule, facts: StateFacts, suspected: Mapping[str, Suspicion]) -> tuple[str, ...]:
     """Return the rows that made a trigger hold; of a suspected problem those of the suspicion."""
     found: dict[str, None] = {}
     for condition in _deciding(compiled.trigger.node, facts):

@@ -1,4 +1,4 @@
-"""Viewer: runs, samples, episodes and the record beside them as pages, served or written as a static site.
+"""Viewer: runs, episodes with the record beside them, and live streams as pages, served or written as a static site.
 
 Needs the extra ``[view]``. The pages hold record text: they are patient data like the runs they come from.
 """
@@ -6,6 +6,7 @@ Needs the extra ``[view]``. The pages hold record text: they are patient data li
 from wardround.serve.viewer.app import viewer_app
 from wardround.serve.viewer.door import must_be_token
 from wardround.serve.viewer.export import write_site
+from wardround.serve.viewer.live.viewed_stream import ViewedStream
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.review.blinded import ReviewPages
 from wardround.serve.viewer.review.marks import MarksFile
@@ -17,6 +18,7 @@ __all__ = [
     "NotThere",
     "ReviewPages",
     "ViewedRun",
+    "ViewedStream",
     "ViewerPages",
     "must_be_token",
     "review_app",

@@ -68,6 +68,17 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         text = pages.marks_csv(request.path_params["number"])
         return Response(text, media_type="text/csv; charset=utf-8", headers=_HEADERS)
 
+    def stream(request: Request) -> Response:
+        return html_page(pages.live.stream_page(request.path_params["number"], dict(request.query_params)))
+
+    def patient(request: Request) -> Response:
+        where, asked = request.path_params, dict(request.query_params)
+        return html_page(pages.live.patient_page(where["number"], where["subject"], asked))
+
+    def bundles(request: Request) -> Response:
+        where = request.path_params
+        return html_page(pages.live.bundles_page(where["number"], where["subject"], where["part"]))
+
     def wrong(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
             return html_page(pages.error_page(f"{error.detail}: {request.url.path}"), error.status_code)
@@ -90,6 +101,10 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/runs/{number:int}/bank/index.html", bank),
         Route("/runs/{number:int}/bank/index-{part:int}.html", bank),
         Route("/runs/{number:int}/bank/{name}.html", experience),
+        Route("/streams/{number:int}/", stream),
+        Route("/streams/{number:int}/index.html", stream),
+        Route("/streams/{number:int}/patients/{subject}.bundles-{part:int}.html", bundles),
+        Route("/streams/{number:int}/patients/{subject}.html", patient),
     ]
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
     return Starlette(routes=routes, middleware=[page_door(token)], exception_handlers=handlers)

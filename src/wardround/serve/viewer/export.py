@@ -7,6 +7,7 @@ from pathlib import Path
 from wardround.core import Progress, Reporter, must_be_new, private_folder, silent, write_atomically
 from wardround.serve.viewer.bank_view import bank_pages
 from wardround.serve.viewer.episode_view import bank_or_reason, page_counts
+from wardround.serve.viewer.live.export import write_stream
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.sample_query import ROWS, SampleQuery, listed
 from wardround.serve.viewer.viewed_bank import ViewedBank
@@ -18,6 +19,8 @@ def write_site(pages: ViewerPages, target: Path, *, report: Reporter = silent) -
     private_folder(target)
     for number in range(1, len(pages.runs) + 1):
         _write_run(pages, number, target / "runs" / str(number), report)
+    for number in range(1, len(pages.live.streams) + 1):
+        write_stream(pages.live, number, target / "streams" / str(number), report)
     write_atomically(target / "index.html", pages.runs_page())
     return target / "index.html"
 

@@ -14,6 +14,8 @@ from wardround.runs.summary import contender
 from wardround.serve.viewer.bank_view import bank_view, experience_view
 from wardround.serve.viewer.episode_view import bank_or_reason, episode_stem, episode_view, transcript_view
 from wardround.serve.viewer.held_back import ROWS, held_back, page_count, page_of
+from wardround.serve.viewer.live.pages import StreamPages
+from wardround.serve.viewer.live.viewed_stream import ViewedStream
 from wardround.serve.viewer.review.marks import MarksFile
 from wardround.serve.viewer.review.results import MarkedEpisode, agreement_rows, marked_episodes, marks_csv
 from wardround.serve.viewer.sample_query import ORDERS, ListedSamples, SampleQuery, choices
@@ -30,11 +32,20 @@ _HELD = 4
 class ViewerPages:
     """Pages of some runs, which are numbered from 1. All links are relative: they hold under any address or folder.
 
-    ``shows_later``: whether there is a tab with what the clock held back; ``marks``: the marks of a review round.
+    ``shows_later``: whether there is a tab with what the clock held back; ``marks``: the marks of a review round;
+    ``live``: the pages of the streams that stand beside the runs.
     """
 
-    def __init__(self, runs: Sequence[ViewedRun], *, shows_later: bool = True, marks: MarksFile | None = None) -> None:
+    def __init__(
+        self,
+        runs: Sequence[ViewedRun],
+        *,
+        streams: Sequence[ViewedStream] = (),
+        shows_later: bool = True,
+        marks: MarksFile | None = None,
+    ) -> None:
         self.runs = tuple(runs)
+        self.live = StreamPages(streams, self._render)
         self.marks = marks
         self.shows_later = shows_later
         self._held = lru_cache(maxsize=_HELD)(held_back)
@@ -47,8 +58,8 @@ class ViewerPages:
         return self.runs[number - 1]
 
     def runs_page(self) -> str:
-        """The list of runs."""
-        return self._render("runs.html.jinja", runs=self.runs)
+        """The list of runs and streams."""
+        return self._render("runs.html.jinja", runs=self.runs, streams=self.live.streams)
 
     def run_page(self, number: int) -> str:
         """Methods by tasks with intervals, and paired tests."""

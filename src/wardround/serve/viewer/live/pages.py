@@ -1,0 +1,61 @@
+"""The pages of live streams as text; served and exported ones come from the same templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from wardround.serve.viewer.live.overview import overview
+from wardround.serve.viewer.live.patient_query import REFRESHES, PatientQuery, listed, read_query
+from wardround.serve.viewer.live.patient_view import bundles_view, patient_view
+from wardround.serve.viewer.live.viewed_stream import ViewedStream
+from wardround.serve.viewer.viewed_run import NotThere
+
+Render = Callable[..., str]
+"""Makes a page of the name of a template and what it shows."""
+
+
+class StreamPages:
+    """Pages of some streams, which are numbered from 1. What a page shows is committed, and of hours that are over."""
+
+    def __init__(self, streams: Sequence[ViewedStream], render: Render) -> None:
+        self.streams = tuple(streams)
+        self._render = render
+
+    def stream(self, number: int) -> ViewedStream:
+        """Return a stream. NotThere: there is none of that number."""
+        if not 1 <= number <= len(self.streams):
+            raise NotThere(f"no stream {number}; there are {len(self.streams)}")
+        return self.streams[number - 1]
+
+    def stream_page(self, number: int, asked: Mapping[str, str]) -> str:
+        """How a stream keeps up, and its patients."""
+        return self._overview(number, read_query(asked), is_static=False)
+
+    def static_page(self, number: int, page: int) -> str:
+        """A page of an export: nothing can be asked of it, and it does not look again."""
+        return self._overview(number, PatientQuery(page=page), is_static=True)
+
+    def patient_page(self, number: int, subject: str, asked: Mapping[str, str], *, is_static: bool = False) -> str:
+        """A patient: the state, what is proposed and why, and the latest bundles."""
+        refresh = asked.get("refresh", "")
+        if refresh and refresh not in REFRESHES:
+            raise NotThere(f"no refresh {refresh!r}, only {', '.join(REFRESHES)}")
+        view = patient_view(self.stream(number), _number(subject), refresh=refresh)
+        return self._render("live_patient.html.jinja", is_static=is_static, **view)
+
+    def bundles_page(self, number: int, subject: str, part: int) -> str:
+        """A page of a patient's bundles."""
+        return self._render("live_bundles.html.jinja", **bundles_view(self.stream(number), _number(subject), part))
+
+    def _overview(self, number: int, query: PatientQuery, *, is_static: bool) -> str:
+        stream = self.stream(number)
+        moment = stream.look()
+        view = overview(stream, moment, query, listed(moment, query))
+        return self._render("live_stream.html.jinja", is_static=is_static, **view)
+
+
+def _number(subject: str) -> int:
+    try:
+        return int(subject)
+    except ValueError:
+        raise NotThere(f"no patient {subject!r}") from None

@@ -1,0 +1,154 @@
+"""Looking at a stream that another process follows: its ledger as one commit left it, and what it has told.
+
+Nothing is locked or changed, and nothing is seen that is not committed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wardround.bundles import BundleEvent, PatientState
+from wardround.core import UserError, open_database_unchanged
+from wardround.records import SourceSpec
+from wardround.stream.closing import Closing
+from wardround.stream.ledger import SCHEMA_VERSION
+from wardround.stream.ledger_reading import LedgerReading
+from wardround.stream.logged import LoggedEvents
+from wardround.stream.patients import Patients
+from wardround.stream.reading import LineReader
+
+LEDGER, TOLD = "ledger.sqlite", "told.jsonl"
+BLOCK_BYTES = 1 << 22
+
+
+class ToldBundle(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of what a stream tells; what a responder adds beside TRACE's roles is left out."""
+
+    subject: int
+    hour: str
+    events: int
+    amended: bool = False
+    abnormal: list[str] = []
+    changes: list[str] = []
+    running: int = 0
+    predicted: list[dict[str, Any]] = []
+    read: list[str] = []
+    held: list[str] = []
+    rows: dict[str, list[str]] = {}
+    audit: dict[str, Any] = {}
+
+
+_DECODER = msgspec.json.Decoder(ToldBundle)
+
+
+def is_stream(folder: Path) -> bool:
+    """Whether a folder is that of a stream."""
+    return (folder / LEDGER).is_file()
+
+
+@contextmanager
+def watched_ledger(folder: Path) -> Iterator[LedgerReading]:
+    """Open a stream's ledger for as long as something is read of it: all of that is of one moment.
+
+    UserError: it is no stream, one of another version, or it has not begun.
+    """
+    with closing(_opened(folder / LEDGER)) as connection:
+        connection.execute("BEGIN")
+        yield LedgerReading(connection)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open a ledger at a version that is read here. UserError otherwise."""
+    if not path.is_file():
+        raise UserError(f"no stream in {path.parent}; `wardround stream follow --out {path.parent}` makes one")
+    return open_database_unchanged(path, partial(sqlite3.connect, uri=True, isolation_level=None), _check, _explained)
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("SELECT value FROM fact WHERE name = 'schema_version'").fetchone()
+    if version != str(SCHEMA_VERSION):
+        raise UserError(f"the stream is of version {version}, and version {SCHEMA_VERSION} is read here")
+
+
+def _explained(error: sqlite3.Error, path: Path) -> UserError:
+    return UserError(f"{path} cannot be read, it is no ledger or the stream has not begun: {error}")
+
+
+@dataclass(slots=True)
+class ToldReading:
+    """Reads on in the file of what is told, whole lines and no further than the ledger says. ``place``: how far."""
+
+    path: Path
+    place: int = 0
+
+    def next(self, committed: int) -> Iterator[tuple[int, ToldBundle]]:
+        """Yield the bundles that were told since, each with where its line begins."""
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as source:
+            while lines := self._block(source, committed):
+                for line in lines:
+                    yield self.place, read_told(line, self.path)
+                    self.place += len(line) + 1
+
+    def _block(self, source: Any, committed: int) -> list[bytes]:
+        """The whole lines of the next block; what is not there to its end waits."""
+        source.seek(self.place)
+        size = BLOCK_BYTES
+        while True:
+            block = source.read(max(0, min(size, committed - self.place)))
+            *lines, _rest = block.split(b"\n")
+            if lines or len(block) < size:
+                return list(lines)
+            source.seek(self.place)
+            size *= 2
+
+    def at(self, places: Sequence[int]) -> list[ToldBundle]:
+        """Return the bundles whose lines begin at some places."""
+        with self.path.open("rb") as source:
+            found = []
+            for place in places:
+                source.seek(place)
+                found.append(read_told(source.readline().rstrip(b"\n"), self.path))
+        return found
+
+
+def read_told(line: bytes, path: Path) -> ToldBundle:
+    """Read one line. UserError: it is none of a stream's."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{path} holds a line that no stream tells: {error}") from None
+
+
+@dataclass(slots=True)
+class PatientReading:
+    """Reads what a ledger has of one patient at a time. Its own: it is used by one thread."""
+
+    spec: SourceSpec
+    reader: LineReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = LineReader(self.spec)
+
+    def state(self, ledger: LedgerReading, subject: int) -> PatientState:
+        """Return a patient after the last closed bundle, from the snapshot and the lines since."""
+        logged = LoggedEvents(reader=self.reader, ledger=ledger)
+        patients = Patients(ledger=ledger, logged=logged, closing=Closing(refold=logged.refold))
+        patients.load([subject])
+        return patients.states()[subject]
+
+    def events(self, ledger: LedgerReading, subject: int, hours: Sequence[int]) -> dict[int, list[BundleEvent]]:
+        """Return the events of some closed bundles by their hours, as they were told then."""
+        logged = LoggedEvents(reader=self.reader, ledger=ledger)
+        bundles = list(ledger.bundles_at(subject, hours))
+        events = logged.by_number(number for bundle in bundles for number in bundle.lines)
+        return {bundle.hour: [event for number in bundle.lines for event, _ in events[number]] for bundle in bundles}

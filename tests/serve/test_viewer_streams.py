@@ -1,0 +1,282 @@
+"""The viewer's pages of a live stream: what is committed and over, read beside a process that writes."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [view]")
+pytest.importorskip("mcp", reason="needs the extra [view]")
+
+from starlette.testclient import TestClient
+
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.records import load_source_spec
+from wardround.serve.viewer import ViewedStream, ViewerPages, viewer_app, write_site
+from wardround.serve.viewer.live.patient_query import PatientQuery, listed
+from wardround.serve.viewer.live.patient_view import BUNDLES
+from wardround.stream import FollowSettings, coded_responder, follow
+from wardround.stream.ledger import Commit, StreamLedger
+from wardround.stream.ledger_reading import LoggedLine
+
+HOSTILE = '"><script>alert(1)</script>'
+OURS = {"source": "mimiciv", "partition": "0 of 1", "time zone": "none"}
+
+
+def client_of(*streams: ViewedStream) -> TestClient:
+    app = viewer_app(ViewerPages([], streams=streams))
+    return TestClient(app, base_url="http://127.0.0.1:8765", raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def client(live_stream_path: Path) -> TestClient:
+    return client_of(ViewedStream(live_stream_path))
+
+
+def page(client: TestClient, address: str) -> str:
+    answer = client.get(f"/streams/1/{address}")
+    assert answer.status_code == 200, answer.text
+    return html.unescape(answer.text)
+
+
+def shown(text: str) -> list[int]:
+    return [int(subject) for subject in re.findall(r'href="patients/(\d+)\.html"', text)]
+
+
+def followed(lines: Path, folder: Path, rules: Path) -> None:
+    settings = FollowSettings(once=True)
+    follow(load_source_spec("mimiciv"), lines, folder, settings=settings, responder=coded_responder(rules))
+
+
+def test_every_link_of_every_page_leads_somewhere(client: TestClient) -> None:
+    waiting, seen = ["/"], dict[str, str]()
+    while waiting:
+        address = waiting.pop()
+        if address not in seen:
+            answer = client.get(address)
+            assert answer.status_code == 200, address
+            seen[address] = answer.text
+            links = map(html.unescape, re.findall(r'href="([^"#]+)"', answer.text))
+            waiting += [urljoin(address, link) for link in links if "refresh" not in link]
+    assert {
+        "/streams/1/index.html",
+        "/streams/1/patients/8.html",
+        "/streams/1/patients/8.bundles-2.html",
+    } <= seen.keys()
+    assert "a &lt;ward&gt; &amp; more" in seen["/"]
+    assert not [address for address in seen if "not-yet-known" in address or "not yet known" in seen[address]]
+    assert all("<script" not in text and " style=" not in text for text in seen.values())
+
+
+def test_patients_with_new_alerts_come_first(client: TestClient) -> None:
+    assert shown(page(client, "")) == [7, 8, 9], "7: a rule came to hold; 9's alert is more than a day old, 8 has none"
+    assert shown(page(client, "?show=alerts")) == [7, 9]
+    assert shown(page(client, "?rule=KIDNEY")) == [9]
+    assert shown(page(client, "?show=amended")) == []
+    assert shown(page(client, "?sort=bundles")) == [8, 7, 9]
+    assert shown(page(client, "?patient=8&sort=patient")) == [8]
+    assert "new rule: SHOCK" in page(client, "?patient=7")
+    assert "audit: norepinephrine: contraindication" in page(client, "?patient=9")
+
+
+def test_a_patient_is_told_what_is_proposed_on_which_rows_and_what_was_amended(client: TestClient) -> None:
+    text = page(client, "patients/7.html")
+    proposed = text[text.index('id="proposed"') : text.index('id="state"')]
+    assert "norepinephrine" in proposed
+    assert "SHOCK" in proposed
+    assert "lactate > 4: start norepinephrine, order lactate" in proposed
+    assert "<code>labevents:6</code> Lactate 9 u, 2150-01-02 10:10" in proposed
+    assert "<b>Amended</b>" in text
+    assert "Lactate 2.5 u (corrected) [labevents:1]" in text
+    state = text[text.index('id="state"') : text.index('id="bundles"')]
+    assert "Lactate 9 u" in state
+    assert "rule KIDNEY holds and says to avoid it" in page(client, "patients/9.html")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/streams/2/", "no stream 2; there are 1"),
+        ("/streams/1/patients/11.html", "nothing is told of a patient 11"),
+        ("/streams/1/patients/x.html", "no patient 'x'"),
+        ("/streams/1/patients/7.bundles-2.html", "the patient has 1 pages of bundles, not 2"),
+        ("/streams/1/?page=2", "the list has 1 pages, not 2"),
+        ("/streams/1/?page=-1", "no page '-1'"),
+        ("/streams/1/?show=all", "no show 'all', only alerts, proposals, abnormal, amended"),
+        ("/streams/1/?refresh=1", "no refresh '1', only 10, 30, 60"),
+        ("/streams/1/patients/7.html?refresh=1", "no refresh '1', only 10, 30, 60"),
+        ("/streams/1/?where=1", "patients cannot be chosen by 'where', only by show, rule, patient"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(client: TestClient, address: str, said: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 404
+    (line,) = re.findall(r'<p class="note warn">(.*)</p>', html.unescape(answer.text))
+    assert said in line
+
+
+@pytest.mark.parametrize("name", ["show", "rule", "patient", "sort", "page", "refresh", HOSTILE])
+def test_hostile_addresses_are_escaped(client: TestClient, name: str) -> None:
+    assert "<script" not in client.get("/streams/1/", params={name: HOSTILE}).text
+
+
+def test_a_page_asks_for_itself_again_only_where_its_reader_chose_so(client: TestClient) -> None:
+    again = '<meta http-equiv="refresh" content="10">'
+    assert 'http-equiv="refresh"' not in page(client, "") + page(client, "patients/7.html")
+    assert again in page(client, "?refresh=10&show=alerts")
+    assert 'href="index.html?show=alerts"' in page(client, "?refresh=10&show=alerts"), "the way to stop it"
+    assert again in page(client, "patients/7.html?refresh=10")
+
+
+def test_pages_grow_and_say_nothing_that_comes_later(live_stream_path: Path, live_rules: Path, tmp_path: Path) -> None:
+    """Cut anywhere, the stream's pages are those of a stream that ends there; full pages of bundles never change, and
+    lines of the hour that is open change nothing."""
+    whole = (live_stream_path.parent / "lines" / "a.jsonl").read_bytes().splitlines(keepends=True)
+    source, lines = tmp_path / "lines" / "a.jsonl", tmp_path / "lines"
+    lines.mkdir()
+    seen: list[dict[str, str]] = []
+    viewed: ViewedStream | None = None
+    for cut in (20, 30, len(whole)):
+        for last in (whole[cut - 1], whole[cut - 1].replace(b'"valuenum": 1', b'"valuenum": 9')):
+            alone = tmp_path / f"alone-{cut}-{len(seen)}"
+            (alone / "lines").mkdir(parents=True)
+            (alone / "lines" / "a.jsonl").write_bytes(b"".join([*whole[: cut - 1], last]))
+            followed(alone / "lines", alone / "live", live_rules)
+            seen.append(stable(client_of(ViewedStream(alone / "live"))))
+        assert seen[-1] == seen[-2], "what came in of the hour that is open"
+        source.write_bytes(b"".join(whole[:cut]))
+        followed(lines, tmp_path / "live", live_rules)
+        viewed = ViewedStream(tmp_path / "live") if viewed is None else viewed
+        assert stable(client_of(viewed)) == seen[-1], "it was looked at before"
+    full = "patients/8.bundles-1.html"
+    assert bundles_of(seen[2][full]) == bundles_of(seen[4][full])
+    assert len(bundles_of(seen[4][full])) == BUNDLES
+    assert bundles_of(seen[0][full]) == bundles_of(seen[4][full])[: len(bundles_of(seen[0][full]))]
+
+
+def stable(client: TestClient) -> dict[str, str]:
+    """The pages of the patients 7 and 8, without what an hour that is open says of itself."""
+    names = ("patients/7.html", "patients/8.html", "patients/8.bundles-1.html")
+    return {name: re.sub(r"; what came in of .* that hour is over", "", page(client, name)) for name in names}
+
+
+def bundles_of(text: str) -> list[str]:
+    return re.findall(r'<section class="turn".*?</section>', text, re.DOTALL)
+
+
+def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_stream_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    shutil.copytree(live_stream_path, folder)
+    told = (folder / "told.jsonl").read_bytes()
+    stream = ViewedStream(folder)
+    before = stream.look()
+    digest = stream.facts["protocol"]
+    ledger = StreamLedger(folder / "ledger.sqlite", {**OURS, "protocol": digest})
+    writer = sqlite3.connect(folder / "ledger.sqlite", isolation_level=None, timeout=0)
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("INSERT INTO told VALUES (1000, 1000000, x'00')")
+    writer.execute("INSERT INTO line VALUES (1000, 7, 0, x'00')")
+    with (folder / "told.jsonl").open("ab") as file:
+        file.write(told[: told.index(b"\n") + 1] + b'{"subject":7,')
+    during = stream.look()
+    assert (during.told, during.lines, during.patients) == (before.told, before.lines, before.patients)
+    writer.execute("ROLLBACK")
+    with stream.held():
+        line = told[: told.index(b"\n") + 1].replace(b'"subject":7', b'"subject":5')
+        (folder / "told.jsonl").write_bytes(told + line)
+        ledger.commit(Commit(lines=[LoggedLine(ledger.lines + 1, 5, 0, b"")], told=[line], since=0.0))
+        assert stream.look().told == before.told, "one moment is held, and the writer went on"
+    after = stream.look()
+    assert (after.told, after.lines) == (before.told + 1, before.lines + 1)
+    assert after.patients[-1].subject == 5
+    ledger.close()
+
+
+def test_another_stream_in_the_same_place_is_read_from_its_beginning(
+    live_stream_path: Path, live_rules: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(live_stream_path, tmp_path / "live")
+    stream = ViewedStream(tmp_path / "live")
+    shutil.rmtree(tmp_path / "live")
+    (tmp_path / "lines").mkdir()
+    first = (live_stream_path.parent / "lines" / "a.jsonl").read_bytes().splitlines(keepends=True)[:4]
+    (tmp_path / "lines" / "a.jsonl").write_bytes(b"".join(first))
+    followed(tmp_path / "lines", tmp_path / "live", live_rules)
+    assert {line.subject for line in stream.look().patients} == {7, 8, 9}
+    assert stream.look().told == 3
+
+
+def test_how_the_stream_keeps_up_is_of_its_commits(live_stream_path: Path) -> None:
+    moment = ViewedStream(live_stream_path).look()
+    assert moment.waiting == 0
+    assert moment.clock == "2150-01-02 11:00"
+    assert moment.open == 1
+    assert sum(minute.told for minute in moment.pace) == moment.told
+    assert sum(minute.lines for minute in moment.pace) == moment.lines
+    assert all(0 < minute.longest < 3600 for minute in moment.pace)
+    with (live_stream_path.parent / "lines" / "b.jsonl").open("w") as target:
+        target.write("x" * 100)
+    try:
+        assert ViewedStream(live_stream_path).look().waiting == 100
+    finally:
+        Path(target.name).unlink()
+
+
+def test_pages_of_patients_neither_skip_nor_repeat(live_stream_path: Path) -> None:
+    moment = ViewedStream(live_stream_path).look()
+    for order in ("alerts", "hour", "abnormal", "bundles", "patient"):
+        pages = [listed(moment, PatientQuery(sort=order, page=n), rows=1) for n in (1, 2, 3)]
+        assert sorted(line.subject for found in pages for line in found.rows) == [7, 8, 9]
+
+
+def test_the_export_is_of_one_moment_and_opens_from_disk(live_stream_path: Path, tmp_path: Path) -> None:
+    first = write_site(ViewerPages([], streams=[ViewedStream(live_stream_path)]), tmp_path / "site")
+    files = {str(file.relative_to(tmp_path / "site")) for file in (tmp_path / "site").rglob("*.html")}
+    assert {"index.html", "streams/1/index.html", "streams/1/patients/8.bundles-2.html"} <= files
+    for name in files:
+        text = (tmp_path / "site" / name).read_text(encoding="utf-8")
+        assert 'http-equiv="refresh"' not in text
+        assert "<form" not in text
+        for link in map(html.unescape, re.findall(r'href="([^"#]+)"', text)):
+            assert (tmp_path / "site" / name).parent.joinpath(link).resolve().is_file(), (name, link)
+    assert first.read_text(encoding="utf-8").count("<td><a") == 1
+
+
+def test_the_command_tells_runs_from_streams(
+    live_stream_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["view", str(live_stream_path), "--export", str(tmp_path / "site")]) == 0
+    assert (tmp_path / "site" / "streams" / "1" / "patients" / "7.html").is_file()
+    assert main(["view", str(live_stream_path), "--blinded", str(tmp_path / "marks")]) != 0
+    assert "a blinded review is of runs" in capsys.readouterr().err
+
+
+def test_a_source_that_is_not_known_here_leaves_what_is_told(live_stream_path: Path, tmp_path: Path) -> None:
+    shutil.copytree(live_stream_path, tmp_path / "live")
+    with sqlite3.connect(tmp_path / "live" / "ledger.sqlite") as ledger:
+        ledger.execute("UPDATE fact SET value = 'our own' WHERE name = 'source'")
+    text = page(client_of(ViewedStream(tmp_path / "live")), "patients/7.html")
+    assert "Neither state nor rows are shown: " in text
+    assert "norepinephrine" in text
+
+
+def test_a_ledger_of_another_version_is_refused(live_stream_path: Path, tmp_path: Path) -> None:
+    shutil.copytree(live_stream_path, tmp_path / "live")
+    with sqlite3.connect(tmp_path / "live" / "ledger.sqlite") as ledger:
+        ledger.execute("UPDATE fact SET value = '2' WHERE name = 'schema_version'")
+    with pytest.raises(UserError, match="of version 2, and version 3 is read here"):
+        ViewedStream(tmp_path / "live")
+
+
+def test_a_ledger_without_the_pace_is_read(live_stream_path: Path, tmp_path: Path) -> None:
+    shutil.copytree(live_stream_path, tmp_path / "live")
+    with sqlite3.connect(tmp_path / "live" / "ledger.sqlite") as ledger:
+        ledger.execute("DROP TABLE pace")
+    assert "not written down" in page(client_of(ViewedStream(tmp_path / "live")), "")
