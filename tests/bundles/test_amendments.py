@@ -222,6 +222,22 @@ def test_what_two_rows_say_of_one_moment_is_a_contradiction(tmp_path: Path) -> N
     assert store.manifest["tables"]["results"]["quarantined"] or 1 not in store.subjects.tolist()
 
 
+def test_a_later_contradiction_takes_nothing_back(tmp_path: Path) -> None:
+    """Corrected after two hours, and after five in two ways at once: until then the first correction stands."""
+    told = [
+        Version(1, "r", START, START, START + timedelta(hours=hours), value, "final")
+        for hours, value in ((0, 1.0), (2, 2.0), (5, 3.0), (5, 4.0), (8, 5.0))
+    ]
+    whole, before = (stored(tmp_path / str(count), told[:count]) for count in (5, 2))
+    for hours, value in ((1, 1.0), (3, 2.0), (6, 2.0), (9, 5.0)):
+        moment = START + timedelta(hours=hours)
+        shown = whole.chart(1, moment).table("results").batch
+        assert shown.column("value").to_pylist() == [value]
+        if hours < 5:
+            assert shown.equals(before.chart(1, moment).table("results").batch)
+    assert whole.manifest["tables"]["results"]["quarantined"] == 2
+
+
 def test_a_version_given_twice_is_one(tmp_path: Path) -> None:
     """A copy contradicts nothing: exports repeat what a later page holds again."""
     one = Version(1, "r", START, START, START, 1.0, "final")

@@ -118,7 +118,8 @@ def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, av
 def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
     """Keep the rows that share a key and each say since when they are so: where a table is amended, they are versions.
 
-    What two rows of one key say of one moment, or without one, stays a contradiction. A copy says nothing else.
+    What two rows of one key say of one moment, or without one, stays a contradiction; what was known before stands. A
+    copy says nothing else.
     """
     if table.amended is None or not len(found.conflicting) or found.kept is None:
         return found
@@ -127,8 +128,9 @@ def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> 
     keys = words.view(np.int64)
     first = _first_of_copies(clashing)
     since = integers(clashing.column(table.version).cast(pa.int64()), null=NO_TIME) if table.version else keys
-    pairs, count = np.unique(np.stack([keys[first], since[first]]), axis=1, return_counts=True)
-    clear = ~np.isin(keys, pairs[0][(count > 1) | (pairs[1] == NO_TIME)])
+    _, moment = np.unique(np.stack([keys, since]), axis=1, return_inverse=True)
+    moment = moment.reshape(-1)
+    clear = (np.bincount(moment[first])[moment] == 1) & ~np.isin(keys, keys[since == NO_TIME])
     kept = np.sort(np.concatenate([found.kept, found.conflicting[clear & first]]))
     repeated = found.repeated + int(np.count_nonzero(clear & ~first))
     return replace(found, kept=kept, repeated=repeated, conflicting=found.conflicting[~clear])
