@@ -125,6 +125,13 @@ def _(served: Served) -> None:
     assert error["code"] == INVALID_PARAMS, error
 
 
+@SCENARIOS.named("a tool that is not there is an error of the protocol, which says which there are")
+def _(served: Served) -> None:
+    error = served.ask("tools/call", params={"name": "no_such_tool", "arguments": {}}).json()["error"]
+    assert error["code"] == INVALID_PARAMS, error
+    assert _CALL[0] in error["message"], error
+
+
 @SCENARIOS.named("there is no stream to GET and no session to DELETE")
 def _(served: Served) -> None:
     headers = {"Authorization": f"Bearer {TOKENS[0]}", "MCP-Protocol-Version": REVISION, "Accept": "text/event-stream"}

@@ -112,6 +112,14 @@ async def test_a_token_that_bombs_spends_its_own_share(synthetic_store: Store) -
     assert not (await neighbour.call("run_sql_query", {"sql_query": "SELECT count(*) FROM admissions"})).is_error
 
 
+@pytest.mark.parametrize("name", ["run_sql_query", "ehr.run_sql_query", " ehr.run_sql_query "])
+async def test_no_other_name_for_the_tool_goes_past_the_share(synthetic_store: Store, name: str) -> None:
+    lane = SqlLane(SqlShare(seconds=0.5))
+    session = ServedSession(environment_of(synthetic_store, 0), name="bomber", sql=lane)
+    lane.note(session, 0.5)
+    assert "SQL time of this session is spent" in (await session.call(name, {"sql_query": "SELECT 1"})).text
+
+
 async def test_a_neighbour_does_not_wait_for_twenty_bombs(synthetic_store: Store) -> None:
     lane = SqlLane()
     order: list[str] = []

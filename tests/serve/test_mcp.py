@@ -134,6 +134,19 @@ async def test_a_prompt_that_is_not_there_is_the_callers_mistake(synthetic_store
         assert (await client.get_prompt("task")).messages[0].role == "user"
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(synthetic_store: Store, mode: str) -> None:
+    session = session_at(synthetic_store, int(synthetic_store.subjects[0]), limits=SessionLimits(calls=3))
+    async with Client(build_server(lambda: session), mode=mode) as client:
+        with pytest.raises(MCPError, match="get_table_names") as refused:
+            await client.call_tool("get_tables", {})
+        assert refused.value.code == INVALID_PARAMS
+        assert not (await client.call_tool("ehr.get_table_names", {})).is_error, "another name for a tool"
+        assert (await client.call_tool("get_latest_records", {"table_name": "nope"})).is_error, "a tool's own no"
+    assert session.outcome is not None
+    assert session.outcome.turns == 3, "what a model got wrong is a call of its episode"
+
+
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer not-a-token"}])
 async def test_without_a_valid_token_nothing_is_served(synthetic_store: Store, headers: dict[str, str]) -> None:
     tokens = SessionTokens()

@@ -32,7 +32,10 @@ def build_server(session_of_caller: Callable[[], ServedSession]) -> Server[Any]:
         return types.ListToolsResult(tools=[_as_mcp(tool) for tool in tools])
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
-        result = await session_of_caller().call(parameters.name, parameters.arguments or {})
+        session = session_of_caller()
+        result = await session.call(parameters.name, parameters.arguments or {})
+        if not session.environment.toolset.offers(parameters.name):
+            raise MCPError(types.INVALID_PARAMS, result.text)  # recorded like any call, but an error of the protocol
         return types.CallToolResult(content=_content(result), is_error=result.is_error)
 
     async def list_prompts(context: Any, parameters: Any) -> types.ListPromptsResult:

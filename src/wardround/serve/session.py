@@ -104,12 +104,13 @@ class ServedSession:
             self._recorder.turn(request, reply, (), purpose=PURPOSE)
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        if self._sql is not None and name == SQL_TOOL:
+        tool = self.environment.toolset.own_name(name)  # by whichever of its names: SQL has no other way in
+        if self._sql is not None and tool == SQL_TOOL:
             result = await self._sql.run(self, self.environment, arguments)
         else:
             result = await self.environment.call_async(name, arguments)
         if self._access is not None:
-            self._access.write(who=self.name, environment=self.environment, tool=name, is_error=result.is_error)
+            self._access.write(who=self.name, environment=self.environment, tool=tool, is_error=result.is_error)
         return result
 
     async def close(self) -> None:

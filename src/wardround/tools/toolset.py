@@ -116,6 +116,10 @@ class Toolset:
         and models write other marks for a dot."""
         return written if self.get(written) is not None else _OTHER_NAMES.get(written.strip(), written)
 
+    def offers(self, written: str) -> bool:
+        """Whether there is a tool of that name, or of another name for it."""
+        return self.get(self.own_name(written)) is not None
+
     def select(self, wanted: Iterable[str]) -> Toolset:
         """Keep tools by name or by category (``record``, ``candidate``, ``inner``, ...); the order stays."""
         chosen = set(wanted)
