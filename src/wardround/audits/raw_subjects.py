@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from wardround.records.reading.cell_texts import reader_of
 from wardround.records.reading.csv_blocks import CsvFile
 from wardround.records.reading.csv_blocks import RecordsBlock as CsvBlock
-from wardround.records.reading.csv_cells import reader_of
 from wardround.records.reading.parquet_cells import as_text
 from wardround.records.sources.flatten import flattened
 from wardround.records.specs.file_format import FileFormat

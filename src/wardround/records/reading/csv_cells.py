@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -20,21 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from wardround.core import end_of_day, parse_time
+from wardround.records.reading.cell_texts import MASKED, BareDate, reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
 from wardround.records.specs.file_format import FileFormat, plain_pattern
 from wardround.records.specs.spec import ColumnType
 
-_NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
-_MASKED = "___"
-_INTEGER = re.compile(r"[+-]?\d{1,18}(\.0*)?")
 _WIDEST_RECORD_LINES = 100_000
+_LARGEST_EXACT_FLOAT = 1 << 53
+"""Above, two whole numbers may be one float."""
 _RAW_LIMIT = 2_000
 _BLANK = 64
 _PLAIN = FileFormat()
-_LONGEST_DAY = 10
 _LAST_OVERFLOW = 3
 """A day that does not exist becomes at most the third of the next month: only later days are sure to be right."""
 
@@ -84,6 +80,7 @@ def _read_quickly(
             table = _parse_float_ids(block, names, types, files)
         except pa.ArrowInvalid:
             return None
+    table = _without_nan(table)
     if files.times:
         return _with_times(table, columns, files)
     return None if _may_hold_bare_dates(table, block, columns) else _days(table, columns)
@@ -153,9 +150,26 @@ def _parse(block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], 
 def _parse_float_ids(
     block: RecordsBlock, names: Sequence[str], types: Mapping[str, Any], files: FileFormat
 ) -> pa.Table:
-    """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do."""
+    """Parse a block whose integers are written like ``28925885.0``, as tools that know no null integers do.
+
+    ArrowInvalid: a number is too large for a float to hold it.
+    """
     loose = {name: pa.float64() if kind == pa.int64() else kind for name, kind in types.items()}
-    return _parse(block, names, loose, files).cast(pa.schema(list(types.items())))
+    table = _parse(block, names, loose, files)
+    for name in (name for name, kind in types.items() if kind == pa.int64()):
+        largest = pc.max(pc.abs(table.column(name))).as_py()
+        if largest is not None and largest >= _LARGEST_EXACT_FLOAT:
+            raise pa.ArrowInvalid(f"{name}: {largest:.0f} does not fit a float")
+    return table.cast(pa.schema(list(types.items())))
+
+
+def _without_nan(table: pa.Table) -> pa.Table:
+    """Empty the cells that say "not a number", as those are that are read one by one."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_float64(column.type) and pc.any(pc.is_nan(column)).as_py():
+            numbers = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+            table = table.set_column(place, table.column_names[place], numbers)
+    return table
 
 
 def _days(table: pa.Table, columns: Mapping[str, ColumnType]) -> pa.Table:
@@ -201,7 +215,7 @@ def _read_slowly(
     for name, kind in columns.items():
         place = names.index(name)
         texts = [cells[place] for _, _, cells in rows]
-        masked += 0 if kind == "text" else texts.count(_MASKED)
+        masked += 0 if kind == "text" else texts.count(MASKED)
         arrays[name] = _convert(name, kind, texts, bad, files)
         if name in needed:
             missing = (index for index, value in enumerate(arrays[name]) if value is None)
@@ -289,60 +303,3 @@ def _convert(name: str, kind: ColumnType, texts: list[str], bad: dict[int, str],
             values.append(None)
             bad.setdefault(index, f"{name}: {text[:80]!r} is no {kind}")
     return values
-
-
-class BareDate(ValueError):
-    """A date stands where a time is expected, and nobody said what that means."""
-
-
-def reader_of(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
-    """Return what reads a cell's text as a value, None for an empty one. ValueError: it is none; BareDate."""
-    read = _READERS[kind]
-    is_text = kind == "text"
-
-    def cell(text: str | None) -> Any:
-        if text is None or text in files.empty:
-            return None
-        if is_text:
-            return text or None
-        text = text.strip()
-        return None if text in _NULL_WORDS or text == _MASKED else read(text, files)
-
-    return cell
-
-
-def _read_float(text: str, files: FileFormat) -> float:
-    if files.decimal == ".":
-        return float(text)
-    if "." in text:
-        raise ValueError(text)
-    return float(text.replace(files.decimal, "."))
-
-
-def _read_integer(text: str, files: FileFormat) -> int:
-    text = text.replace(files.decimal, ".")
-    if not _INTEGER.fullmatch(text):
-        raise ValueError(text)
-    return int(text.partition(".")[0])
-
-
-def _read_time(text: str, files: FileFormat) -> datetime:
-    moment, has_time = files.read_time(text) if files.times else (parse_time(text), len(text) > _LONGEST_DAY)
-    if has_time:
-        return moment
-    if files.bare_dates == "refuse":
-        raise BareDate(text)
-    return end_of_day(moment.date())
-
-
-def _read_day(text: str, files: FileFormat) -> date:
-    return (files.read_time(text)[0] if files.times else parse_time(text)).date()
-
-
-_READERS: Mapping[ColumnType, Callable[[str, FileFormat], Any]] = {
-    "int": _read_integer,
-    "float": _read_float,
-    "time": _read_time,
-    "date": _read_day,
-    "text": lambda text, files: text,
-}

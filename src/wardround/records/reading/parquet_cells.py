@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import RecordError
-from wardround.records.reading.csv_cells import BareDate, reader_of
+from wardround.records.reading.cell_texts import BareDate, reader_of
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType

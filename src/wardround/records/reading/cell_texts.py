@@ -1,0 +1,96 @@
+"""What the text of one cell says, as a value of its column's type: with the tolerance that real files need.
+
+``28925885.0`` and R's ``1e+05`` are integers, ``___`` is a masked number, ``NaN`` is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from math import isnan
+from typing import Any
+
+from wardround.core import end_of_day, parse_time
+from wardround.records.specs.file_format import FileFormat
+from wardround.records.specs.spec import ColumnType
+
+_NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
+MASKED = "___"
+"""What de-identification leaves of a number."""
+_INTEGER = re.compile(r"[+-]?\d{1,19}(\.0*)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_SMALLEST_INTEGER, _LARGEST_INTEGER = -(1 << 63), (1 << 63) - 1
+_LONGEST_DAY = 10
+
+
+class BareDate(ValueError):
+    """A date stands where a time is expected, and nobody said what that means."""
+
+
+def reader_of(kind: ColumnType, files: FileFormat) -> Callable[[str | None], Any]:
+    """Return what reads a cell's text as a value, None for an empty one. ValueError: it is none; BareDate."""
+    read = _READERS[kind]
+    is_text = kind == "text"
+
+    def cell(text: str | None) -> Any:
+        if text is None or text in files.empty:
+            return None
+        if is_text:
+            return text or None
+        text = text.strip()
+        return None if text in _NULL_WORDS or text == MASKED else read(text, files)
+
+    return cell
+
+
+def _read_float(text: str, files: FileFormat) -> float | None:
+    number = float(_with_point(text, files))
+    return None if isnan(number) else number
+
+
+def _with_point(text: str, files: FileFormat) -> str:
+    """Write a number with a decimal point. ValueError: where a comma is one, a point would be thousands."""
+    if files.decimal != "." and "." in text:
+        raise ValueError(text)
+    return text.replace(files.decimal, ".")
+
+
+def _read_integer(text: str, files: FileFormat) -> int:
+    text = _with_point(text, files)
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    number = int(text.partition(".")[0]) if _INTEGER.fullmatch(text) else _whole(Decimal(text))
+    if not _SMALLEST_INTEGER <= number <= _LARGEST_INTEGER:
+        raise ValueError(text)
+    return number
+
+
+def _whole(number: Decimal) -> int:
+    """Return a number that is whole however it is written, such as R's ``1e+05``. ValueError: it is not."""
+    if number != number.to_integral_value():
+        raise ValueError(str(number))
+    return int(number)
+
+
+def _read_time(text: str, files: FileFormat) -> datetime:
+    moment, has_time = files.read_time(text) if files.times else (parse_time(text), len(text) > _LONGEST_DAY)
+    if has_time:
+        return moment
+    if files.bare_dates == "refuse":
+        raise BareDate(text)
+    return end_of_day(moment.date())
+
+
+def _read_day(text: str, files: FileFormat) -> date:
+    return (files.read_time(text)[0] if files.times else parse_time(text)).date()
+
+
+_READERS: Mapping[ColumnType, Callable[[str, FileFormat], Any]] = {
+    "int": _read_integer,
+    "float": _read_float,
+    "time": _read_time,
+    "date": _read_day,
+    "text": lambda text, files: text,
+}
