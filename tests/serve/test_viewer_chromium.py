@@ -1,14 +1,16 @@
 """The viewer's pages in headless Chromium, scripts off: narrow, dark, printed, by keyboard, from disk. One server, one
-browser; skipped where there is no Chromium."""
+browser; skipped where there is no Chromium. Every address that is served has its page here."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,12 +18,16 @@ pytest.importorskip("starlette", reason="needs the extra [view]")
 pytest.importorskip("mcp", reason="needs the extra [view]")
 
 from chromium import PROGRAM, Chromium
+from starlette.applications import Starlette
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
+from wardround.records import load_source_spec
 from wardround.serve.viewer import (
     MarksFile,
     ReviewPages,
     ViewedRun,
+    ViewedStream,
     ViewerPages,
     review_app,
     viewer_app,
@@ -29,14 +35,17 @@ from wardround.serve.viewer import (
 )
 from wardround.serve.viewer.episode_view import page_counts
 from wardround.serve.viewer.viewed_run import sample_page
+from wardround.stream import FollowSettings, coded_responder, follow
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
 
 PAGES = (
     "runs", "run", "samples", "episode", "turns", "sides", "not yet known", "bank", "experience", "stay", "steps",
     "stream's episode", "marks", "empty run", "empty samples", "attacked run", "attacked episode", "failed episode",
-    "nowhere", "review", "item",
+    "nowhere", "review", "item", "live stream", "empty stream", "live patient", "live bundles",
 )  # fmt: skip
+FILES = ("/runs/{number:int}/marks.csv",)
+"""What is served and is no page."""
 NARROW = 390
 FOCUSABLE = "a[href], select, button, input:not([type=hidden]), textarea, summary"
 NEEDS_A_NAME = "img, svg:not([aria-hidden=true]), select, input:not([type=hidden]), textarea"
@@ -92,13 +101,28 @@ def marks(runs: list[ViewedRun], tmp_path_factory: pytest.TempPathFactory) -> Ma
 
 
 @pytest.fixture(scope="module")
-def viewer(runs: list[ViewedRun], marks: MarksFile) -> Iterator[str]:
-    yield from serve(viewer_app(ViewerPages(runs, marks=marks)))
+def streams(live_stream_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[ViewedStream]:
+    """One with three patients, one of which nothing has come yet."""
+    place = tmp_path_factory.mktemp("streams")
+    (place / "lines").mkdir()
+    follow(load_source_spec("mimiciv"), place / "lines", place / "empty", settings=FollowSettings(once=True))
+    return [ViewedStream(live_stream_path), ViewedStream(place / "empty")]
 
 
 @pytest.fixture(scope="module")
-def review(runs: list[ViewedRun], marks: MarksFile) -> Iterator[str]:
-    yield from serve(review_app(ReviewPages(runs[:1], marks)))
+def apps(runs: list[ViewedRun], streams: list[ViewedStream], marks: MarksFile) -> tuple[Starlette, Starlette]:
+    """The viewer and a review round."""
+    return viewer_app(ViewerPages(runs, streams=streams, marks=marks)), review_app(ReviewPages(runs[:1], marks))
+
+
+@pytest.fixture(scope="module")
+def viewer(apps: tuple[Starlette, Starlette]) -> Iterator[str]:
+    yield from serve(apps[0])
+
+
+@pytest.fixture(scope="module")
+def review(apps: tuple[Starlette, Starlette]) -> Iterator[str]:
+    yield from serve(apps[1])
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +151,10 @@ def addresses(viewer: str, review: str, runs: list[ViewedRun], marks: MarksFile)
         "bank": "runs/5/bank/index.html",
         "experience": f"runs/5/bank/{next(iter(stream.bank.experiences))}.html",
         "stream's episode": f"runs/5/{next(iter(stream.pages))}",
+        "live stream": "streams/1/index.html?show=alerts&refresh=60",
+        "empty stream": "streams/2/index.html",
+        "live patient": "streams/1/patients/7.html?refresh=60",
+        "live bundles": "streams/1/patients/8.bundles-2.html",
         "nowhere": "nowhere",
     }
     item = marks.item_of(run, run.scores[0].episode)
@@ -160,6 +188,23 @@ def test_a_page_is_whole_without_scripts_on_every_medium(
     browser.look()
 
 
+def test_every_address_that_is_served_has_its_page_here(
+    apps: tuple[Starlette, Starlette], addresses: dict[str, str], viewer: str, review: str
+) -> None:
+    """Two addresses of one page are one page. A new route without a page in ``PAGES`` fails here."""
+    assert set(addresses) == set(PAGES)
+    for app, origin in zip(apps, (viewer, review), strict=True):
+        routes = [route for route in app.routes if isinstance(route, Route) and "GET" in (route.methods or ())]
+        paths = [urlsplit(one).path for one in addresses.values() if one.startswith(origin)]
+        shown = {route.endpoint for path in paths for route in routes if route is _answering(routes, path)}
+        assert [route.path for route in routes if route.endpoint not in shown and route.path not in FILES] == []
+
+
+def _answering(routes: list[Route], path: str) -> Route | None:
+    scope = {"type": "http", "method": "GET", "path": path, "headers": []}
+    return next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+
+
 def test_what_a_model_says_is_text(browser: Chromium, addresses: dict[str, str], attack: str) -> None:
     browser.open(addresses["attacked episode"])
     assert browser.value("document.querySelectorAll('main img').length") == 0
@@ -175,6 +220,7 @@ def test_empty_and_failed_runs_say_so(browser: Chromium, addresses: dict[str, st
         ("empty samples", "None."),
         ("attacked run", "1 episodes failed"),
         ("failed episode", "400"),
+        ("empty stream", "None."),
         ("nowhere", "Not Found: /nowhere"),
     ):
         browser.open(addresses[name])
@@ -182,7 +228,7 @@ def test_empty_and_failed_runs_say_so(browser: Chromium, addresses: dict[str, st
         assert said in notes, name
 
 
-@pytest.mark.parametrize("name", ["samples", "episode", "bank"])
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("nowhere", "runs")])
 def test_focus_goes_in_the_order_of_the_page_and_is_seen(
     browser: Chromium, addresses: dict[str, str], name: str
 ) -> None:
@@ -199,7 +245,8 @@ def test_focus_goes_in_the_order_of_the_page_and_is_seen(
             assert browser.value(style) != "none", browser.value("document.activeElement.outerHTML")
     assert places == sorted(places)
     assert places[0] == 0
-    assert len(places) >= 6
+    here = browser.value(f"[...document.querySelectorAll('{FOCUSABLE}')].filter(one => one.checkVisibility()).length")
+    assert len(places) >= min(6, here)
 
 
 def test_a_clinician_gets_to_an_episode_by_keys_alone(browser: Chromium, viewer: str) -> None:
@@ -249,16 +296,52 @@ def _press_until(browser: Chromium, holds: str) -> None:
     raise AssertionError(holds)
 
 
-def test_an_export_opens_from_disk(browser: Chromium, runs: list[ViewedRun], tmp_path: Path) -> None:
-    first = write_site(ViewerPages([runs[1], runs[4]], shows_later=False), tmp_path / "site")
+def test_a_live_patient_grows_when_it_is_asked_for_again(
+    browser: Chromium, live_stream_path: Path, live_rules: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(live_stream_path, tmp_path / "live")
+    shutil.copytree(live_stream_path.parent / "lines", tmp_path / "lines")
+    for origin in serve(viewer_app(ViewerPages([], streams=[ViewedStream(tmp_path / "live")]))):
+        browser.open(f"{origin}/streams/1/patients/8.html")
+        newest = "document.querySelector('section.turn').id"
+        before = browser.value(newest)
+        with (tmp_path / "lines" / "a.jsonl").open("a", encoding="utf-8") as target:
+            target.write('{"table":"labevents","known":"2150-01-03 00:10:00","time":"2150-01-03 00:10:00","row":')
+            target.write('{"row_id":"labevents:900","subject_id":8,"label":"Lactate","valuenum":7,"valueuom":"u"}}\n')
+        settings, rules = FollowSettings(once=True, finish=True), coded_responder(live_rules)
+        spec = load_source_spec("mimiciv")
+        follow(spec, tmp_path / "lines", tmp_path / "live", settings=settings, responder=rules)
+        _press_until(browser, "document.activeElement.textContent === 'look again'")
+        browser.press("Enter")
+        browser.wait(f"{newest} !== {before!r} && document.readyState === 'complete'")
+        assert "labevents:900" in browser.value("document.querySelector('#proposed ~ ul').textContent")
+
+
+def test_an_export_opens_from_disk(
+    browser: Chromium, runs: list[ViewedRun], streams: list[ViewedStream], marks: MarksFile, tmp_path: Path
+) -> None:
+    """A page of every kind that is written."""
+    pages = ViewerPages([runs[0], runs[3], runs[4]], streams=streams[:1], marks=marks)
+    first = write_site(pages, tmp_path / "site")
+    browser.look(width=NARROW)
     browser.open(first.as_uri())
-    assert browser.value("document.querySelectorAll('td a').length") == 2
     browser.press("Tab")
     browser.press("Enter")
     browser.wait("location.pathname.endsWith('runs/1/index.html') && document.readyState === 'complete'")
-    assert browser.value("getComputedStyle(document.body).marginTop") == "0px", "the style was let in"
-    browser.open((tmp_path / "site" / "runs" / "2" / "bank" / "index.html").as_uri())
-    assert browser.value("document.querySelectorAll('svg.graph .node, td a').length") > 0
+    kinds = {_kind(file.relative_to(first.parent)): file for file in sorted(first.parent.rglob("*.html"))}
+    assert len(kinds) == 14, sorted(kinds)
+    for kind, file in kinds.items():
+        browser.open(file.as_uri())
+        assert browser.value("document.querySelectorAll('h1').length") == 1, kind
+        assert browser.value("getComputedStyle(document.body).marginTop") == "0px", "the style was let in"
+        assert browser.value("document.querySelectorAll('form').length") == 0, "nothing can be asked of a file"
+        assert browser.value("document.documentElement.scrollWidth") <= NARROW, kind
+    browser.look()
+
+
+def _kind(file: Path) -> str:
+    """What a file of an export is, without numbers and names made of digests."""
+    return re.sub(r"\b[0-9a-f]{10,}\b|\d+", "*", str(file))
 
 
 def test_an_episode_prints(browser: Chromium, addresses: dict[str, str]) -> None:
