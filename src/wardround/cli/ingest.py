@@ -21,6 +21,7 @@ EXAMPLES = """
   wardround ingest mimiciv mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2 --store store
   wardround ingest mimiciv mimic-iv-3.1 --store store --coding-lag-days 14
   wardround ingest mimiciv /shared/mimic-iv-3.1 --store /shared/store --workers 32 --executor ray
+  wardround ingest mimiciv mimic-iv-3.1 --store store31 --earlier store30   takes what is the same from store30
   wardround ingest mimiciii mimic-iii-1.4 --store store3 --result-lag-hours 6 --culture-lag-days 4
   wardround ingest fhir bulk-export --store store-fhir
   wardround ingest fhir bulk-export --store store-fhir --time-zone America/New_York
@@ -44,6 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--database", metavar="URL", help="a PostgreSQL database in place of folders; read only")
     parser.add_argument("--schema", default="public", help="where its tables are (default: %(default)s)")
     parser.add_argument("--store", type=Path, required=True, help="folder of the store to make")
+    parser.add_argument(
+        "--earlier", type=Path, metavar="STORE", help="an earlier release's store: what is the same is taken from it"
+    )
     parser.add_argument(
         "--coding-lag-days", type=float, default=0.0, help="billing codes are known this long after discharge"
     )
@@ -74,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         executor=arguments.executor,
     )
     source, folders = _input(arguments, progress)
-    report = ingest(source, folders, arguments.store, settings=settings, report=progress)
+    report = ingest(source, folders, arguments.store, settings=settings, earlier=arguments.earlier, report=progress)
     progress.close()
     if arguments.database is not None:
         shutil.rmtree(_copied(arguments.store))
@@ -123,6 +127,8 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
     rows = sum(report.rows.values())
     print(f"{report.subjects:,} subjects, {rows:,} rows in {len(report.rows)} tables: {report.store}")
     print(f"took {clock(report.seconds)}" + (", continuing an interrupted ingest" if report.resumed else ""))
+    if report.made_from is not None:
+        print(report.made_from.as_text())
     for assumption in report.assumptions:
         print(assumption)
     _print_set_aside(report)

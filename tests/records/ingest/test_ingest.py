@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import os
 import random
 import re
 import shutil
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from effort import drawn
+from records.kill_switch import Killed, kill_switch
 from records.small_source import FILES, SPEC, moment, small_spec, small_store, write_files
 from wardround.core import Progress, RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest, load_source_spec
@@ -527,51 +527,21 @@ def test_blocks_end_between_records_and_know_their_lines(tmp_path: Path) -> None
     assert [block.first_line for block in blocks[:2]] == [2, 2 + bytes(blocks[0].data).count(b"\n")]
 
 
-class _Killed(BaseException):
-    """Stands for SIGKILL: nothing in the code may catch it."""
-
-
-class _KillSwitch:
-    """Raises at the n-th step that changes a folder. Audit hooks cannot be taken away, so there is one for all."""
-
-    folder = Path("nowhere")
-    left = -1
-    events = frozenset(("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open"))
-
-    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        if self.left < 0 or event not in self.events:
-            return
-        if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
-            return
-        if str(arguments[0]).startswith(str(self.folder)):
-            self.left -= 1
-            if self.left < 0:
-                raise _Killed
-
-
-@pytest.fixture(scope="module")
-def kill_switch() -> _KillSwitch:
-    switch = _KillSwitch()
-    sys.addaudithook(switch)
-    return switch
-
-
-def test_an_ingest_killed_at_any_step_continues_and_leaves_no_raw_rows(
-    kill_switch: _KillSwitch, tmp_path: Path
-) -> None:
+def test_an_ingest_killed_at_any_step_continues_and_leaves_no_raw_rows(tmp_path: Path) -> None:
     raw, spec = write_files(tmp_path / "raw", FILES), small_spec(tmp_path / "spec")
     settings = IngestSettings(shards=2)
-    kill_switch.folder, kill_switch.left = tmp_path / "whole", 10_000
+    switch = kill_switch()
+    switch.folder, switch.left = tmp_path / "whole", 10_000
     ingest(spec, raw, tmp_path / "whole", settings=settings)
-    steps, kill_switch.left = 10_000 - kill_switch.left, -1
+    steps, switch.left = 10_000 - switch.left, -1
     digest = Store.open(tmp_path / "whole").digest
     assert steps > 100, "the switch has to see the steps"
     for step in (*range(6), *drawn(range(6, steps - 12), 6), *range(steps - 12, steps)):
         store = tmp_path / f"killed-{step}"
-        kill_switch.folder, kill_switch.left = store, step
-        with pytest.raises(_Killed):
+        switch.folder, switch.left = store, step
+        with pytest.raises(Killed):
             ingest(spec, raw, store, settings=settings)
-        kill_switch.left = -1
+        switch.left = -1
         if (store / "manifest.json").exists():
             assert not [path for name in ("buckets", "flat") for path in (store / "building" / name).rglob("*")]
             assert Store.open(store).digest == digest

@@ -117,7 +117,14 @@ def test_a_part_is_noted_in_one_step_and_read_again(plan: Plan) -> None:
 def test_an_interrupted_ingest_is_continued_only_by_its_own_plan(plan: Plan) -> None:
     assert prepare(plan) is False
     assert plan.store.stat().st_mode & 0o777 == 0o700
-    assert {path.name for path in plan.store.iterdir()} == {"building", "dictionaries", "quarantine", "shards", "spec"}
+    assert {path.name for path in plan.store.iterdir()} == {
+        "building",
+        "dictionaries",
+        "origin",
+        "quarantine",
+        "shards",
+        "spec",
+    }
     kept = plan.store / "shards" / "kept"
     kept.write_text("x")
     assert prepare(plan) is True

@@ -16,6 +16,9 @@ from wardround.audits import check_store
 from wardround.cli.main import main
 from wardround.core import RecordError, UserError
 from wardround.records import Store
+from wardround.records.ingest.origin import Origin
+from wardround.records.shards.checksums import map_checked
+from wardround.records.shards.file_order import order_file, read_orders
 
 FLIPS_IN_A_FILE = 8
 
@@ -41,7 +44,11 @@ def everything(path: Path) -> Any:
     dictionaries = [store.dictionary(name).to_pydict() for name in store.manifest["dictionaries"]]
     tables = [[(subject, batch.to_pydict()) for subject, batch in table] for table in scanned]
     plain = [[batch.to_pydict() for batch in part] for part in (fetched, *charts)]
-    return store.manifest, store.spec, store.subjects.tolist(), tables, plain, rows, dictionaries
+    lent = Origin.read(path, store.manifest)
+    files = store.manifest["files"]
+    orders = [read_orders(map_checked(path / name, files[name])) for name in map(order_file, range(store.shard_count))]
+    moved = [{name: places.tolist() for name, places in each.items()} for each in orders]
+    return store.manifest, store.spec, store.subjects.tolist(), tables, plain, rows, dictionaries, lent, moved
 
 
 def turned(path: Path, place: int, bit: int) -> None:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from wardround.core import Progress, Reporter, silent
 from wardround.records.ingest.clocks import delay_counts
 from wardround.records.ingest.derive import derive_rows
+from wardround.records.ingest.marks import mark_files
 from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.reading.quarantine import BrokenRow, write_quarantine
 from wardround.records.reading.subject_keys import SubjectKeys, write_keys
@@ -33,6 +34,7 @@ def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
     """Read a table and write its buckets; done again from the start unless it was finished."""
     if plan.noted(f"table-{name}") is not None:
         return
+    mark_files(plan, name, report)
     table = plan.spec.tables[name]
     folder = plan.bucket_folder(name)
     shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from wardround.records.ingest.ordering import row_order
 from wardround.records.ingest.shard_rows import ShardRows
 from wardround.records.ingest.versions import version_clocks
 from wardround.records.rules.language import ALWAYS_TIME, NO_TIME, Column, Rule, Times
+from wardround.records.shards.file_order import moved_rows, write_orders
 from wardround.records.shards.layout import (
     AVAILABLE,
     DICTIONARY,
@@ -59,39 +60,64 @@ class ShardCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRows:
+    """A table's rows as stored: ``subjects`` sorted, and by how much each row ``moved`` from its place in the file."""
+
+    subjects: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+    moved: npt.NDArray[np.int64]
+
+
+Beside = Callable[[str], FinishedRows | None]
+"""Of a table the rows of other subjects that are finished already; None: there are none."""
+
+
+def nobody(table: str) -> None:
+    """Nobody's rows are finished already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finishing:
     """What all shards of an ingest share."""
 
     spec: SourceSpec
     buckets: Mapping[str, Path]
     quarantine: Path
+    orders: Path
+    """Where the file orders of shards go."""
     settings: ClockSettings
     dictionaries: Dictionaries
     indexes: Mapping[str, DictionaryIndex]
     groups: GroupLabels
 
-    def finish(self, shard: int, folder: Path) -> ShardCounts:
-        """Write every table of a shard into ``folder`` and its index last."""
+    def finish(self, shard: int, folder: Path, beside: Beside = nobody) -> ShardCounts:
+        """Write every table of a shard into ``folder``, with the rows ``beside``, and its index last. What is counted
+        are the shard's own rows; the subjects are all of them."""
         rows = ShardRows(
             spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine, settings=self.settings
         )
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
         counts = ShardCounts()
         written: dict[str, TableBlocks] = {}
+        moved: dict[str, npt.NDArray[np.int64]] = {}
         for name in self.spec.tables:
             batch = rows.load(name)
             found = rows.counts(name)
             counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
-            if batch is not None and batch.num_rows:
-                written[name] = self._finish_table(self.spec.tables[name], batch, clocks, folder, counts)
+            own = None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
+            whole = _together(own, beside(name))
+            if whole is not None:
+                written[name] = write_table(folder, name, whole.rows, whole.subjects)
+                moved[name] = whole.moved
         subjects = [blocks.index.column("subject_id").to_numpy() for blocks in written.values()]
         counts.subjects = np.unique(np.concatenate(subjects)).tolist() if subjects else []
         _write_index(folder, written)
+        write_orders(self.orders / f"{shard:05d}.arrow", moved)
         return counts
 
     def _finish_table(
-        self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, folder: Path, counts: ShardCounts
-    ) -> TableBlocks:
+        self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, counts: ShardCounts
+    ) -> FinishedRows:
         if table.derive is not None:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
@@ -110,7 +136,7 @@ class Finishing:
         columns.update({name: pa.array(values) for name, values in (*groups.items(), *numbers.items())})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
         whole = self._join(table, whole)
-        return write_table(folder, table.name, whole, subjects[order])
+        return FinishedRows(subjects=subjects[order], rows=whole, moved=moved_rows(subjects[order], order))
 
     def _join(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
         for number, join in enumerate(table.dictionaries):
@@ -136,6 +162,16 @@ class Finishing:
                 if join.add[column] in dictionary.column_names:
                     return one_array(dictionary.column(join.add[column])).take(batch.column(places))
         return None
+
+
+def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
+    """Return the rows of both, subjects in order; no subject is in both."""
+    if own is None or others is None:
+        return own or others
+    subjects = np.concatenate([own.subjects, others.subjects])
+    order = np.argsort(subjects, kind="stable")
+    rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
+    return FinishedRows(subjects=subjects[order], rows=rows, moved=np.concatenate([own.moved, others.moved])[order])
 
 
 def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
@@ -237,4 +273,4 @@ def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
     unfinished.rename(folder / INDEX)
 
 
-__all__ = ["ALWAYS_TIME", "Finishing", "ShardCounts", "table_clocks"]
+__all__ = ["ALWAYS_TIME", "Beside", "FinishedRows", "Finishing", "ShardCounts", "nobody", "table_clocks"]

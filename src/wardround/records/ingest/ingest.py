@@ -25,22 +25,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wardround import __version__
 from wardround.core import Progress, RecordError, Reporter, UserError, content_hash, silent
 from wardround.executors import each
 from wardround.records.ingest.buckets import bucket_table, medians_of
+from wardround.records.ingest.changes import note_lineage
 from wardround.records.ingest.clocks import median_of_counts
-from wardround.records.ingest.finalise import Finishing
-from wardround.records.ingest.joins import DictionaryIndex, GroupLabels
+from wardround.records.ingest.earlier import shards_of, why_nothing
+from wardround.records.ingest.lineage import Lineage, Taking
+from wardround.records.ingest.marks import mark_files
 from wardround.records.ingest.needed_tables import needed_tables
-from wardround.records.ingest.plan import RAW_ROWS, Medians, Plan, as_json, is_finished, prepare, shard_count
+from wardround.records.ingest.origin import keep_origin
+from wardround.records.ingest.plan import (
+    RAW_ROWS,
+    Medians,
+    Plan,
+    check_unchanged,
+    is_finished,
+    prepare,
+    shard_count,
+)
 from wardround.records.ingest.settings import IngestReport, IngestSettings
+from wardround.records.ingest.shard_parts import finish_shard, forget_shared, renew_shard
+from wardround.records.ingest.taking import (
+    is_same_release,
+    lend_parent,
+    take_dictionary,
+    take_everything,
+    take_table,
+    what_to_take,
+    why_every_subject,
+)
 from wardround.records.reading.flat_tables import QUARANTINE
 from wardround.records.reading.quarantine import write_quarantine
+from wardround.records.reading.source_files import SourceFiles
 from wardround.records.reading.subject_keys import joined_keys, read_keys, write_keys
 from wardround.records.reading.table_reader import ReadCounts, TableReader
-from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECT_KEYS, SUBJECTS, dictionary_file, shard_folder
+from wardround.records.shards.layout import INDEX, SPEC_FOLDER, SUBJECT_KEYS, SUBJECTS, dictionary_file
 from wardround.records.shards.manifest import read_manifest, write_manifest
-from wardround.records.shards.shard_file import read_dictionary
 from wardround.records.sources.flatten import flat_files, flatten, must_read_offsets, raw_files
 from wardround.records.specs.arrow_types import ARROW_TYPES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
@@ -60,19 +82,21 @@ def ingest(
     store: Path,
     *,
     settings: IngestSettings = _DEFAULTS,
+    earlier: Path | None = None,
     report: Reporter = silent,
 ) -> IngestReport:
     """Read a source's raw files into a new store and say what came in and what did not.
 
     The same call after an interruption continues; on a finished store made from the same input it only reports.
+    ``earlier``: the store of an earlier release, from which what is the same is taken; it is only read. The result is
+    the store that reading everything into as many shards makes.
     UserError: a folder is missing, no known table, a wrong schema, a full disk. RecordError: a damaged file.
     """
     started = time.monotonic()
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
     if settings.time_zone is not None:
         must_read_offsets(spec)
-    files = raw_files(spec, folder)
-    plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shard_count(files, settings))
+    plan = _planned(spec, raw_files(spec, folder), store, settings, earlier)
     with _disk_errors(store):
         if is_finished(store):
             found = _report_of(store, plan, started)
@@ -81,9 +105,22 @@ def ingest(
         resumed = prepare(plan)
         with _only_one(plan.building):
             if plan.noted(_MANIFEST_NOTE) is None:
-                _run(_flat(plan, report), report)
+                _make(plan, report)
+                check_unchanged(plan)
             _finish(plan)
     return _report_of(store, plan, started, resumed=resumed)
+
+
+def _planned(spec: SourceSpec, files: SourceFiles, store: Path, settings: IngestSettings, earlier: Path | None) -> Plan:
+    shards = shard_count(files, settings)
+    plan = Plan(spec=spec, files=files, settings=settings, store=store, shards=shards)
+    if earlier is None:
+        return plan
+    if earlier.resolve() == store.resolve():
+        raise UserError(f"{store}: an earlier store is never changed; name another folder for the new one")
+    why = why_nothing(earlier, spec, settings, shards)
+    held = shards if why is not None else shards_of(earlier)
+    return replace(plan, earlier=earlier, why_nothing=why, shards=held)
 
 
 def _finish(plan: Plan) -> None:
@@ -112,24 +149,52 @@ def _flat(plan: Plan, report: Reporter) -> Plan:
     return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
 
 
-def _run(plan: Plan, report: Reporter) -> None:
+def _make(plan: Plan, report: Reporter) -> None:
+    """Make everything but the manifest."""
     for name, text in plan.spec.files.items():
         (plan.store / SPEC_FOLDER / name).write_text(text, encoding="utf-8")
-    for name in plan.files.dictionaries:
-        _read_dictionary(plan, name)
-    tables = [name for name in plan.spec.tables if _has_rows(plan, name)]
-    parents = [name for name in tables if any(_parent(plan, other) == name for other in tables)]
-    _each(plan, bucket_table, parents, report)
-    _each(plan, bucket_table, [name for name in tables if name not in parents], report)
+    if plan.takes and is_same_release(plan, _tables(plan), report):
+        plan.note(_MANIFEST_NOTE, take_everything(plan, report))
+    else:
+        _run(_flat(plan, report), report)
+
+
+def _tables(plan: Plan) -> list[str]:
+    return [name for name in plan.spec.tables if plan.has_rows(name)]
+
+
+def _run(plan: Plan, report: Reporter) -> None:
+    tables = _tables(plan)
+    taking = what_to_take(plan, tables, report) if plan.takes else None
+    _take_or_read(plan, tables, taking, report)
     medians = _medians(plan, tables)
-    _each(plan, partial(finish_shard, medians=medians), list(range(plan.shards)), report)
-    _FINISHING.clear()
-    _note_manifest(plan, tables, medians)
+    every = why_every_subject(plan, tables, medians) if plan.takes else None
+    if taking is None:
+        work = partial(finish_shard, medians=medians)
+    else:
+        work = partial(renew_shard, medians=medians, taking=taking, every_subject=every is not None)
+    _each(plan, work, list(range(plan.shards)), report)
+    forget_shared()
+    keep_origin(plan, tables)
+    _note_manifest(plan, tables, medians, taking, every)
 
 
-def _has_rows(plan: Plan, name: str) -> bool:
-    derive = plan.spec.tables[name].derive
-    return name in plan.files.tables or (derive is not None and derive.source in plan.files.tables)
+def _take_or_read(plan: Plan, tables: Sequence[str], taking: Taking | None, report: Reporter) -> None:
+    """Have the dictionaries and what was counted of every table; the rows of tables that are read are in buckets."""
+    taken = [] if taking is None else taking.tables
+    for name in plan.files.dictionaries:
+        if taking is not None and name in taking.dictionaries:
+            take_dictionary(plan, name)
+        else:
+            mark_files(plan, name, report)
+            _read_dictionary(plan, name)
+    for name in taken:
+        take_table(plan, name)
+    read = [name for name in tables if name not in taken]
+    parents = [name for name in tables if any(_parent(plan, other) == name for other in read)]
+    _each(plan, lend_parent, [name for name in parents if name in taken], report)
+    _each(plan, bucket_table, [name for name in parents if name in read], report)
+    _each(plan, bucket_table, [name for name in read if name not in parents], report)
 
 
 def _parent(plan: Plan, name: str) -> str | None:
@@ -224,48 +289,9 @@ def _seconds(delay: timedelta | None) -> float | None:
     return None if delay is None else delay.total_seconds()
 
 
-def finish_shard(plan: Plan, shard: int, *, medians: Mapping[str, Medians], report: Reporter = silent) -> None:
-    """Turn one bucket of every table into a shard, unless that was done."""
-    if plan.noted(f"shard-{shard:05d}") is not None:
-        return
-    folder = shard_folder(plan.store, shard)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    counts = _finishing(plan, medians).finish(shard, folder)
-    plan.note(f"shard-{shard:05d}", as_json(counts) | {"files": _file_hashes(folder)})
-    report(Progress(label="finish shards", done=shard + 1, total=plan.shards, unit="shards"))
-
-
-_FINISHING: dict[tuple[Path, str], Finishing] = {}
-
-
-def _finishing(plan: Plan, medians: Mapping[str, Medians]) -> Finishing:
-    """Return what shards share, made once per process."""
-    key = (plan.store, plan.digest)
-    if key not in _FINISHING:
-        joined = {join.table for table in plan.spec.tables.values() for join in table.dictionaries}
-        dictionaries = {name: read_dictionary(plan.store, name) for name in plan.files.dictionaries if name in joined}
-        indexes = {
-            name: DictionaryIndex(table, plan.spec.dictionaries[name].key) for name, table in dictionaries.items()
-        }
-        _FINISHING.clear()
-        _FINISHING[key] = Finishing(
-            spec=plan.spec,
-            quarantine=plan.store / "quarantine",
-            buckets={name: plan.bucket_folder(name) for name in plan.spec.tables if _has_rows(plan, name)},
-            settings=plan.clock_settings(medians),
-            dictionaries=dictionaries,
-            indexes=indexes,
-            groups=GroupLabels(plan.settings.user_codes),
-        )
-    return _FINISHING[key]
-
-
-def _file_hashes(folder: Path) -> list[list[str]]:
-    return [[path.name, content_hash(path.read_bytes())] for path in sorted(folder.iterdir())]
-
-
-def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians]) -> None:
+def _note_manifest(
+    plan: Plan, tables: Sequence[str], medians: Mapping[str, Medians], taking: Taking | None, every: str | None
+) -> None:
     shards = [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)]
     notes = {name: plan.noted(f"table-{name}") for name in tables}
     dictionaries = {name: plan.noted(f"dictionary-{name}") for name in plan.files.dictionaries}
@@ -274,6 +300,7 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medi
     content = [plan.spec.sha256, settings, medians, [shard["files"] for shard in shards], sorted(dictionaries.items())]
     manifest: dict[str, Any] = {
         "source": plan.spec.name,
+        "wardround": __version__,
         "spec_sha256": plan.spec.sha256,
         "plan": plan.digest,
         "digest": content_hash(content),
@@ -319,6 +346,14 @@ def _note_manifest(plan: Plan, tables: Sequence[str], medians: Mapping[str, Medi
         write_keys(plan.store / SUBJECT_KEYS, joined_keys(read_keys(str(plan.keys_file(name))) for name in named))
     subjects = np.array(sorted(subject for shard in shards for subject in shard["subjects"]), dtype=np.int64)
     np.save(plan.store / SUBJECTS, subjects)
+    manifest["made_from"] = note_lineage(
+        plan,
+        subjects,
+        (subject for shard in shards for subject in shard.get("changed", ())),
+        taking=taking,
+        shards=sum(1 for shard in shards if shard.get("taken")),
+        why_every_subject=every,
+    )
     plan.note(_MANIFEST_NOTE, manifest)
 
 
@@ -375,6 +410,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         filled={name: table.get("filled", {}) for name, table in tables.items()},
         rows_read={name: table.get("kept", table["rows"]) for name, table in tables.items()},
         resumed=resumed,
+        made_from=None if manifest.get("made_from") is None else Lineage(**manifest["made_from"]),
     )
 
 

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.codes import load_ccs, load_drugs
+from wardround.records.shards.layout import DICTIONARY
 from wardround.records.specs.arrow_types import integers, one_array, valid
-from wardround.records.specs.spec import DictionaryJoin, GroupJoin
+from wardround.records.specs.spec import DictionaryJoin, GroupJoin, TableSpec
 
+Dictionaries = Mapping[str, pa.Table]
 _SEPARATOR = "\x1f"
 
 
@@ -46,6 +48,20 @@ class DictionaryIndex:
         near = np.minimum(np.searchsorted(self._sorted, numbers), len(self._sorted) - 1)
         missing = (self._sorted[near] != numbers) | ~valid(wanted)
         return pa.array(self._order[near].astype(np.int32), mask=missing)
+
+
+def with_labels(table: TableSpec, rows: pa.RecordBatch, dictionaries: Dictionaries) -> pa.RecordBatch:
+    """Return stored rows with the labels that their places in dictionaries stand for, in place of these."""
+    for number, join in enumerate(table.dictionaries):
+        place = rows.schema.get_field_index(f"{DICTIONARY}{number}")
+        if place < 0:
+            continue
+        places, dictionary = rows.column(place), dictionaries[join.table]
+        rows = rows.remove_column(place)
+        for new, old in join.add.items():
+            if old in dictionary.column_names:
+                rows = rows.append_column(f"{DICTIONARY}{new}", one_array(dictionary.column(old)).take(places))
+    return rows
 
 
 def _joined_key(columns: Sequence[Any]) -> Any:
@@ -101,6 +117,3 @@ def _load_grouper(system: str, user_codes: Path | None) -> Any:
     if system == "atc":
         return load_drugs(user_codes)
     return load_ccs("diagnoses" if system == "ccs-diagnoses" else "procedures", user_codes)
-
-
-Dictionaries = Mapping[str, pa.Table]

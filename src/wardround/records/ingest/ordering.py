@@ -32,14 +32,21 @@ def row_order(subjects: Integers, event: Integers, ties: Sequence[Any]) -> Integ
 
 
 def _settle(rows: Integers, runs: Integers, ties: Sequence[Any]) -> Integers:
-    """Order rows of equal time within their runs."""
+    """Order rows of equal time within their runs; what ties do not tell apart stays as it was given: a subject's order
+    never depends on whose rows stand beside."""
     taken = pa.array(rows)
     columns = [sortable(column.take(taken) if isinstance(column, pa.Array) else column[rows]) for column in ties]
     if len(columns) == 1:
         packed = _packed(runs, columns[0])
         if packed is not None:
-            return rows[np.argsort(packed)]
-    return rows[np.lexsort([*reversed(columns), runs])]
+            return rows[_argsort(packed, rows)]
+    return rows[np.lexsort([rows, *reversed(columns), runs])]
+
+
+def _argsort(packed: Integers, rows: Integers) -> Integers:
+    order: Integers = np.argsort(packed)
+    ordered = packed[order]
+    return np.lexsort([rows, packed]) if (ordered[1:] == ordered[:-1]).any() else order
 
 
 def _packed(high: Integers, low: Integers) -> Integers | None:

@@ -17,7 +17,8 @@ from wardround.core import UserError, content_hash, private_folder, write_atomic
 from wardround.records.ingest.clocks import ClockSettings
 from wardround.records.ingest.settings import IngestSettings
 from wardround.records.reading.source_files import SourceFiles
-from wardround.records.shards.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, building_folder
+from wardround.records.shards.layout import MANIFEST, ORIGIN, SPEC_FOLDER, STORE_VERSION, building_folder
+from wardround.records.shards.manifest import read_manifest
 from wardround.records.specs.spec import SourceSpec
 
 Medians = tuple[float | None, float | None]
@@ -26,7 +27,7 @@ _PLAN = "plan.json"
 _BUCKETS, _FLAT, _KEYS = "buckets", "flat", "keys"
 RAW_ROWS = (_BUCKETS, _FLAT, _KEYS)
 """The folders of unfinished work that hold rows of the source."""
-_FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER)
+_FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER, ORIGIN)
 _MOST_SHARDS = 4_096
 _SHARE = 8
 """A shard's raw rows take this part of the memory; finishing holds about three copies of the largest table."""
@@ -43,12 +44,28 @@ class Plan:
     settings: IngestSettings
     store: Path
     shards: int
+    earlier: Path | None = None
+    """A finished store, of whose content what is the same is taken."""
+    why_nothing: str | None = None
+    """Why nothing can be taken from it."""
 
     @property
     def digest(self) -> str:
         """Names the input, the spec and the settings: the same digest continues the same work."""
         body = [STORE_VERSION, self.spec.sha256, self.settings.to_json(), self.files.fingerprint(), self.shards]
         return content_hash(body)
+
+    @property
+    def takes(self) -> bool:
+        """Whether something may be taken from an earlier store."""
+        return self.earlier is not None and self.why_nothing is None
+
+    @property
+    def work(self) -> str:
+        """Names the way to the store too: what was taken from one earlier store goes with no other."""
+        if self.earlier is None:
+            return self.digest
+        return content_hash([self.digest, read_manifest(self.earlier)["digest"]])
 
     @property
     def building(self) -> Path:
@@ -59,7 +76,14 @@ class Plan:
         """Return the same plan for processes that do not stand in this one's folder."""
         codes = self.settings.user_codes
         settings = replace(self.settings, user_codes=None if codes is None else codes.absolute())
-        return replace(self, store=self.store.absolute(), files=self.files.resolved(), settings=settings)
+        earlier = None if self.earlier is None else self.earlier.absolute()
+        files = self.files.resolved()
+        return replace(self, store=self.store.absolute(), files=files, settings=settings, earlier=earlier)
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has a file, or is made of another one's."""
+        derive = self.spec.tables[table].derive
+        return table in self.files.tables or (derive is not None and derive.source in self.files.tables)
 
     def bucket_folder(self, table: str) -> Path:
         """Where a table's buckets lie."""
@@ -129,7 +153,7 @@ def prepare(plan: Plan) -> bool:
     """
     store = plan.store
     note = plan.building / _PLAN
-    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.digest
+    is_same = note.exists() and json.loads(note.read_text(encoding="utf-8")) == plan.work
     if not is_same:
         if store.exists() and not note.exists() and not _is_only_begun(store):
             raise UserError(
@@ -138,10 +162,16 @@ def prepare(plan: Plan) -> bool:
         _clear(store, keep=note)
         private_folder(store)
         plan.building.mkdir(exist_ok=True)
-        write_atomically(note, json.dumps(plan.digest))
+        write_atomically(note, json.dumps(plan.work))
     for name in _FOLDERS:
         (store / name).mkdir(exist_ok=True)
     return is_same
+
+
+def check_unchanged(plan: Plan) -> None:
+    """UserError: a source file or the earlier store is not what it was when the work began."""
+    if json.loads((plan.building / _PLAN).read_text(encoding="utf-8")) != plan.work:
+        raise UserError(f"{plan.store}: source files changed while they were read; run the same command again")
 
 
 def _is_only_begun(store: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from wardround.core import UserError, content_hash
 from wardround.executors import EXECUTORS
+from wardround.records.ingest.lineage import Lineage
 from wardround.records.ingest.needed_tables import LostRows
 from wardround.records.specs.spec import SourceSpec
 
@@ -112,3 +113,5 @@ class IngestReport:
     """Rows that were read and not broken, by table."""
     resumed: bool = False
     """Whether work of an earlier, interrupted call was kept."""
+    made_from: Lineage | None = None
+    """What was taken from the store of an earlier release, and whose records changed since."""

@@ -66,6 +66,15 @@ def has_repeats(table: TableSpec, batch: pa.RecordBatch) -> bool:
     return bool((words[1:] == words[:-1]).any())
 
 
+def clashing_rows(table: TableSpec, batch: pa.RecordBatch) -> Places:
+    """Return the places of rows that do not have their key alone."""
+    if not has_repeats(table, batch):
+        return _NONE
+    words, places = _words(table, batch)
+    _, number, count = np.unique(words, return_inverse=True, return_counts=True)
+    return np.asarray(places[count[number] > 1])
+
+
 def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
     """Say which of all columns' rows stay: the first of equal ones, none of those that differ."""
     words, checked = _words(table, batch)

@@ -6,6 +6,10 @@
     subject_keys.arrow        what the source calls each of them, where it names them by text
     dictionaries/<name>.arrow
     quarantine/<table>.jsonl
+    origin/                   what the store was made of, so that a newer release can take from it what is the same
+        notes.json            the hash of every raw file, and what was counted of every part
+        00012.arrow           in which order each subject's rows stood in the files
+        changes.arrow         whose rows differ from the earlier store's, where the store was made from one
     shards/00012/             all rows of some subjects
         index.arrow           one batch per table: where each subject's rows lie, with the checksum of every message
         <table>.arrows        an Arrow IPC stream, uncompressed: many small subjects to a batch
@@ -33,6 +37,9 @@ SUBJECTS = "subjects.npy"
 SUBJECT_KEYS = "subject_keys.arrow"
 INDEX = "index.arrow"
 SPEC_FOLDER = "spec"
+ORIGIN = "origin"
+ORIGIN_NOTES = "origin/notes.json"
+CHANGES = "origin/changes.arrow"
 EVENT = "_event"
 AVAILABLE = "_available"
 PUBLISHED = "_published"

@@ -9,10 +9,18 @@ from typing import Any
 
 from wardround.core import UserError, content_hash, sync_tree, write_atomically
 from wardround.records.shards.checksums import damaged, file_sha256
-from wardround.records.shards.layout import MANIFEST, SPEC_FOLDER, STORE_VERSION, SUBJECT_KEYS, SUBJECTS, is_unfinished
+from wardround.records.shards.layout import (
+    MANIFEST,
+    ORIGIN,
+    SPEC_FOLDER,
+    STORE_VERSION,
+    SUBJECT_KEYS,
+    SUBJECTS,
+    is_unfinished,
+)
 
 _SEAL = "sha256"
-_HASHED = (SUBJECTS, SUBJECT_KEYS, "dictionaries/*", f"{SPEC_FOLDER}/*", "quarantine/*")
+_HASHED = (SUBJECTS, SUBJECT_KEYS, "dictionaries/*", f"{SPEC_FOLDER}/*", "quarantine/*", f"{ORIGIN}/*")
 """The files whose hashes stand in the manifest; those of shards stand in the shards' indexes, theirs in ``indexes``."""
 
 

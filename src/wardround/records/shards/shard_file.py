@@ -67,13 +67,22 @@ def write_table(folder: Path, name: str, batch: pa.RecordBatch, subjects: Intege
     """Write rows that are ordered by subject. Small subjects share plain batches, larger ones get zstd frames."""
     first = np.flatnonzero(np.r_[True, subjects[1:] != subjects[:-1]]) if len(subjects) else np.empty(0, np.int64)
     rows = np.diff(np.r_[first, len(subjects)])
-    row_bytes = batch.nbytes / max(batch.num_rows, 1)
-    small = batch.nbytes / max(len(first), 1) < _SMALL_SUBJECT_BYTES
+    size = _content_bytes(batch)
+    row_bytes = size / max(batch.num_rows, 1)
+    small = size / max(len(first), 1) < _SMALL_SUBJECT_BYTES
     wanted = max(1, int((_PLAIN_BATCH_BYTES if small else _FRAME_BYTES) / max(row_bytes, 1)))
     groups = _groups(rows, wanted)
     path = folder / (f"{name}.arrows" if small else f"{name}.arrows.zst")
     places, file = _write_messages(path, batch, first, rows, groups, compressed=not small)
     return TableBlocks(index=_index(subjects[first], first, rows, groups, places), file=file)
+
+
+def _content_bytes(batch: pa.RecordBatch) -> int:
+    """Return the size of the cells: a mask that masks nothing is there or not as the columns were computed, and the
+    same rows have to make the same file."""
+    masked = sum(1 for column in batch.columns if not column.null_count and column.buffers()[0] is not None)
+    size: int = batch.nbytes - masked * ((batch.num_rows + 7) // 8)
+    return size
 
 
 def _groups(rows: Integers, wanted: int) -> Integers:

@@ -1,0 +1,49 @@
+"""What a store keeps of how it was made, beside its rows: enough to take from it what a newer release has unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wardround import __version__
+from wardround.core import write_atomically
+from wardround.records.ingest.marks import RAW, Marks, mark_files
+from wardround.records.ingest.plan import Plan
+from wardround.records.shards.checksums import map_checked
+from wardround.records.shards.layout import ORIGIN_NOTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The notes of a finished ingest. ``marks``: of the files by table or dictionary, and of the raw ones where tables
+    were made flat of them; ``tables``, ``shards``, ``flattened``: what was noted of these parts."""
+
+    wardround: str
+    marks: Mapping[str, Marks]
+    tables: Mapping[str, Any]
+    shards: Sequence[Any]
+    flattened: Any
+
+    @classmethod
+    def read(cls, store: Path, manifest: Mapping[str, Any]) -> Origin | None:
+        """Return what a store keeps; None of stores that keep nothing. RecordError: it is not what was written."""
+        sha256 = manifest["files"].get(ORIGIN_NOTES)
+        if sha256 is None:
+            return None
+        return cls(**json.loads(bytes(map_checked(store / ORIGIN_NOTES, sha256))))
+
+
+def keep_origin(plan: Plan, tables: Sequence[str]) -> None:
+    """Write the notes of an ingest whose parts are done into its store."""
+    named = [*tables, *plan.files.dictionaries, *([RAW] if plan.files.raw else [])]
+    body = {
+        "wardround": __version__,
+        "marks": {name: mark_files(plan, name) for name in named},
+        "tables": {name: plan.noted(f"table-{name}") for name in tables},
+        "shards": [plan.noted(f"shard-{shard:05d}") for shard in range(plan.shards)],
+        "flattened": plan.noted("flatten"),
+    }
+    write_atomically(plan.store / ORIGIN_NOTES, json.dumps(body), durable=False)
