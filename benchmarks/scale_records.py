@@ -157,8 +157,8 @@ OF_SUBJECTS: Mapping[str, Callable[[Path, Path, int], Figures]] = {
     "hospital": hospital,
     "records": records,
     "charts": charts,
-    "whole": whole,
     "bundles": bundles,
+    "whole": whole,
     "written": written,
 }
 """What is measured of a hospital, in this order; each is given the raw folder, the store and the number of subjects."""
