@@ -19,6 +19,7 @@ from wardround.records.shards.layout import NEVER_TIME, bucket_numbers, dictiona
 from wardround.records.shards.table_layout import LateGroup, table_layout
 from wardround.records.specs.arrow_types import integers, microseconds, one_array, one_batch, timestamps
 from wardround.records.specs.spec import (
+    WRITTEN,
     AgeColumns,
     Amendments,
     Derivation,
@@ -134,9 +135,14 @@ def test_rows_of_one_order_have_one_number_and_it_does_not_tell_what_is_withheld
     assert (turned[0], turned[2]) == (numbers[2], numbers[0])
 
 
-def test_of_derived_rows_the_first_of_a_key_stays_where_it_stood() -> None:
-    batch = batch_of((3, 1, 1, "a", 1), (1, 1, 1, "b", 1), (3, 1, 1, "c", 1), (2, 1, 1, "d", 1))
-    assert _first_of_each_key(SPEC, batch).column("word").to_pylist() == ["a", "b", "d"]
+def test_of_derived_rows_the_first_written_of_a_key_stays_wherever_it_stands() -> None:
+    """A second report on a stay, written later, does not replace what the first told of its beginning."""
+    rows = [(3, 1, 1, "later", 1), (1, 1, 1, "b", 1), (3, 1, 1, "first", 1), (2, 1, 1, "d", 1), (3, 1, 1, "undated", 1)]
+    batch = batch_of(*rows).append_column(WRITTEN, times(9, 2, 4, None, None))
+    assert _first_of_each_key(SPEC, batch).column("word").to_pylist() == ["b", "first", "d"]
+    copies = batch_of((3, 1, 1, "one", 1), (3, 1, 1, "other", 1), (3, 1, 1, "third", 1))
+    turned = copies.take(pa.array([2, 1, 0]))
+    assert _first_of_each_key(SPEC, copies).to_pylist() == _first_of_each_key(SPEC, turned).to_pylist()
 
 
 def test_derived_rows_without_a_text_are_none() -> None:

@@ -368,6 +368,16 @@ def test_what_was_known_at_admission_is_there_at_admission(rows: View) -> None:
     assert rows("admission_note", "2160-01-01") == [note]
 
 
+def test_a_second_summary_does_not_replace_what_was_known_at_admission(rows: View, tmp_path: Path) -> None:
+    """One stay in twenty has two reports; the second may stand first in the file."""
+    second = {"chartdate": "2150-03-16", "category": "Discharge summary", "description": "Report"}
+    told = [STAY | second | {"text": "CHIEF COMPLAINT:  SECRET SECOND REPORT"}, *TABLES["NOTEEVENTS"]]
+    for name in ("PATIENTS", "ADMISSIONS", "NOTEEVENTS"):
+        write_table(tmp_path / "raw", name, told if name == "NOTEEVENTS" else TABLES[name])
+    ingest("mimiciii", tmp_path / "raw", tmp_path / "store")
+    assert view_of(Store.open(tmp_path / "store"), 7)("admission_note", ADMIT) == rows("admission_note", ADMIT)
+
+
 def _clone(row: Row, number: int) -> Row:
     """Return a row of patient 7 as that of another one, whose keys are hers and 10,000 more, and so on."""
     keys = ("subject_id", "hadm_id", "icustay_id", "orderid", "linkorderid")

@@ -17,7 +17,7 @@ def test_every_shape_takes_its_own_keys_and_no_others() -> None:
 
 def test_a_derivation_is_spelt_as_in_the_file() -> None:
     derive = spec_schema()["$defs"]["DeriveBody"]
-    assert set(derive["properties"]) == {"from", "function", "text", "where"}
+    assert set(derive["properties"]) == {"from", "function", "text", "where", "written"}
     assert sorted(derive["required"]) == ["from", "function"]
 
 

@@ -27,7 +27,7 @@ from wardround.records.reading.table_reader import ReadCounts, TableReader
 from wardround.records.rules.language import Column, MedianDelay, walk
 from wardround.records.shards.layout import bucket_numbers
 from wardround.records.specs.arrow_types import ARROW_TYPES, integers, one_batch
-from wardround.records.specs.spec import OWN_SUBJECT, TableSpec
+from wardround.records.specs.spec import OWN_SUBJECT, WRITTEN, Derivation, TableSpec
 
 
 def bucket_table(plan: Plan, name: str, report: Reporter = silent) -> None:
@@ -154,7 +154,7 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
     assert table.derive is not None
     source = plan.spec.tables[table.derive.source]
     where = table.derive.where
-    read = {**{name: source.columns[name] for name in where}, **table.columns}
+    read = {**{name: source.columns[name] for name in (*where, *table.derive.written)}, **table.columns}
     required = [*_required(table), table.derive.text, *where]
     readers = [
         TableReader(path=path, name=table.name, columns=read, required=required, files=source.files)
@@ -164,12 +164,19 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
         rows = cells.table
         for name, text in where.items():
             rows = rows.filter(pc.equal(pc.utf8_trim_whitespace(rows.column(name)), text))
-        rows = rows.select([name for name in rows.column_names if name in table.columns])
+        written = _written(rows, table.derive)
+        rows = rows.select([name for name in rows.column_names if name in table.columns]).append_column(*written)
         for name in _needed(table):
             rows = rows.filter(rows.column(name).is_valid())
         rows = derive_rows(rows, table.derive)
         counts.rows += rows.num_rows
         yield rows, ()
+
+
+def _written(rows: pa.Table, derivation: Derivation) -> tuple[str, Any]:
+    """Return, as a column, when each row of a derived table's source was written."""
+    times = [rows.column(name).cast(ARROW_TYPES["time"]) for name in derivation.written if name in rows.column_names]
+    return WRITTEN, pc.coalesce(*times, pa.nulls(rows.num_rows, ARROW_TYPES["time"]))
 
 
 _PARENTS: dict[tuple[Path, str], tuple[Any, Any]] = {}

@@ -44,7 +44,7 @@ from wardround.records.shards.row_ids import (
 )
 from wardround.records.shards.shard_file import TableBlocks, write_table
 from wardround.records.specs.arrow_types import integers, microseconds, one_array, timestamps
-from wardround.records.specs.spec import OWN_SUBJECT, PendingRows, SourceSpec, TableSpec, late_rules
+from wardround.records.specs.spec import OWN_SUBJECT, WRITTEN, PendingRows, SourceSpec, TableSpec, late_rules
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +132,7 @@ class Finishing:
         columns: dict[str, Any] = {"row_id": row_ids(table, batch, identity)}
         columns.update(zip(batch.schema.names, batch.columns, strict=True))
         columns.pop(OWN_SUBJECT, None)
+        columns.pop(WRITTEN, None)
         columns.update({name: timestamps(values) for name, values in times.items()})
         columns.update({name: pa.array(values) for name, values in (*groups.items(), *numbers.items())})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
@@ -210,8 +211,13 @@ def _late_clock(rule: Rule, first: str, batch: pa.RecordBatch, times: Mapping[st
     """Return since when late cells are known; a column that is its own clock has none beside it."""
     if not isinstance(rule, Column):
         return times[f"{LATE}{first}"]
-    if rule.name in batch.schema.names:
-        return microseconds(batch.column(rule.name))
+    return _times(batch, rule.name)
+
+
+def _times(batch: pa.RecordBatch, column: str) -> Times:
+    """Return a column of times; null throughout where there is none of that name."""
+    if column in batch.schema.names:
+        return microseconds(batch.column(column))
     return np.full(batch.num_rows, NO_TIME, dtype=np.int64)
 
 
@@ -257,10 +263,15 @@ def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times])
 
 
 def _first_of_each_key(table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Keep one derived row per key: several notes of one stay begin with the same history."""
+    """Keep the derived row of each key that was written first: several notes of one stay tell its history, and a later
+    one may not replace what was there. Of those of one moment their texts decide, not their order in the file."""
     words = local_words(batch, table.key)
-    _, first = np.unique(words, return_index=True)
-    return batch.take(pa.array(np.sort(first)))
+    written = _times(batch, WRITTEN)
+    written = np.where(written == NO_TIME, NEVER_TIME, written)
+    texts = fingerprints(batch, [name for name in batch.schema.names if name != WRITTEN], "")
+    order = np.lexsort((texts, written, words))
+    fresh = np.append([True], words[order][1:] != words[order][:-1])[: len(order)]
+    return batch.take(pa.array(np.sort(order[fresh])))
 
 
 def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:

@@ -18,6 +18,7 @@ from wardround.records.specs.roles import Roles
 ColumnType = Literal["int", "float", "text", "time", "date"]
 COLUMN_TYPES: tuple[ColumnType, ...] = ("int", "float", "text", "time", "date")
 OWN_SUBJECT = "_subject"
+WRITTEN = "_written"
 """The number of a row's subject, where the file itself has none."""
 _PLAIN = FileFormat()
 LAG_SETTINGS = ("coding_lag", "result_lag", "culture_lag")
@@ -72,12 +73,14 @@ class PendingRows:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
     """A table made at ingest from the ``text`` column of table ``source`` by a named function; a raw file wins. Only
-    rows of the source whose text cells equal those of ``where``, outer spaces apart, are used."""
+    rows of the source whose text cells equal those of ``where``, outer spaces apart, are used; of several with one key
+    the one that was written first, by the first filled of the columns ``written``."""
 
     source: str
     function: str
     text: str
     where: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

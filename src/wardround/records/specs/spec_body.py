@@ -94,6 +94,7 @@ class DeriveBody:
     function: str
     text: str = "text"
     where: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

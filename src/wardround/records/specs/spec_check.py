@@ -156,6 +156,7 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
         raise UserError(f"{place}.derive: no table {table.derive.source!r}")
     if table.derive is not None:
         _known_names(f"{place}.derive.where", table.derive.where, tables[table.derive.source].columns)
+        _known_names(f"{place}.derive.written", table.derive.written, tables[table.derive.source].columns)
 
 
 def _check_parent(place: str, parent: str, tables: Mapping[str, TableSpec]) -> None:

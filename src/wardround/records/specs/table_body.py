@@ -150,7 +150,9 @@ def _derive(body: TableBody) -> Derivation | None:
     derive = body.derive
     if derive is None:
         return None
-    return Derivation(source=derive.source, function=derive.function, text=derive.text, where=derive.where)
+    return Derivation(
+        source=derive.source, function=derive.function, text=derive.text, where=derive.where, written=derive.written
+    )
 
 
 def _joined(
