@@ -101,6 +101,10 @@ class AgentEhr:
         """The tasks to build."""
         return [get_task(name) for name in self.names]
 
+    def options(self) -> Mapping[str, Any]:
+        """Its tasks."""
+        return {"tasks": list(self.names)}
+
     def open(self, ground: Ground) -> _OpenAgentEhr:
         """Put training people in groups, read the admissions, make the candidate spaces."""
         store, settings = ground.store, ground.settings

@@ -51,6 +51,16 @@ class BuildSettings:
         """Whether this process builds all tasks itself."""
         return self.workers == 1 and not EXECUTORS.get(self.executor).spans_machines
 
+    def recipe(self) -> dict[str, Any]:
+        """What decides the samples: who builds them, and in how many shares, does not."""
+        return {
+            "seed": self.seed,
+            "policy": self.policy,
+            "per_task": self.per_task,
+            "per_subject": self.per_subject,
+            "fractions": list(self.fractions),
+        }
+
     def check(self) -> None:
         """Raise UserError where a setting is none."""
         check_fractions(self.fractions)
@@ -124,6 +134,10 @@ class Family(Protocol[Q, D]):
     def tasks(self) -> Sequence[Task]:
         """The tasks to build, in name order."""
 
+    def options(self) -> Mapping[str, Any]:
+        """What a build was told besides its settings, by the names its function has for it: ready for JSON, files by
+        name and hash. The same options, settings and records give the same samples."""
+
     def open(self, ground: Ground) -> OpenFamily[Q, D]:
         """Read what its tasks share. UserError: the store cannot have them."""
 
@@ -163,6 +177,7 @@ def build_family(
         "fractions": list(settings.fractions),
         "per_task": settings.per_task,
         **opened.facts(),
+        "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
         "subjects": _subjects(ground),
         "tasks": {name: dict(one.said) for name, one in told.items()},

@@ -87,6 +87,10 @@ class ClinSeek:
         """The tasks to build."""
         return [CLINSEEK_TASKS[name] for name in self.names]
 
+    def options(self) -> Mapping[str, Any]:
+        """Its tasks, and how risks are drawn."""
+        return {"tasks": list(self.names), "balanced": self.balanced}
+
     def open(self, ground: Ground) -> _OpenClinSeek:
         """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
         asking = {name: asking_of(name, ground.store, ground.settings, self.user_codes) for name in self.names}

@@ -17,6 +17,7 @@ from wardround.benchmarks.clinseek_mm.examples import MultimodalExample, read_ex
 from wardround.benchmarks.clinseek_mm.films import image_role
 from wardround.benchmarks.clinseek_mm.stand_in import StandIn
 from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import SPLITS, Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, person_id
@@ -73,6 +74,11 @@ class ClinSeekMm:
         shown = {mm_name(what, shown=self.vocabulary_shown) for what in MOST_SAMPLES}
         named_elsewhere = set() if self.examples is None else {mm_name(what, shown=False) for what in MOST_SAMPLES}
         return [CLINSEEK_MM_TASKS[name] for name in sorted(shown | named_elsewhere)]
+
+    def options(self) -> Mapping[str, Any]:
+        """The manifest of examples, and what both arms are shown."""
+        examples = None if self.examples is None else name_of_file(self.examples)
+        return {"examples": examples, "reports": self.reports, "vocabulary_shown": self.vocabulary_shown}
 
     def open(self, ground: Ground) -> _OpenClinSeekMm:
         """Read the manifest, or make examples of every subject's films. UserError: the store has no pictures."""

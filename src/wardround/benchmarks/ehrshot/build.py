@@ -26,6 +26,7 @@ from wardround.benchmarks.ehrshot.samples import by_class, last_answers, make_sa
 from wardround.benchmarks.ehrshot.sampling import draw
 from wardround.benchmarks.ehrshot.thresholds import rules_of
 from wardround.benchmarks.facts import samples_by_class
+from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.pipeline import BuildSettings, Ground, TaskFacts, build_family
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions
@@ -91,6 +92,11 @@ class EhrShot:
     def tasks(self) -> Sequence[Task]:
         """The tasks to build."""
         return [_task(name) for name in self.names]
+
+    def options(self) -> Mapping[str, Any]:
+        """Its tasks, and the file of labels of reports."""
+        labels = None if self.chexpert_labels is None else name_of_file(self.chexpert_labels)
+        return {"tasks": list(self.names), "allow_missing": self.allow_missing, "chexpert_labels": labels}
 
     def open(self, ground: Ground) -> _OpenEhrShot:
         """Find the codes of the tasks' concepts and read the record once for all of them."""

@@ -61,6 +61,10 @@ class OwnTasks:
         """The tasks to build."""
         return sorted((one.task for one in self.own), key=lambda task: task.name)
 
+    def options(self) -> Mapping[str, Any]:
+        """What each task was read from; one of a plug-in goes by its name."""
+        return {"tasks": [dict(one.made_of) or {"plugin": one.task.name} for one in self.own]}
+
     def open(self, ground: Ground) -> _OpenOwnTasks:
         """Make the candidate spaces that answers come from, of training subjects alone."""
         names = {name for task in self.tasks for name in task.answer.spaces}

@@ -17,9 +17,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from wardround.answers import AnswerClass, OneClass
+from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.own.questions import Label, Moment, OwnTask
 from wardround.benchmarks.task import QuestionText, Task
-from wardround.core import UserError, content_hash
+from wardround.core import UserError
 from wardround.records import Chart, Policy, Store
 from wardround.records.reading.subject_keys import subject_number
 
@@ -80,7 +81,15 @@ def read_label_table(
     )
     labels = _labels(path, table, column, meanings, cuts)
     read = LabelTable(labels=labels, without_value=table.column(column).null_count)
-    return OwnTask(task=task, asked=read, labelling=read, sources=((path.name, content_hash(path.read_bytes())),))
+    file = name_of_file(path)
+    said = {"name": own, "title": title, "description": description, "classes": list(classes), "cuts": list(cuts)}
+    return OwnTask(
+        task=task,
+        asked=read,
+        labelling=read,
+        sources=((file["name"], file["sha256"]),),
+        made_of={"label_table": file, **said},
+    )
 
 
 def _read(path: Path) -> pa.Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -61,3 +61,5 @@ class OwnTask:
     labelling: Labelling
     sources: Sequence[tuple[str, str]] = ()
     """The files it comes from, with their hashes."""
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    """The file and what was said with it, for reading it again; empty for a plug-in's."""

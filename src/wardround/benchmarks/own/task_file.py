@@ -13,6 +13,7 @@ from typing import Any
 
 from wardround.answers import answer_kind
 from wardround.benchmarks.columns import EVENT
+from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.own.asking import AfterRows
 from wardround.benchmarks.own.labelling import RuleLabel, SqlLabel
 from wardround.benchmarks.own.questions import Labelling, OwnTask
@@ -48,7 +49,8 @@ def read_task_file(path: Path, spec: SourceSpec) -> OwnTask:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from error
-    return task_of_text(text, spec, str(path), source=path.name)
+    own = task_of_text(text, spec, str(path), source=path.name)
+    return replace(own, made_of={"task_file": name_of_file(path)})
 
 
 def task_of_text(text: str, spec: SourceSpec, where: str, *, source: str) -> OwnTask:

@@ -11,6 +11,7 @@ from typing import Any
 from wardround import __version__
 from wardround.benchmarks.benchmark import Benchmark, must_be_new
 from wardround.benchmarks.facts import source_facts
+from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.sample import Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import get_task
@@ -63,7 +64,7 @@ def build_told(
     samples = _samples(placed, dropped)
     if not samples:
         raise UserError(f"no case of {family} in these files; nothing was written (--cases FILE, --test-cases FILE)")
-    hashes = {path.name: content_hash(path.read_bytes()) for path in (*files.cases, *files.test)}
+    cases, test_cases = ([name_of_file(path) for path in paths] for paths in (files.cases, files.test))
     manifest: dict[str, Any] = {
         "kind": family,
         "name": family,
@@ -74,7 +75,12 @@ def build_told(
         "clocks": "none: every question tells its case in words, and there is no chart",
         "seed": seed,
         "fractions": list(fractions),
-        "files": hashes,
+        "files": {one["name"]: one["sha256"] for one in (*cases, *test_cases)},
+        "recipe": {
+            "seed": seed,
+            "fractions": list(fractions),
+            "options": {"cases": cases, "test": test_cases, "drop_overlaps": drop_overlaps},
+        },
         "splits": "the test file is the test" if files.test else "by hash of seed and report or question",
         "source": source_facts(NoRecords()),
         "tasks": {name: _facts(name, samples) for name in sorted({sample.task for sample in samples})},

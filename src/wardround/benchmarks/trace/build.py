@@ -58,6 +58,10 @@ class TraceFamily:
         """The one task."""
         return [TRACE_TASK]
 
+    def options(self) -> Mapping[str, Any]:
+        """Its unit."""
+        return {"unit": self.unit}
+
     def open(self, ground: Ground) -> _OpenTrace:
         """See that there are stays, and clocks of knowledge."""
         if ground.settings.policy != "known_at":
