@@ -177,14 +177,20 @@ class BundleStream:
     def __getitem__(self, place: int) -> Bundle:
         if not 0 <= place < len(self):
             raise IndexError(place)
-        return next(self._some(place, place + 1))
+        return next(self.between(place, place + 1))
 
     def __iter__(self) -> Iterator[Bundle]:
         for first in range(0, len(self), _TOGETHER):
-            yield from self._some(first, min(first + _TOGETHER, len(self)))
+            yield from self.between(first, min(first + _TOGETHER, len(self)))
 
-    def _some(self, first: int, stop: int) -> Iterator[Bundle]:
-        """Yield some bundles in a row, whose events are made together."""
+    def hour_at(self, place: int) -> datetime:
+        """Return the hour of one bundle, without its events."""
+        return from_microseconds(int(self.hours[place]) * HOUR)
+
+    def between(self, first: int, stop: int) -> Iterator[Bundle]:
+        """Yield the bundles from ``first`` up to ``stop``, whose events are made together."""
+        if not 0 <= first <= stop <= len(self):
+            raise IndexError(stop)
         starts = self.starts[first : stop + 1].tolist()
         events = tuple(self.columns.slice(starts[0], starts[-1]))
         each = (self.subjects, self.hours, self.gaps)

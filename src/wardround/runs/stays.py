@@ -31,7 +31,7 @@ class StayFeed:
     @property
     def past(self) -> Sequence[Bundle]:
         """The subject's bundles before the stay."""
-        return [self.stream[place] for place in range(self.start)]
+        return [*self.stream.between(0, self.start)]
 
     def first(self) -> Bundle:
         """Hand out the first bundle of the stay."""
@@ -40,7 +40,7 @@ class StayFeed:
     def after(self, prediction: StepPrediction) -> Bundle | None:
         """Write a prediction down, then hand out the next bundle; none follows the last step's."""
         step, self.given = self.given, self.given + 1
-        hour = self.stream[self.start + step].hour
+        hour = self.stream.hour_at(self.start + step)
         said = {
             "step": step,
             "hour": f"{hour:%Y-%m-%d %H:00}",
@@ -55,4 +55,4 @@ def played_bundles(store: Store, sample: Sample) -> tuple[list[Bundle], list[Bun
     """Return the bundles before a stay, and those of its steps."""
     stream = subject_bundles(store, sample.subject_id)
     first, stop = int(sample.facts["first"]), int(sample.facts["stop"])
-    return [stream[place] for place in range(first)], [stream[place] for place in range(first, stop - 1)]
+    return [*stream.between(0, first)], [*stream.between(first, stop - 1)]

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
 
@@ -72,10 +73,13 @@ class KnowledgeRule:
 
 def fits(where: Mapping[str, tuple[str, ...]], cells: Cells) -> bool:
     """Say whether every column matches one of its patterns."""
-    return all(
-        any(fnmatchcase(text.casefold(), word.casefold()) for text in cells.texts(path) or ("",) for word in words)
-        for path, words in where.items()
-    )
+    return all(any(_matches(text, words) for text in cells.texts(path) or ("",)) for path, words in where.items())
+
+
+@lru_cache(maxsize=65_536)
+def _matches(text: str, words: tuple[str, ...]) -> bool:
+    """Kept, because the same few codes and kinds stand in most rows of a file."""
+    return any(fnmatchcase(text.casefold(), word.casefold()) for word in words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +105,16 @@ class SwapTable:
     fixed: tuple[str, ...]
     anchors: tuple[Anchor, ...]
     rules: Mapping[str, tuple[KnowledgeRule, ...]]
+    _asked: dict[str, tuple[KnowledgeRule, ...] | None] = field(default_factory=dict, init=False, repr=False)
+    """What was answered before: it is asked for every row."""
 
     def of(self, name: str) -> tuple[KnowledgeRule, ...] | None:
         """Return the rules of a file; None where the table has none."""
-        found = self.rules.get(name)
-        if found is not None:
-            return found
-        name = name.casefold()
+        if name not in self._asked:
+            self._asked[name] = self.rules[name] if name in self.rules else self._by_pattern(name.casefold())
+        return self._asked[name]
+
+    def _by_pattern(self, name: str) -> tuple[KnowledgeRule, ...] | None:
         return next((rules for pattern, rules in self.rules.items() if fnmatchcase(name, pattern.casefold())), None)
 
     def is_fixed(self, name: str) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import datetime, time, timedelta
+from functools import lru_cache
 
 _TIME = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:([ T])(\d\d):(\d\d)(?::(\d\d))?(\.\d+)?(Z|[+-]\d\d:?\d\d)?)?")
 _LAST = time(23, 59, 59)
 
 
+@lru_cache(maxsize=65_536)
 def read_moment(text: str) -> datetime | None:
-    """Return a time as written, its offset dropped; a day or month without a time is its last second."""
+    """Return a time as written, its offset dropped; a day or month without a time is its last second. Kept: every clock
+    of a row reads its times again."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         return None

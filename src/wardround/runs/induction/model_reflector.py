@@ -15,6 +15,8 @@ from itertools import islice
 from typing import Any
 
 from wardround.agents.stays.asking import REFLECTOR
+from wardround.benchmarks import Sample
+from wardround.bundles import Bundle
 from wardround.core import (
     FormatError,
     Progress,
@@ -38,7 +40,7 @@ from wardround.runs.induction.inducing import taught_by
 from wardround.runs.induction.measuring import measured
 from wardround.runs.induction.missed import MissedDecision, TaughtStays, in_turn, taught_stays
 from wardround.runs.induction.proposed import VERBS, proposed_rule
-from wardround.runs.induction.stay_steps import SeenStep, seen_steps
+from wardround.runs.induction.stay_steps import SeenStep, steps_of
 from wardround.runs.models import open_named_model
 from wardround.runs.sources import open_benchmark, open_store
 from wardround.runs.stays import played_bundles
@@ -47,6 +49,8 @@ INDUCTION = "induction"
 CALLS = 200
 """So many calls where nothing else is said; the paper prints no budget."""
 _STATE_TOKENS, _HISTORY_TOKENS = 800, 2_000
+_STAYS_KEPT = 64
+_PlayedBundles = tuple[list[Bundle], list[Bundle]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,7 @@ class _Reflecting:
     log: EpisodeLog
     base: GlobalProtocol
     records: dict[int, Fingerprint] = field(default_factory=dict)
+    stays: dict[str, _PlayedBundles] = field(default_factory=dict)
 
     async def all(self, taught: TaughtStays, report: Reporter) -> Reflection:
         """Ask about missed decisions in turn until the calls, the rules or the decisions are used up."""
@@ -176,8 +181,16 @@ class _Reflecting:
 
     def _seen(self, missed: MissedDecision, rules: GlobalProtocol) -> SeenStep:
         """The step as it was known, read by the rules made so far."""
-        steps = seen_steps(self.store, missed.sample, RuleIndex(rules))
+        steps = steps_of(*self._played(missed.sample), RuleIndex(rules))
         return next(islice(steps, missed.step, None))
+
+    def _played(self, sample: Sample) -> _PlayedBundles:
+        """The bundles of a stay, kept for the last few: decisions are asked about in turn, and many are of one stay."""
+        if sample.id not in self.stays:
+            self.stays[sample.id] = played_bundles(self.store, sample)
+            for oldest in list(self.stays)[:-_STAYS_KEPT]:
+                del self.stays[oldest]
+        return self.stays[sample.id]
 
     async def _ask(
         self, missed: MissedDecision, seen: SeenStep, recorder: EpisodeRecorder, budget: AskingBudget
@@ -214,6 +227,6 @@ class _Reflecting:
         """What the patient's record is known by, as far as the stay."""
         subject = missed.sample.subject_id
         if subject not in self.records:
-            _, bundles = played_bundles(self.store, missed.sample)
+            _, bundles = self._played(missed.sample)
             self.records[subject] = fingerprint_of(self.store.chart(subject, bundles[-1].hour + timedelta(hours=2)))
         return self.records[subject]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wardround.agents.loop.tokens import EstimatedTokens
@@ -49,7 +49,11 @@ class SeenStep:
 
 def seen_steps(store: Store, sample: Sample, index: RuleIndex) -> Iterator[SeenStep]:
     """Yield the steps of a stay in order, as some rules read them."""
-    past, bundles = played_bundles(store, sample)
+    yield from steps_of(*played_bundles(store, sample), index)
+
+
+def steps_of(past: Sequence[Bundle], bundles: Iterable[Bundle], index: RuleIndex) -> Iterator[SeenStep]:
+    """The same of the bundles before a stay and those of its steps."""
     player = TracePlayer(index, TraceSettings(), Parts(auditor=False))
     player.begin(past)
     newest = deque(past, maxlen=_MOST_SHOWN)

@@ -102,7 +102,7 @@ def _folded(roles: CodedRoles, facts: BatchFacts, after: BatchStates) -> dict[in
     found: dict[int, CodedStep] = {}
     for subject in _to_be_folded(facts, after).tolist():
         start, stop = np.searchsorted(stream.subjects, [subject, subject + 1]).tolist()
-        found.update(enumerate(_one_by_one(roles, [stream[place] for place in range(start, stop)]), start))
+        found.update(enumerate(_one_by_one(roles, [*stream.between(start, stop)]), start))
     return found
 
 
