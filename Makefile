@@ -80,7 +80,7 @@ tour:
 test-train: weights $(VENV)/dev-installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train]'
-	WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/training
+	WARDROUND_TEST_TRAIN=1 WARDROUND_REAL_MODEL=1 $(BIN)/python -m pytest -q tests/training
 
 # The world of training through each of its doors, read by TRL, OpenEnv, verifiers and Harbor in environments of their own:
 # every one must pay what the world pays, on 100 samples. Harbor needs Python 3.12: `make doors HARBOR_PYTHON=python3.12`.

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
 from wardround.synth.dialects.mimiciii import PROCEDURES
+from working_folder import working_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -37,6 +39,9 @@ if os.environ.get("WARDROUND_TEST_BYTECODE", "1") == "1":
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    with ExitStack() as until_the_end:
+        until_the_end.enter_context(working_folder())
+        config.add_cleanup(until_the_end.pop_all().close)
     gc.disable()  # until all is collected: what is imported stays
     config.addinivalue_line("markers", "long: runs only at length, with WARDROUND_TEST_LONG=1 (make long)")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: our children would not hear it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ import jinja2
 import numpy as np
 import pytest
 
+from effort import LONG
+from extras import needs
 from wardround.core import UserError
 from wardround.training import (
     BaseWeights,
@@ -29,8 +32,14 @@ from wardround.training import (
 )
 from wardround.training.world import World, WorldSettings
 
-pytest.importorskip("trl", reason="needs the extra [train]")
-pytestmark = [pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    needs("trl"),
+    pytest.mark.skipif(
+        not (LONG or os.environ.get("WARDROUND_TEST_TRAIN") == "1"),
+        reason="fine-tunes a model: runs with WARDROUND_TEST_TRAIN=1 (make test-train) and at length (make long)",
+    ),
+]
 
 TEMPLATE = training_template("wardround_compact")
 TOOL = {
@@ -187,11 +196,3 @@ def test_one_step_of_grpo_plays_in_the_world_and_takes_its_reward(
     assert BaseWeights(path=tmp_path / "out" / "model").model() is not None
     with pytest.raises(UserError, match="is not empty"):
         reinforce(base, world, TEMPLATE, RlSettings(steps=1), tmp_path / "out")
-
-
-@pytest.mark.parametrize("path", ["nowhere", "folder", "file.bin"])
-def test_weights_that_are_not_here_are_refused_in_one_line(path: str, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file.bin").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a \.gguf file|give one"):
-        BaseWeights(path=tmp_path / path)
