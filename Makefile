@@ -43,7 +43,7 @@ api:
 # The documentation as a site that opens from disk: build/site/site/index.html. A link that leads nowhere ends the build.
 site: .venv-site/installed
 	$(PYTHON) scripts/site_source.py build/site
-	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict --config-file build/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict --config-file build/site/mkdocs.yml
 
 .venv-site/installed: constraints-site.txt
 	$(PYTHON) -m venv .venv-site
@@ -105,6 +105,7 @@ long: $(VENV)/dev-installed
 	$(MAKE) weights
 	$(BIN)/python benchmarks/gsem_small_cycle.py gsem-cycle
 	$(MAKE) conformance
+	$(MAKE) demo-model
 	$(MAKE) sweep
 	$(MAKE) mutants
 

@@ -69,3 +69,11 @@ def test_nothing_is_written_that_links_outside(source: ModuleType, tmp_path: Pat
     linked = [(page, target) for page, text in pages.items() for target in re.findall(r"\]\(([^)#:\s]+)[)#]", text)]
     assert linked
     assert not [(page.name, target) for page, target in linked if not (page.parent / target).is_file()]
+
+
+def test_a_link_that_leads_nowhere_ends_the_build() -> None:
+    """The builder counts the warnings that it says: with ``--quiet`` there were none, and ``--strict`` held nothing."""
+    (command,) = re.findall(r"mkdocs build (.*)", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+    assert "--strict" in command
+    assert "--quiet" not in command
+    assert "\nstage site\n" in (REPOSITORY / ".ci/run").read_text(encoding="utf-8")
