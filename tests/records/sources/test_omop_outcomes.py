@@ -278,6 +278,28 @@ def test_a_procedure_charted_in_a_visit_does_not_foretell_it(tmp_path: Path) -> 
     assert "procedure_occurrence" in _chart(store, "2150-01-02 08:00:00")
 
 
+@pytest.mark.parametrize(
+    ("cells", "known"),
+    [
+        ({"visit_occurrence_id": 10}, "2150-01-06 12:30:00"),
+        ({"visit_occurrence_id": "", "visit_detail_id": 103}, "2150-01-06 12:30:00"),
+        ({"visit_occurrence_id": 10, "procedure_end_datetime": "2150-01-09 08:00:00"}, "2150-01-09 08:00:00"),
+        ({}, "2150-01-06 12:30:00"),
+        ({"procedure_datetime": "2150-02-03 09:00:00", "procedure_date": "2150-02-03"}, "2150-02-03 23:59:59"),
+    ],
+)
+def test_how_long_a_ventilation_took_is_not_known_at_its_start(
+    tmp_path: Path, cells: dict[str, Any], known: str
+) -> None:
+    """MIMIC-IV's conversion writes the minutes as the quantity, on the row of the start."""
+    row = {"procedure_concept_id": 0, "procedure_source_value": "225792", "procedure_type_concept_id": 32833}
+    row |= {"procedure_datetime": "2150-01-03 12:00:00", "procedure_date": "2150-01-03", "quantity": 7_140, **cells}
+    store = omop_store(tmp_path, copy.deepcopy(STAY) | {"procedure_occurrence": [row]})
+    at = datetime.fromisoformat(known)
+    before, after = (_chart(store, moment.isoformat())["procedure_occurrence"] for moment in (at - SECOND, at))
+    assert [each.get("quantity") for each in (*before, *after)] == [None, 7_140]
+
+
 _ON_A_DAY_OF_THE_STAY = {
     "condition_occurrence": {"condition_start_date": "2150-01-03", "condition_type_concept_id": 32821},
     "procedure_occurrence": {"procedure_date": "2150-01-03", "procedure_type_concept_id": 32855},

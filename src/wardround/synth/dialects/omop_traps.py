@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from wardround.core import parse_time
 from wardround.synth.dialects.source import HospitalTables, later
 
 _CLAIM = 32855
@@ -20,6 +21,7 @@ _HISTORY_DAYS = 40
 def omop_traps(source: HospitalTables) -> Mapping[str, list[dict[str, object]]]:
     """Return further rows by table, without their running numbers."""
     rows = {table: list(_bills_on_a_day(source, table)) for table in _BILLED}
+    rows["procedure_occurrence"] += _ventilations(source)
     rows["observation"] += _histories(source)
     rows["specimen"] = list(_grown(source))
     return rows
@@ -48,6 +50,23 @@ def _histories(source: HospitalTables) -> Iterator[dict[str, object]]:
             "observation_type_concept_id": 32817,
             "visit_occurrence_id": row["hadm_id"],
         }
+
+
+def _ventilations(source: HospitalTables) -> Iterator[dict[str, object]]:
+    """Chart at its start a procedure that ends with the stay, with the minutes that it took."""
+    for row in source.admissions.values():
+        start = later(row["admittime"], hours=2)
+        minutes = (parse_time(row["dischtime"]) - parse_time(start)).total_seconds() / 60
+        if minutes > 0:
+            yield {
+                "person_id": row["subject_id"],
+                "procedure_date": start[:10],
+                "procedure_datetime": start,
+                **_plain("procedure", "invasive ventilation"),
+                "procedure_type_concept_id": 32833,
+                "quantity": round(minutes),
+                "visit_occurrence_id": row["hadm_id"],
+            }
 
 
 def _grown(source: HospitalTables) -> Iterator[dict[str, object]]:
