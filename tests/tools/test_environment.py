@@ -71,6 +71,25 @@ def test_mistakes_are_answered(environment: Environment, name: str, arguments: o
     assert result.is_error or result.rows_total == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("x" * 90_000, {}, "there is no tool"),
+        ("get_latest_records", {"table_name": "x" * 90_000}, "there is no table"),
+        ("get_records_by_keyword", {"table_name": "labevents", "keyword": "x" * 90_000}, "0 rows containing"),
+        ("get_records_by_keyword", {"table_name": "labevents", "keyword": "x" * 100_000}, "longer than 100,000"),
+        ("get_latest_records", {"table_name": ["x" * 50_000] * 3}, "longer than 100,000"),
+        ("get_latest_records", {"y" * 100_001: 1}, "longer than 100,000"),
+    ],
+)
+def test_what_is_too_long_is_neither_compared_nor_repeated(
+    environment: Environment, name: str, arguments: dict[str, object], said: str
+) -> None:
+    told = environment.call(name, arguments).text
+    assert said in told
+    assert len(told) < 2_000
+
+
 def test_keywords_are_literal_and_a_long_cell_shows_them(environment: Environment) -> None:
     one = environment.call("get_records_by_keyword", {"table_name": "radiology", "keyword": "PORTABLE ("})
     assert one.row_ids == ("radiology:R-2",)

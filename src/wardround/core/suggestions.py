@@ -9,12 +9,19 @@ from rapidfuzz import fuzz, process
 _LISTED = 40
 _LOOKED_AT = 10
 _SHORTEST_PART = 3
+_LONGEST = 400
+"""Characters of a name that is looked at and repeated: nothing has a longer one, and likeness to it takes seconds."""
+
+
+def shortened(text: str) -> str:
+    """Return what was written as it may be repeated: no message grows with it."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def nearest(text: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
     """Return up to ``limit`` names that look like ``text``, best first; empty when nothing does."""
     choices = list(names)
-    wanted = text.casefold()
+    wanted = text[:_LONGEST].casefold()
     found = process.extract(wanted, choices, scorer=fuzz.WRatio, processor=str.casefold, limit=_LOOKED_AT)
     return [str(name) for name, _, _ in found if _resembles(wanted, str(name).casefold())][:limit]
 
@@ -32,4 +39,4 @@ def unknown(kind: str, text: str, names: Iterable[str]) -> str:
     close = nearest(text, choices)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     rest = f" and {len(choices) - _LISTED} more" if len(choices) > _LISTED else ""
-    return f"there is no {kind} {text!r}.{hint} Available: {', '.join(choices[:_LISTED])}{rest}."
+    return f"there is no {kind} {shortened(text)!r}.{hint} Available: {', '.join(choices[:_LISTED])}{rest}."

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from wardround import __version__
 from wardround.serve.access import SCOPE, SessionTokens
+from wardround.serve.bounded import BoundedRequests
 from wardround.serve.session import ServedSession
 from wardround.tools import Tool, ToolResult
 
@@ -80,9 +81,11 @@ def http_app(tokens: SessionTokens, *, host: str, port: int, scheme: str = "http
         }
     )
     server = build_server(tokens.current)
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         host=host, auth=auth, token_verifier=tokens, stateless_http=True, json_response=True
     )
+    app.add_middleware(BoundedRequests)
+    return app
 
 
 def _content(result: ToolResult) -> list[types.ContentBlock]:

@@ -15,6 +15,8 @@ from wardround.core import ToolFailure
 from wardround.core.suggestions import nearest, unknown
 from wardround.tools.definition import Tool
 
+MOST_CHARACTERS = 100_000
+"""Of all that one call says: four times what a whole reply usually has. Likeness to a longer name takes seconds."""
 _BOUND_CATEGORIES = frozenset({"record", "table", "candidate"})
 _MISSING = object()
 
@@ -22,6 +24,8 @@ _MISSING = object()
 def read_arguments(tool: Tool, arguments: str | Mapping[str, Any], *, subject_id: int) -> dict[str, Any]:
     """Return the validated arguments of one call. ``subject_id`` is the session's: any other value is refused."""
     given = _as_mapping(tool, arguments)
+    if _characters(given) > MOST_CHARACTERS:
+        raise ToolFailure(f"{tool.name}: the arguments are longer than {MOST_CHARACTERS:,} characters; send fewer.")
     if tool.category in _BOUND_CATEGORIES and "subject_id" not in _properties(tool):
         _check_subject(given.pop("subject_id", None), subject_id)
     properties = _properties(tool)
@@ -71,6 +75,15 @@ def _parse(tool: Tool, text: str) -> Any:
             f"{tool.name}: the arguments are not valid JSON ({error}). "
             f"Send one JSON object, for example {example(tool)}"
         ) from error
+
+
+def _characters(value: Any) -> int:
+    """How much a value says; what is neither text nor holds any counts as one."""
+    if isinstance(value, Mapping):
+        return sum(len(name) + _characters(item) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(_characters, value))
+    return len(value) if isinstance(value, str) else 1
 
 
 def example(tool: Tool) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from wardround.core import ToolFailure, format_time, from_microseconds, parse_time_bound, to_microseconds
+from wardround.core.suggestions import shortened
 from wardround.tools.page import Page
 from wardround.tools.render import rows_page, span_text, table_page
 from wardround.tools.result import ToolResult
@@ -95,7 +96,7 @@ def get_records_by_keyword(
             found |= hits
     rows = np.flatnonzero(found).astype(np.int32)
     if not len(rows):
-        return _none(view, f"containing {keyword!r}")
+        return _none(view, f"containing {shortened(keyword)!r}")
     return rows_page(session, page.of(table_name=view.name), view, rows, focus=wanted, keep=holding)
 
 

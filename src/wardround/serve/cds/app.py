@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from wardround.serve.bounded import BoundedRequests
 from wardround.serve.cds.feedback import FeedbackFile
 from wardround.serve.cds.requests import MalformedRequest
 from wardround.serve.cds.services import SERVICES, CardShelf, discovery
 from wardround.serve.cds.signed_door import SignedCallers, SignedDoor
 from wardround.serve.viewer.door import page_door
 
-MOST_BYTES = 1_000_000
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -57,7 +57,7 @@ def cds_app(
     )
     handlers = {HTTPException: _wrong, MalformedRequest: _wrong}
     door = page_door(token) if signed is None else Middleware(SignedDoor, callers=signed)
-    return Starlette(routes=routes, middleware=[named, door], exception_handlers=handlers)
+    return Starlette(routes=routes, middleware=[Middleware(BoundedRequests), named, door], exception_handlers=handlers)
 
 
 def _service(request: Request) -> str:
@@ -68,15 +68,10 @@ def _service(request: Request) -> str:
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. HTTPException: it is not declared as JSON, or too long."""
+    """Return the body. HTTPException: it is not declared as JSON."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body must be application/json")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, f"the body is longer than {MOST_BYTES:,} bytes")
-    return body
+    return await request.body()
 
 
 def _wrong(request: Request, error: Exception) -> Response:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from wardround.core import RecordError, UserError
+from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.door import page_door
 from wardround.serve.viewer.pages import ViewerPages
 from wardround.serve.viewer.sample_query import listed, read_query
@@ -107,7 +109,9 @@ def viewer_app(pages: ViewerPages, *, token: str | None = None) -> Starlette:
         Route("/streams/{number:int}/patients/{subject}.html", patient),
     ]
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
-    return Starlette(routes=routes, middleware=[page_door(token)], exception_handlers=handlers)
+    return Starlette(
+        routes=routes, middleware=[Middleware(BoundedRequests), page_door(token)], exception_handlers=handlers
+    )
 
 
 def _episode(request: Request) -> str:

@@ -8,11 +8,13 @@ from urllib.parse import parse_qs, urlencode
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from wardround.core import RecordError, UserError
+from wardround.serve.bounded import BoundedRequests
 from wardround.serve.viewer.app import html_page
 from wardround.serve.viewer.door import page_door
 from wardround.serve.viewer.review.blinded import ReviewPages
@@ -67,7 +69,9 @@ def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
         Route("/items/{item}.html", mark, methods=["POST"]),
     ]
     handlers = dict.fromkeys((HTTPException, UserError, RecordError), wrong)
-    return Starlette(routes=routes, middleware=[page_door(token)], exception_handlers=handlers)
+    return Starlette(
+        routes=routes, middleware=[Middleware(BoundedRequests), page_door(token)], exception_handlers=handlers
+    )
 
 
 def _reviewer(request: Request) -> str:
