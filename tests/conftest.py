@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import settings
 
 from effort import LONG
 from forking import end_commands
+from wardround.executors.starting import LOADED
 from wardround.models.local import LOCAL_MODELS, serving
 from wardround.records import IngestSettings, Store, ingest
 from wardround.synth import synthesize, write_dialect
@@ -84,9 +86,12 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def commands_ended() -> Iterator[None]:
-    """The process that commands are forked from ends with the tests, so that what it cost is on their bill."""
+    """The processes that commands and workers are forked from end with the tests, so that what they cost is on their
+    bill. The second is started by the first test that asks for workers, and serves all that come."""
+    LOADED.extend(("wardround.runs.execute", "wardround.predictors.fit"))
     yield
     end_commands()
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # nobody else waits for it
 
 
 @pytest.fixture(scope="session")

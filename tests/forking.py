@@ -8,17 +8,21 @@ Run as a program it is that process: it has loaded what most commands use, reads
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
+from multiprocessing import forkserver, util
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,9 +43,12 @@ class Forks:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def start(self, words: list[str], out: str = os.devnull, err: str = os.devnull) -> int:
-        """Start a command where this process stands, with its variables; return its id, which is its group's too."""
-        streams = {"out": out, "err": err}
+    def start(self, words: list[str], out: str = os.devnull, err: str = os.devnull, *, loads: bool = LONG) -> int:
+        """Start a command where this process stands, with its variables; return its id, which is its group's too.
+
+        ``loads``: what its workers need is loaded anew, as when a user gives it; else they too are forked.
+        """
+        streams = {"out": out, "err": err, "seeded": "--workers" in words and not loads}
         return self._asked({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)} | streams)
 
     def status(self, process: int) -> int:
@@ -152,7 +159,7 @@ def _serve() -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Be the command that was asked for, and end."""
+    """Be the command that was asked for, and end. The workers it starts are forked from what was loaded here, too."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
     os.setsid()
@@ -162,7 +169,55 @@ def _become(request: dict[str, Any]) -> None:
     streams = ((0, os.devnull, os.O_RDONLY), (1, request["out"], os.O_WRONLY), (2, request["err"], os.O_WRONLY))
     for number, path, mode in streams:
         os.dup2(os.open(path, mode | os.O_CREAT), number)
-    os._exit(_played(request["words"]))
+    with _seed() if request["seeded"] else nullcontext():
+        status = _played(request["words"])
+    os._exit(status)
+
+
+@contextmanager
+def _seed() -> Iterator[None]:
+    """Fork what becomes this process's fork server if it starts one, instead of a Python that loads all of it again."""
+    ours, theirs = socket.socketpair()
+    with _signals_blocked():  # as the product starts it
+        seed = os.fork()
+        if seed == 0:
+            ours.close()
+            _grow(theirs)
+    theirs.close()
+    start = util.spawnv_passfds
+
+    def sown(path: Any, arguments: Any, passed: Any) -> int:
+        if "forkserver" not in arguments[-1]:
+            return int(start(path, arguments, passed))
+        socket.send_fds(ours, [json.dumps([arguments[-1], *passed]).encode()], passed)
+        return seed
+
+    util.spawnv_passfds = sown
+    yield
+    ours.close()
+    with suppress(ChildProcessError):
+        forkserver._forkserver._stop()
+        os.waitpid(seed, 0)
+
+
+def _grow(pipe: socket.socket) -> None:
+    """Be a fork server as it was told to be, or nothing."""
+    told, received, _, _ = socket.recv_fds(pipe, 1 << 16, 8)
+    if told:
+        program, *numbers = json.loads(told)
+        aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 1000) for descriptor in received]
+        for descriptor, number in zip(aside, numbers, strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        exec(program, {})
+    os._exit(0)
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _played(words: list[str]) -> int:

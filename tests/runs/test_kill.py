@@ -111,7 +111,8 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
     settings = RunSettings.of(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
     folder = start(tmp_path / "run", settings)
     for seconds in moments:
-        process = commands().start(resume(folder.path, workers), err=str(tmp_path / "said"))
+        words, loads = resume(folder.path, workers), seconds is not WORKING
+        process = commands().start(words, err=str(tmp_path / "said"), loads=loads)
         if seconds is not WORKING:
             children = Path(f"/proc/{process}/task/{process}/children")
             wait_for(lambda children=children: bool(children.read_text()), process)  # type: ignore[misc]
@@ -130,3 +131,16 @@ def test_an_interrupt_at_any_moment_is_one_line_and_leaves_no_worker(
         if workers == 1:
             assert leased == 0, "what was not finished is given back"
             assert not list(folder.logs.glob("*-wal")), "the log is closed"
+
+
+def test_workers_end_by_themselves_when_the_coordinator_is_killed(
+    synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path
+) -> None:
+    settings = RunSettings.of(benchmark=str(synthetic_benchmark_path), store=str(synthetic_store_path), epochs=20)
+    folder = start(tmp_path / "run", settings)
+    process = commands().start(resume(folder.path, workers=2))
+    wait_until_working(folder, process)
+    os.kill(process, signal.SIGKILL)
+    assert commands().status(process) == -signal.SIGKILL
+    assert gone_within(300.0, process)
+    assert left(folder) > 0, "they ended before their work did"

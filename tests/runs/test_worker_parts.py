@@ -187,11 +187,11 @@ def test_draining_opens_one_worker_for_all_and_closes_it_whatever_happens(
     assert double.max_cost == 2.5
 
 
-def test_a_process_whose_parent_is_gone_ends_with_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_starter_is_gone_ends_with_status_3(monkeypatch: pytest.MonkeyPatch) -> None:
     class _Ended(BaseException):
         pass
 
-    parents = iter([7, 7, 1])
+    gone = iter([False, False, True])
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -201,9 +201,9 @@ def test_a_process_whose_parent_is_gone_ends_with_status_3(monkeypatch: pytest.M
         raise _Ended(status)
 
     monkeypatch.setattr(worker_module, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(worker_module, "os", SimpleNamespace(getppid=lambda: next(parents), _exit=end))
+    monkeypatch.setattr(worker_module, "os", SimpleNamespace(_exit=end))
     with pytest.raises(_Ended, match="3"):
-        asyncio.run(worker_module._watch(7))
+        asyncio.run(worker_module._watch(lambda: next(gone)))
     assert len(slept) == 3
     asyncio.run(worker_module._watch(None))
     assert len(slept) == 3

@@ -22,7 +22,7 @@ from wardround.core.ids import RowId, canonical_json, content_hash, derive_seed,
 from wardround.core.messages import Message, ToolCall, ToolSchema, chain_hash
 from wardround.core.pictures import Picture, PictureBytes, data_url
 from wardround.core.plugins import Plugin, changed_plugins, load_plugins, loaded_plugins, must_be_loaded
-from wardround.core.private import keep_private, must_be_new, private_file, private_folder
+from wardround.core.private import keep_private, must_be_new, private_file, private_folder, umask
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry
@@ -124,6 +124,7 @@ __all__ = [
     "sync_folder",
     "sync_tree",
     "to_microseconds",
+    "umask",
     "unknown",
     "without_thinking",
     "write_atomically",

@@ -33,7 +33,7 @@ def private_folder(path: Path) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(exist_ok=True)
-    path.chmod(0o770 if _umask() == _GROUP else 0o700)
+    path.chmod(0o770 if umask() == _GROUP else 0o700)
 
 
 def must_be_new(folder: Path, *, otherwise: str = "choose another one") -> None:
@@ -49,12 +49,12 @@ def private_file(path: Path) -> None:
     """
     with suppress(OSError):
         file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        os.fchmod(file, 0o660 if _umask() == _GROUP else 0o600)
+        os.fchmod(file, 0o660 if umask() == _GROUP else 0o600)
         os.close(file)
 
 
-def _umask() -> int:
-    """Return the umask; it can only be read by setting it, so for a moment it is the strictest."""
+def umask() -> int:
+    """Return the mask of new files; it can only be read by setting it, so for a moment it is the strictest."""
     current = os.umask(_OWNER)
     os.umask(current)
     return current

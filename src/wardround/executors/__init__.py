@@ -4,9 +4,10 @@ One small protocol (start, wait, stop); processes of this machine are its first 
 second. What the parts share is files in a folder that all machines see. What the parts do is said in other rooms.
 """
 
-from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, perform
+from wardround.executors.executor import Ended, Executor, ExecutorKind, Job, left_alone, perform
 from wardround.executors.processes import Processes
 from wardround.executors.ray_cluster import RayCluster
+from wardround.executors.starting import starting
 from wardround.executors.watching import EXECUTORS, MOST_LOSSES, each, opened, watched
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "Processes",
     "RayCluster",
     "each",
+    "left_alone",
     "opened",
     "perform",
+    "starting",
     "watched",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
 import traceback
 from collections.abc import Callable, Sequence
@@ -60,6 +62,15 @@ def perform(job: Job, plugins: Sequence[str]) -> tuple[Any, BaseException | None
         return job.work(*job.arguments), None
     except Exception as error:
         return None, _carried(error)
+
+
+def left_alone() -> Callable[[], bool]:
+    """Return what tells whether the process that started this one, or sent it here, is gone."""
+    starter = multiprocessing.parent_process()
+    if starter is not None:
+        return lambda: not starter.is_alive()  # our parent may be another: who forks for it
+    parent = os.getppid()
+    return lambda: os.getppid() != parent
 
 
 def _carried(error: Exception) -> Exception:

@@ -1,4 +1,4 @@
-"""Processes of this machine: spawned one by one as jobs come, each playing one job after the other.
+"""Processes of this machine: started one by one as jobs come, each playing one job after the other.
 
 They never see Ctrl-C, which is for the process that started them to answer; SIGTERM tells a job to end. A process ends
 by itself when nobody is left to tell the result to.
@@ -7,7 +7,7 @@ by itself when nobody is left to tell the result to.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -16,20 +16,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 
 from wardround.core import loaded_plugins, printing
 from wardround.executors.executor import Ended, Job, perform
+from wardround.executors.starting import starting
 
 _STOP_SECONDS = 10.0
 """How long a job may take to put away what it has when it is told to end."""
+
+
+_UNKNOWN = 255
+"""The status of a process when the one that forked it has been killed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Place:
     """A process, our end of the pipe to it, and the job that it has."""
 
-    process: SpawnProcess
+    process: BaseProcess
     pipe: Connection
     job: Job | None = None
 
@@ -46,7 +51,7 @@ class Processes:
     def start(self, job: Job) -> None:
         """Give a job to an idle process, or to a new one."""
         idle = [place for place in self._places if place.job is None]
-        place = idle[0] if idle else self._new_place()
+        place = idle[0] if idle else self._new_place(job)
         place.job = job
         with suppress(OSError):  # its process is gone: waiting says so
             place.pipe.send(job)
@@ -63,13 +68,12 @@ class Processes:
             _tell_to_end(place)
         for place in self._places:
             place.process.join(_STOP_SECONDS)
-            place.process.kill()
-            place.process.join()
+            _bury(place.process)
             place.pipe.close()
         self._places.clear()
 
-    def _new_place(self) -> _Place:
-        context = multiprocessing.get_context("spawn")
+    def _new_place(self, job: Job) -> _Place:
+        context = starting(job.work)
         pipe, theirs = context.Pipe()
         plugins = [str(plugin.path) for plugin in loaded_plugins()]
         process = context.Process(target=_serve, args=(theirs, plugins), daemon=True)
@@ -83,9 +87,11 @@ class Processes:
         job, place.job = place.job, None
         assert job is not None
         try:
+            if not place.pipe.poll():
+                raise EOFError  # only who would have said its status is gone
             result, error = place.pipe.recv()
         except (EOFError, OSError):
-            place.process.join()
+            _bury(place.process)
             place.pipe.close()
             self._places.remove(place)
             return Ended(job=job, lost=f"a worker process ended with status {place.process.exitcode}")
@@ -97,6 +103,15 @@ def _tell_to_end(place: _Place) -> None:
         place.pipe.close()
     else:
         place.process.terminate()
+
+
+def _bury(process: BaseProcess) -> None:
+    """Kill a process if it lives and wait for its end. Whose forking process is gone may live, of unknown status."""
+    process.kill()
+    process.join()
+    if process.exitcode == _UNKNOWN and process.pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def _serve(pipe: Connection, plugins: Sequence[str]) -> None:

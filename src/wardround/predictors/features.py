@@ -12,13 +12,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, silent, to_microseconds
+from wardround.executors import starting
 from wardround.records import Chart, EventColumns, Policy, Store
 
 Key = tuple[int, datetime]
@@ -121,7 +121,7 @@ def _results(jobs: Sequence[_Job], processes: int, store: Store) -> Iterable[_Pa
         for _, policy, valued_events, keys in jobs:
             yield _count(store, policy, valued_events, keys)
         return
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=starting(_count_job)) as pool:
         yield from pool.map(_count_job, jobs)
 
 

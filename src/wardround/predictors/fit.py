@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from wardround.core import (
     silent,
     write_atomically,
 )
+from wardround.executors import starting
 from wardround.predictors.catalogue import PREDICTORS, Reads, asked_predictors
 from wardround.predictors.extras import package_versions
 from wardround.predictors.features import CountTable, Key, count_table, read_counts, write_counts
@@ -104,7 +104,7 @@ def _fitted(bench: _Bench, plan: Sequence[tuple[Problem, FitKey]], processes: in
         yield from (bench.fit(problem, key) for problem, key in plan)
         return
     plugins = [plugin.path for plugin in loaded_plugins()]
-    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_set_up, initargs=(bench, plugins)) as pool:
+    with ProcessPoolExecutor(processes, starting(_fit_there), initializer=_set_up, initargs=(bench, plugins)) as pool:
         try:
             yield from pool.map(_fit_there, plan)
         finally:

@@ -7,8 +7,6 @@ logs is played again.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +17,7 @@ from typing import Any
 from wardround.agents import AgentSpec
 from wardround.benchmarks import Benchmark
 from wardround.core import Progress, Reporter, silent
-from wardround.executors import EXECUTORS, Executor, Job, opened, watched
+from wardround.executors import EXECUTORS, Executor, Job, left_alone, opened, watched
 from wardround.log import settle_logs
 from wardround.records import Store
 from wardround.runs.banks import close_encoder, open_candidate_encoder
@@ -250,12 +248,12 @@ def _frees_leases(queue: WorkQueue) -> bool:
 
 def _work(path: str, concurrency: int, max_cost: float | None) -> None:
     """One worker, in the process it was sent to."""
-    began = multiprocessing.parent_process()
-    parent = os.getppid() if began is None else began.pid
-    asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, max_cost, parent))
+    asyncio.run(_drain_until_told(RunFolder.open(Path(path)), concurrency, max_cost, left_alone()))
 
 
-async def _drain_until_told(folder: RunFolder, concurrency: int, max_cost: float | None, parent: int | None) -> None:
+async def _drain_until_told(
+    folder: RunFolder, concurrency: int, max_cost: float | None, alone: Callable[[], bool]
+) -> None:
     """Drain; SIGTERM cancels it, so that the log is written and the leases go back before the process ends."""
     task = asyncio.current_task()
     assert task is not None
@@ -266,7 +264,7 @@ async def _drain_until_told(folder: RunFolder, concurrency: int, max_cost: float
         task.cancel()
 
     loop.add_signal_handler(signal.SIGTERM, end)
-    await drain(folder, concurrency=concurrency, parent=parent, max_cost=max_cost)
+    await drain(folder, concurrency=concurrency, alone=alone, max_cost=max_cost)
 
 
 def _progress(counts: Counts) -> Progress:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
 from typing import Any, Self
 
 from wardround.benchmarks import get_task
 from wardround.core import Progress, Reporter, is_read_only, silent, write_atomically
+from wardround.executors import starting
 from wardround.log import EpisodeEntry, LogReader, Outline
 from wardround.runs.folder import RunFolder
 from wardround.runs.grading import Grades
@@ -70,7 +70,7 @@ def _score_shares(folder: RunFolder, shares: Sequence[_Share], workers: int) -> 
         with _Scorer(folder) as scorer:
             yield from map(scorer.score, shares)
         return
-    with ProcessPoolExecutor(workers - 1, get_context("spawn"), initializer=_set_up, initargs=(folder,)) as pool:
+    with ProcessPoolExecutor(workers - 1, starting(_score_there), initializer=_set_up, initargs=(folder,)) as pool:
         asked = [pool.submit(_score_there, share) for share in shares]
         try:
             with _Scorer(folder) as scorer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -173,15 +173,15 @@ class Worker:
 
 
 async def drain(
-    folder: RunFolder, *, concurrency: int, parent: int | None = None, max_cost: float | None = None
+    folder: RunFolder, *, concurrency: int, alone: Callable[[], bool] | None = None, max_cost: float | None = None
 ) -> None:
-    """Play episodes until none is left. ``parent``: stop when that process is gone. ``max_cost``: begin none when the
+    """Play episodes until none is left. ``alone``: end this process when it says yes. ``max_cost``: begin none when the
     run has cost so many US dollars."""
     memories = run_memories(folder)
     worker = open_worker(folder, concurrency, memories=memories)
     worker.max_cost = max_cost
     tasks = [asyncio.create_task(worker.work()) for _ in range(concurrency)]
-    watch = asyncio.create_task(_watch(parent))
+    watch = asyncio.create_task(_watch(alone))
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -193,11 +193,11 @@ async def drain(
         memories.close()
 
 
-async def _watch(parent: int | None) -> None:
+async def _watch(alone: Callable[[], bool] | None) -> None:
     """End this process when the one that started it is gone."""
-    while parent is not None:
+    while alone is not None:
         await asyncio.sleep(_PARENT_POLL_SECONDS)
-        if os.getppid() != parent:
+        if alone():
             os._exit(3)
 
 

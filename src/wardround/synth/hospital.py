@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from wardround.core import Progress, Reporter, UserError, silent
+from wardround.executors import starting
 from wardround.synth.catalog import load_catalog
 from wardround.synth.columns import MODULES
 from wardround.synth.dictionaries import dictionary_lines
@@ -81,7 +81,7 @@ def _batches(work: partial[Packed], count: int, workers: int) -> Iterator[Packed
         yield from map(work, range(count))
         return
     waiting: list[Future[Packed]] = []
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=starting(work)) as pool:
         for number in range(count):
             waiting.append(pool.submit(work, number))
             if len(waiting) > 2 * workers:
