@@ -191,8 +191,9 @@ def test_what_is_wrong_in_a_file_is_said(
         task = read_task_file(path, synthetic_store.spec)
         return build_own([task], synthetic_store, tmp_path / "bench", FEW)
 
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as told:
         build()
+    assert "wrong.toml: " in str(told.value), "of several files the one to mend"
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM labevents", "SELECT load_extension('x')", "SELECT * FROM nowhere"])
@@ -200,7 +201,7 @@ def test_a_statement_of_a_file_is_behind_the_same_gate_as_a_models(
     sql: str, synthetic_store: Store, tmp_path: Path
 ) -> None:
     task = read_task_file(write_task(tmp_path, "walled", f']\nsql = "{sql}"\n'), synthetic_store.spec)
-    with pytest.raises(UserError, match="the SQL statement fails"):
+    with pytest.raises(UserError, match=r"^walled\.toml: task 'walled': label: the SQL statement fails"):
         build_own([task], synthetic_store, tmp_path / "bench", FEW)
 
 

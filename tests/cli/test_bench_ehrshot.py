@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,16 @@ def test_the_fifteen_tasks_are_listed(capsys: pytest.CaptureFixture[str]) -> Non
     assert "guo_readmission" in listed
     assert main(["list", "tasks"]) == 0
     assert "classes 0 1 2 3" in capsys.readouterr().out
+
+
+def test_tasks_of_a_plug_in_are_listed_beside_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own: what a plug-in adds stays."""
+    plugin = Path(__file__).parents[2] / "examples" / "own_parts.py"
+    command = [sys.executable, "-m", "wardround", "list", "tasks", "--json", "--plugin", str(plugin)]
+    listed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    own = [row for row in listed if row["family"] == "own"]
+    assert [(row["task"], row["title"]) for row in own] == [("kidney_soon", "Creatinine above 1.2 within two days")]
+    assert "labevents" in {row["task"] for row in listed}
 
 
 def test_shares_of_the_splits_are_set_and_a_wrong_sum_is_said(

@@ -173,6 +173,28 @@ def test_a_file_that_is_written_otherwise_than_the_rest_says_so_itself(tmp_path:
     assert '[tables.c.files]\ndelimiter = "\\t"' in draft
 
 
+def test_each_file_has_its_own_decimal_sign(tmp_path: Path) -> None:
+    """The sign of the others made every number of the third a broken one."""
+    draft = drafted(tmp_path, a="pid;x\n1;1,5\n", b="pid;x\n1;2,25\n", c="pid,x\n1,98.6\n", d="pid,n\n1,7\n")
+    files = tomllib.loads(draft)
+    assert files["source"]["files"]["decimal"] == ","
+    assert files["tables"]["c"]["files"] == {"delimiter": ",", "decimal": "."}
+    assert files["tables"]["d"]["files"] == {"delimiter": ",", "decimal": "."}, "a sign that parts cells is none"
+
+
+def test_headers_of_another_script_have_names_of_their_own(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, a="pid,Ώρα,Τιμή,Prénom,prenom\n1,2,3,x,y\n")
+    table = tomllib.loads(draft)["tables"]["a"]
+    assert list(table["columns"]) == ["pid", "c", "c_2", "prenom", "prenom_2"]
+    assert table["files"]["headers"] == {"ώρα": "c", "τιμή": "c_2", "prénom": "prenom", "prenom": "prenom_2"}
+
+
+def test_a_file_of_a_header_alone_says_so(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, a="pid,x\n1,2\n", b="pid,x\n")
+    assert "[tables.b]   # b.csv: 0 rows read\n# A header and no row:" in draft
+    assert draft.count("A header and no row") == 1
+
+
 def test_a_draft_is_never_written_over_a_file(hospital: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("# my answers", encoding="utf-8")
     assert main(["spec", "init", str(hospital), "--out", str(tmp_path / "mine.toml")]) == 2

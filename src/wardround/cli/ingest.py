@@ -136,6 +136,8 @@ def _print(report: IngestReport, *, every_column: bool) -> None:
         print(f"WARNING: {table} is not there, so no chart ever shows {lost}")
     if report.empty_files:
         print(f"WARNING: empty files, read as if they were not there: {_some(report.empty_files)}")
+    if report.only_headers:
+        print(f"tables with a header and no row: {_some(report.only_headers)}")
     if report.repeated_rows:
         where = ", ".join(f"{name} {count:,}" for name, count in report.repeated_rows.items())
         print(f"given more than once and kept once: {where}")

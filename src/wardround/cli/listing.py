@@ -114,9 +114,13 @@ def _benchmarks(arguments: argparse.Namespace) -> Rows:
 
 
 def _tasks(arguments: argparse.Namespace) -> Rows:
-    return [
+    rows = [
         {"task": task.name, "family": task.family, "answers from": task.answer.short, "title": task.title}
         for task in list_tasks()
+    ]
+    own = "its file says (bench build tasks --task)"
+    return rows + [
+        {"task": entry.name, "family": "own", "answers from": own, "title": entry.title} for entry in OWN_TASKS
     ]
 
 

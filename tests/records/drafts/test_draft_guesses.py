@@ -10,7 +10,7 @@ import pytest
 from wardround.core import UserError
 from wardround.records.drafts.draft import Draft, _agreed, _format, _key, _list, _most, _quoted, _subject, draft_spec
 from wardround.records.drafts.draft_roles import role_lines
-from wardround.records.drafts.file_look import ColumnLook, FileLook
+from wardround.records.drafts.file_look import ColumnLook, FileLook, spelt
 from wardround.records.drafts.time_formats import TimeFormats, time_formats
 
 
@@ -132,7 +132,8 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         'encoding = "utf-8"   # guessed',
         'decimal = "."   # guessed',
     ]
-    assert lines_of(column("n", has_comma=True))[2] == 'decimal = ","   # guessed'
+    comma = look("t", column("n", "float", "1,5 2,25", has_comma=True), delimiter=";")
+    assert 'decimal = ","   # guessed' in _format(Draft(name="d", tables=(comma,), subject=None, keys={}))
     assert lines_of(empty=frozenset(("n/a", "-")))[3] == (
         'empty = ["-", "n/a"]   # guessed: words that stand for an empty cell'
     )
@@ -150,6 +151,47 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         'times = ["TODO: days and months cannot be told apart in what was read: one of %d/%m/%Y, %m/%d/%Y"]'
     ]
     assert lines_of(unsure, timed("c", "date", ("%d/%m/%Y",)))[3:] == ['times = ["%d/%m/%Y"]   # guessed']
+
+
+@pytest.mark.parametrize(
+    ("cells", "delimiter", "decimal"),
+    [
+        (("1,5 2,25",), ";", ","),
+        (("1.5 2",), ";", "."),
+        (("1 2",), ";", ""),
+        (("1,5", "2.5"), ";", "TODO: c0 has commas in its numbers, c1 points: which is the decimal sign? "),
+        (("1,234 12,500",), ";", "TODO: c0: is 1,234 between one and two (write ,) or above a thousand (a text)?"),
+        (("1,234", "1,5"), ";", ","),
+        (("1,5",), ",", "TODO: c0 has commas in its numbers and between its cells: read it as a text"),
+    ],
+)
+def test_the_decimal_sign_is_that_of_the_numbers_or_a_question(
+    cells: tuple[str, ...], delimiter: str, decimal: str
+) -> None:
+    kinds = ["float" if {".", ","} & set(each) else "int" for each in cells]
+    columns = [column(f"c{n}", kinds[n], each, has_comma="," in each) for n, each in enumerate(cells)]
+    found = look("t", *columns, delimiter=delimiter).decimal
+    assert found == decimal if not decimal.endswith(" ") else found.startswith(decimal)
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("Größe (cm)", "groesse_cm"),
+        ("Prénom", "prenom"),
+        ("Pre\u0301nom", "prenom"),
+        ("Naïveté", "naivete"),
+        ("Łódź", "lodz"),
+        ("Sœur", "soeur"),
+        ("Bølge/Ægir", "bolge_aegir"),
+        ("CO₂ µmol", "co_umol"),
+        ("n°2", "n_2"),
+        ("2nd", "c_2nd"),
+        ("Ώρα", "c"),
+    ],
+)
+def test_a_header_loses_its_accents_and_keeps_its_letters(header: str, name: str) -> None:
+    assert spelt(header) == name
 
 
 def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:

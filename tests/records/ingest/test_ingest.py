@@ -349,6 +349,13 @@ class TestMistakes:
         # What hangs on the empty table is set aside and counted.
         assert report.quarantine_reasons == {"triage": {"no row of labs has this lab_id": 1}}
 
+    def test_a_header_alone_is_said(self, tmp_path: Path) -> None:
+        header = FILES["hosp/labs.csv"].splitlines()[0] + "\n"
+        report = run(tmp_path, {"hosp/labs.csv": header})
+        assert report.only_headers == ("labs",)
+        assert (report.rows["labs"], report.empty_files) == (0, ())
+        assert run(tmp_path / "whole", {}).only_headers == ()
+
     def test_nothing_but_empty_files(self, tmp_path: Path) -> None:
         write_files(tmp_path / "raw", {"hosp/labs.csv": "", "hosp/patients.csv": ""})
         with pytest.raises(UserError, match=r"expected files like .* \(empty: labs.csv, patients.csv\)"):

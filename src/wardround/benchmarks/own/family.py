@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.split import group_of, person_id
 from wardround.benchmarks.task import Task, declare, must_be_free
 from wardround.core import Reporter, UserError, derive_seed, format_time, silent
-from wardround.records import Store
+from wardround.records import Chart, Store
 from wardround.tools.candidates import CandidateSpace, build_candidate_spaces
 
 _HINDSIGHT = "questions without a label are left out, and what comes later decides which have none"
@@ -100,8 +101,9 @@ class _OpenOwnTasks:
 
     def questions(self, task: Task) -> _Questions:
         dropped: Counter[str] = Counter()
-        asked = self.own[task.name].asked.moments(self.ground.store, self.ground.settings.policy, dropped)
-        return _Questions(moments=list(asked), dropped=dropped)
+        with self._named(task):
+            asked = self.own[task.name].asked.moments(self.ground.store, self.ground.settings.policy, dropped)
+            return _Questions(moments=list(asked), dropped=dropped)
 
     def draw(self, task: Task, questions: _Questions) -> list[Moment]:
         """Uniformly, before anything is labelled: no outcome has a part in which questions there are."""
@@ -124,15 +126,29 @@ class _OpenOwnTasks:
         made = []
         for moment in drawn:
             future = self.ground.store.chart(moment.subject_id, END_OF_TIME, policy=self.ground.settings.policy)
-            label = self.own[task.name].labelling.label(moment, future)
+            with self._named(task):
+                label = self._labelled(task, moment, future)
             if label is None:
                 questions.dropped["no_label"] += 1
-                continue
-            problem = task.answer.problem_of(label.target)
-            if problem:
-                raise UserError(f"task {task.name!r}: the label of subject {moment.subject_id} is none: {problem}")
-            made.append(self._sample(task, moment, label))
+            else:
+                made.append(self._sample(task, moment, label))
         return made
+
+    def _labelled(self, task: Task, moment: Moment, future: Chart) -> Label | None:
+        label = self.own[task.name].labelling.label(moment, future)
+        problem = None if label is None else task.answer.problem_of(label.target)
+        if problem:
+            raise UserError(f"the label of subject {moment.subject_id} is none: {problem}")
+        return label
+
+    @contextmanager
+    def _named(self, task: Task) -> Iterator[None]:
+        """Say of an error which task it is of, and the file that must be mended."""
+        try:
+            yield
+        except UserError as error:
+            files = "".join(f"{name}: " for name, _ in self.own[task.name].sources)
+            raise UserError(f"{files}task {task.name!r}: {error}") from error
 
     def describe(self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]) -> TaskFacts:
         own = self.own[task.name]
@@ -158,7 +174,8 @@ class _OpenOwnTasks:
         self, task: Task, questions: _Questions, drawn: list[Moment], samples: Sequence[Sample]
     ) -> LastAnswers | str:
         labelling, policy = self.own[task.name].labelling, self.ground.settings.policy
-        return last_answers(labelling, questions.moments, samples, self.ground.store, policy)
+        with self._named(task):
+            return last_answers(labelling, questions.moments, samples, self.ground.store, policy)
 
     def facts(self) -> Mapping[str, Any]:
         return {

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,21 @@ OWN_TASKS: Registry[OwnTaskMaker] = Registry("own_tasks", one="task of your own"
 
 def add_task(text: str) -> None:
     """Register the text of a task's file under the name it gives itself: a plug-in that is one file."""
-    name = str(tomllib.loads(text).get("name", ""))
-    OWN_TASKS.add(name, lambda spec: task_of_text(text, spec, f"the task {name!r}", source=name))
+    said = tomllib.loads(text)
+    maker = _TaskText(name=str(said.get("name", "")), title=str(said.get("title", "")), text=text)
+    OWN_TASKS.add(maker.name, maker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TaskText:
+    """Makes the task of a file's text on a source."""
+
+    name: str
+    title: str
+    text: str
+
+    def __call__(self, spec: SourceSpec) -> OwnTask:
+        return task_of_text(self.text, spec, f"the task {self.name!r}", source=self.name)
 
 
 def read_task_file(path: Path, spec: SourceSpec) -> OwnTask:

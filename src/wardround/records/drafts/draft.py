@@ -48,6 +48,16 @@ class Draft:
         """The one of most files that have more than ASCII."""
         return _most((look.encoding for look in self.tables if look.encoding), default="utf-8")
 
+    @property
+    def decimal(self) -> str:
+        """The decimal sign of most files that can be told to have one."""
+        alike = (look for look in self.tables if look.delimiter in ("", self.delimiter))
+        return _most((look.decimal for look in alike if look.decimal in (".", ",")), default=".")
+
+    def decimal_of(self, table: FileLook) -> str:
+        """A table's own; a point where it has no number to tell by and the common sign parts its cells."""
+        return table.decimal or ("." if table.delimiter == self.decimal else "")
+
     def parents(self, table: FileLook) -> dict[str, str]:
         """Return the columns of a table that are the key of another, with that table."""
         others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
@@ -135,8 +145,7 @@ def _format(draft: Draft) -> Iterator[str]:
     looks = draft.tables
     yield f"delimiter = {_quoted(draft.delimiter)}   # guessed"
     yield f"encoding = {_quoted(draft.encoding)}   # guessed"
-    has_comma = any(column.has_comma for look in looks for column in look.columns)
-    yield f'decimal = "{"," if has_comma else "."}"   # guessed'
+    yield f"decimal = {_quoted(draft.decimal)}   # guessed"
     words = sorted(frozenset().union(*(look.empty for look in looks)))
     if words:
         yield f"empty = {_list(words)}   # guessed: words that stand for an empty cell"
@@ -164,6 +173,8 @@ def _decided(formats: TimeFormats, all_of_them: Iterable[TimeFormats]) -> bool:
 def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     times = ", ".join(look.times) or "none was found"
     yield f"[tables.{look.name}]   # {look.shown}: {look.rows:,} rows read"
+    if not look.rows:
+        yield "# A header and no row: no type, key or time could be guessed. Take the table away if it is not used."
     yield f'path = "{look.path}"'
     yield 'description = "TODO: what a row is, in a line for people and models"'
     key = draft.keys.get(look.name)
@@ -186,6 +197,7 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
         for name, value, common in (
             ("delimiter", look.delimiter, draft.delimiter),
             ("encoding", look.encoding, draft.encoding),
+            ("decimal", draft.decimal_of(look), draft.decimal),
         )
         if value not in ("", common)
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ _POINT = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 _COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 _WORDS_FOR_NOTHING = frozenset({"n/a", "N/A", "k.A.", "k. A.", "-", ".", "NULL", "null", "NA", "None", "NaN", "\\N"})
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
-_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e", "à": "a", "ç": "c", "ñ": "n"})
+_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "µ": "u"})
+_LATIN = re.compile(r"LATIN SMALL (?:LETTER|LIGATURE) (?:\w+ )*?(\w+)(?: WITH .*)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,17 @@ class ColumnLook:
     is_unique: bool
     times: TimeFormats | None = None
     has_comma: bool = False
+
+    @property
+    def has_point(self) -> bool:
+        """Whether it has numbers with a decimal point."""
+        return self.kind == "float" and any("." in cell for cell in self.cells)
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Whether every comma stands before three digits: a decimal sign, or one between thousands."""
+        with_comma = [cell for cell in self.cells if "," in cell]
+        return bool(with_comma) and self.has_comma and all(map(_THOUSANDS.fullmatch, with_comma))
 
     @property
     def has_bare_dates(self) -> bool:
@@ -69,15 +84,49 @@ class FileLook:
         return next((column for column in self.columns if column.name == name), None)
 
     @property
+    def decimal(self) -> str:
+        """The decimal sign of its numbers; empty where none has one, a question where that cannot be told."""
+        commas = [column for column in self.columns if column.has_comma]
+        points = [column.name for column in self.columns if column.has_point]
+        if commas and points:
+            both = f"{commas[0].name} has commas in its numbers, {points[0]} points"
+            return f"TODO: {both}: which is the decimal sign? The other column is read as text"
+        if commas and self.delimiter == ",":
+            return f"TODO: {commas[0].name} has commas in its numbers and between its cells: read it as a text"
+        if commas and all(column.may_be_thousands for column in commas):
+            return f"TODO: {commas[0].name}: is 1,234 between one and two (write ,) or above a thousand (a text)?"
+        return "," if commas else "." if points else ""
+
+    @property
     def times(self) -> tuple[str, ...]:
         """The columns of times and dates."""
         return tuple(column.name for column in self.columns if column.kind in ("time", "date"))
 
 
 def spelt(text: str) -> str:
-    """Return a name in letters, digits and underscores, as rules and SQL can write it."""
-    name = _NO_NAME.sub("_", text.strip().lower().translate(_LETTERS)).strip("_")
-    return name if name and not name[0].isdigit() else f"c_{name}"
+    """Return a name in letters, digits and underscores, as rules and SQL can write it: letters lose their accents."""
+    lower = unicodedata.normalize("NFC", text.strip().lower()).translate(_LETTERS)
+    plain = "".join(letter if letter.isascii() else _without_accent(letter) for letter in lower)
+    name = _NO_NAME.sub("_", plain).strip("_")
+    return name if name and not name[0].isdigit() else f"c_{name}".rstrip("_")
+
+
+def _without_accent(letter: str) -> str:
+    """The Latin letter that Unicode's name of one has; a space for letters of other scripts."""
+    found = _LATIN.fullmatch(unicodedata.name(letter, ""))
+    return found[1].lower() if found else unicodedata.normalize("NFKD", letter) if letter in "ªº²³¹" else " "
+
+
+def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
+    """The columns, a number behind every name that one before has: headers of another script have nothing else."""
+    taken: set[str] = set()
+    found = []
+    for column in columns:
+        numbered = (f"{column.name}_{n}" for n in itertools.count(2))
+        name = column.name if column.name not in taken else next(one for one in numbered if one not in taken)
+        taken.add(name)
+        found.append(replace(column, name=name))
+    return tuple(found)
 
 
 def look_at(file: Path, path: str, shown: str) -> FileLook:
@@ -89,7 +138,7 @@ def look_at(file: Path, path: str, shown: str) -> FileLook:
     delimiter = _delimiter(lines)
     header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))[: ROWS_READ + 1]
     whole = [row for row in rows if len(row) == len(header)]
-    columns = tuple(_column(name, [row[place] for row in whole]) for place, name in enumerate(header))
+    columns = _different([_column(name, [row[place] for row in whole]) for place, name in enumerate(header)])
     words = {word for row in whole for word in row if word.strip() in _WORDS_FOR_NOTHING}
     return FileLook(
         name=spelt(path.rpartition("/")[2]),
@@ -187,7 +236,7 @@ def _look_at_parquet(file: Path, path: str, shown: str) -> FileLook:
         path=path,
         shown=shown,
         rows=0 if batch is None else batch.num_rows,
-        columns=tuple(columns),
+        columns=_different(columns),
     )
 
 

@@ -399,6 +399,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         missing_columns={n: tuple(t["missing_columns"]) for n, t in tables.items() if t["missing_columns"]},
         unknown_files=tuple(manifest["unknown_files"]),
         empty_files=tuple(manifest.get("empty_files", ())),
+        only_headers=_only_headers(manifest),
         needed_tables=needed_tables(plan.spec, manifest["missing_tables"], tables),
         unknown_columns={n: tuple(t["unknown_columns"]) for n, t in tables.items() if t["unknown_columns"]},
         seconds=time.monotonic() - started,
@@ -436,3 +437,11 @@ def _only_one(building: Path) -> Iterator[None]:
         except OSError:
             raise UserError(f"{building.parent}: another ingest into this folder is running") from None
         yield
+
+
+def _only_headers(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tables and dictionaries that were given without a row: one set aside is a row too."""
+    given = {name: one["kept"] for name, one in manifest["tables"].items() if one["file"] is not None and "kept" in one}
+    given |= {name: one["rows"] for name, one in manifest["dictionaries"].items()}
+    read = {**manifest["tables"], **manifest["dictionaries"]}
+    return tuple(name for name, rows in given.items() if not rows and not read[name]["quarantined"])

@@ -96,6 +96,8 @@ class IngestReport:
     quarantine_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By table or dictionary: why rows were set aside, and how many for each reason."""
     empty_files: tuple[str, ...] = ()
+    only_headers: tuple[str, ...] = ()
+    """Tables and dictionaries whose files hold a header and no row."""
     needed_tables: Mapping[str, LostRows] = field(default_factory=dict)
     """Missing tables, and what is never shown for want of each."""
     assumptions: tuple[str, ...] = ()
