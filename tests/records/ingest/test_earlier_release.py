@@ -36,11 +36,13 @@ def renewed(
     new: Mapping[str, str],
     settings: IngestSettings | None = None,
     spec: str = SPEC,
+    old_spec: str = SPEC,
+    shards: int = SHARDS,
 ) -> Lineage:
     """Ingest one release, then a newer one with and without the first; hold the two to be the same store."""
-    settings = settings or IngestSettings(shards=SHARDS)
+    settings = settings or IngestSettings(shards=shards)
     before, after = write_files(folder / "before", old), write_files(folder / "after", new)
-    ingest(small_spec(folder / "spec"), before, folder / "old", settings=IngestSettings(shards=SHARDS))
+    ingest(small_spec(folder / "spec", old_spec), before, folder / "old", settings=IngestSettings(shards=shards))
     held = written(folder / "old")
     source = small_spec(folder / "spec-new", spec)
     whole = ingest(source, after, folder / "whole", settings=settings)
@@ -134,6 +136,53 @@ def test_a_dictionary_s_other_places_change_nobody_and_its_other_words_those_who
     assert found.subjects == {"new": 0, "changed": 1, "same": 1, "gone": 0}
 
 
+def replaced(name: str, old: str, new: str) -> dict[str, str]:
+    text = FILES[name]
+    assert old in text
+    return {name: text.replace(old, new)}
+
+
+ANOTHER_S_STAY = replaced("hosp/labs.csv", "102,1,,", "102,1,20,")
+ANOTHER_S_SPECIMEN = {
+    "hosp/cultures.csv": FILES["hosp/cultures.csv"]
+    + "2,8,1,2150-01-02 00:00:00,,2150-01-02 18:30:00,URINE CULTURE,NONE\n"
+}
+NUMBERED = SPEC.replace("[tables.drugs]\n", '[tables.drugs]\nunique = ["number"]\n')
+NUMBERS = {"hosp/drugs.csv": "number," + FILES["hosp/drugs.csv"].replace("\n1,", "\n#,1,").rstrip()}
+
+
+def numbered(*numbers: int) -> dict[str, str]:
+    text = NUMBERS["hosp/drugs.csv"]
+    for number in numbers:
+        text = text.replace("#", str(number), 1)
+    return {"hosp/drugs.csv": f"{text}\n"}
+
+
+ANOTHER_S_KEY = {
+    "hosp/labs.csv": FILES["hosp/labs.csv"] + FILES["hosp/labs.csv"].splitlines()[1].replace("1,10", "2,20")
+}
+OTHER_SPECIMEN = {"hosp/cultures.csv": ANOTHER_S_SPECIMEN["hosp/cultures.csv"].replace("1,8,1", "1,10,1")}
+LATER_STAY = replaced("hosp/admissions.csv", "2150-01-02 08", "2150-01-04 08")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "spec", "changed"),
+    [
+        ({}, ANOTHER_S_KEY, SPEC, {1}),
+        (ANOTHER_S_STAY, ANOTHER_S_STAY | LATER_STAY, SPEC, {1, 2}),
+        (ANOTHER_S_SPECIMEN, OTHER_SPECIMEN, SPEC, {1, 2}),
+        (numbered(1, 2, 3, 4), numbered(1, 1, 3, 4), NUMBERED, {1}),
+    ],
+    ids=["one key", "a stay of somebody else", "a specimen of somebody else", "a key that is only checked"],
+)
+def test_rows_that_meet_across_people_are_not_finished_apart(
+    tmp_path: Path, old: dict[str, str], new: dict[str, str], spec: str, changed: set[int]
+) -> None:
+    found = renewed(tmp_path, FILES | old, FILES | new, spec=spec, old_spec=spec, shards=1)
+    assert found.why_every_subject is None
+    assert set(changes(tmp_path / "new")) == changed
+
+
 @pytest.mark.parametrize(
     ("settings", "spec", "why"),
     [
@@ -154,11 +203,13 @@ HEADS = {name: text.partition("\n")[0] for name, text in FILES.items()}
 
 
 class Hospital:
-    """A release of a dozen people that changes by chance: the lines of every file, with their subjects."""
+    """A release of a dozen people that changes by chance: the lines of every file, with their subjects. Now and then a
+    row names a stay, or has the specimen, of somebody else, as it may not."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.number = 1000
+        self.stays: list[int] = []
         self.lines: dict[str, list[tuple[int, str]]] = {name: [] for name in FILES}
         for subject in self.draw.sample(range(1, 500), 10):
             self.admit(subject)
@@ -175,6 +226,7 @@ class Hospital:
     def admit(self, subject: int) -> None:
         self.add("hosp/patients.csv", subject, subject, "F", 60, 2150, self.draw.choice(["", "2150-03-01"]))
         stays = [self.next() for _ in range(self.draw.randrange(3))]
+        self.stays += stays
         for stay in stays:
             self.add("hosp/admissions.csv", subject, subject, stay, self.moment(), self.moment(), "HOME")
             for place in range(self.draw.randrange(3)):
@@ -192,6 +244,8 @@ class Hospital:
 
     def lab(self, subject: int, stay: object) -> None:
         lab, at = self.next(), self.moment()
+        if self.stays and self.draw.random() < 0.05:
+            stay = self.draw.choice(self.stays)
         self.add("hosp/labs.csv", subject, lab, subject, stay, self.draw.randrange(500, 504), at, at, 1, 1.5, "mg")
         if self.draw.random() < 0.3:
             self.add("ed/triage.csv", subject, lab, "cough")
@@ -203,7 +257,8 @@ class Hospital:
             self.add("hosp/drugs.csv", subject, subject, order, "Aspirin", "2150-01-02 10:00:00", self.moment())
 
     def culture(self, subject: int) -> None:
-        specimen, at = self.next(), self.moment()
+        specimen = self.draw.randrange(5) if self.draw.random() < 0.1 else self.next()
+        at = self.moment()
         for _ in range(self.draw.randrange(1, 4)):
             kinds = self.draw.choice(["BLOOD CULTURE", "Gram Stain"]), self.draw.choice(["E. COLI", ""])
             self.add("hosp/cultures.csv", subject, subject, specimen, 1, f"{at[:10]} 00:00:00", at, at, *kinds)

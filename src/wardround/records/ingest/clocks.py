@@ -76,6 +76,11 @@ class ShardClocks:
             self._parents[name] = self._load_parent(name)
         return self._parents[name]
 
+    def keys(self, name: str) -> Any:
+        """Return the keys of a table to refer to; None if it has no rows."""
+        parent = self.parent(name)
+        return None if parent is None else parent.keys
+
     def children(self, part: Among) -> tuple[Any, Times]:
         """Return the keys that rows of another table name, and the least or largest time of the rows of each."""
         if part not in self._children:

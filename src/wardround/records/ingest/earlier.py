@@ -25,8 +25,7 @@ from wardround.records.shards.file_order import order_file, read_orders, rows_in
 from wardround.records.shards.layout import CHANGES, ORIGIN_NOTES, SPEC_FOLDER, dictionary_file, shard_folder
 from wardround.records.shards.manifest import read_manifest
 from wardround.records.shards.shard_file import Shard, read_dictionary
-from wardround.records.specs.arrow_types import integers
-from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec, TableSpec
+from wardround.records.specs.spec import OWN_SUBJECT, SourceSpec
 
 Integers = npt.NDArray[np.int64]
 _MOST_GROWTH = 2
@@ -55,6 +54,46 @@ def shards_of(earlier: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierShard:
+    """One shard of an earlier store; a table is unpacked when it is first asked for. ``notes``: what was noted of each
+    table when it was read."""
+
+    spec: SourceSpec
+    notes: Mapping[str, Any]
+    files: Shard
+    orders: Mapping[str, Integers]
+    _rows: dict[str, FinishedRows | None] = field(default_factory=dict)
+
+    def rows(self, table: str) -> FinishedRows | None:
+        """Return a table's stored rows; None if it has none."""
+        if table not in self._rows:
+            part = self.files.table(table)
+            self._rows[table] = None if part is None else FinishedRows(*part.whole(), self.orders[table])
+        return self._rows[table]
+
+    def of(self, table: str, subjects: Integers, *, others: bool = False) -> FinishedRows | None:
+        """Return the stored rows of these subjects, or of all ``others``; None if there are none."""
+        found = self.rows(table)
+        if found is None:
+            return None
+        mask = np.isin(found.subjects, subjects, invert=others)
+        if not mask.any():
+            return None
+        return FinishedRows(found.subjects[mask], found.rows.filter(pa.array(mask)), found.moved[mask])
+
+    def as_read(self, name: str, subjects: Integers | None = None) -> pa.RecordBatch | None:
+        """Return a table's rows, all or of these subjects, as they were read: each subject's in the file's order."""
+        found = self.rows(name) if subjects is None else self.of(name, subjects)
+        if found is None:
+            return None
+        order = pa.array(rows_in_file_order(found.subjects, found.moved))
+        rows = found.rows.select(self.notes[name]["columns"]).take(order)
+        if self.spec.tables[name].subject_column == OWN_SUBJECT:
+            rows = rows.append_column(OWN_SUBJECT, pa.array(found.subjects))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierStore:
     """An earlier store, opened for taking from it."""
 
@@ -64,31 +103,20 @@ class EarlierStore:
     origin: Origin
     _dictionaries: dict[str, pa.Table] = field(default_factory=dict)
 
-    def rows(self, shard: int, table: str) -> FinishedRows | None:
-        """Return a table's stored rows of one shard; None if it has none."""
-        part = self._shard(shard).table(table)
-        if part is None:
-            return None
-        subjects, rows = part.whole()
-        orders = read_orders(map_checked(self.path / order_file(shard), self.manifest["files"][order_file(shard)]))
-        return FinishedRows(subjects=subjects, rows=rows, moved=orders[table])
-
-    def read_rows(self, shard: int, name: str) -> pa.RecordBatch | None:
-        """Return a table's rows of one shard as they were read, each subject's in the order of the file."""
-        found = self.rows(shard, name)
-        return None if found is None else self._as_read(self.spec.tables[name], found)
-
-    def _as_read(self, table: TableSpec, found: FinishedRows) -> pa.RecordBatch:
-        order = pa.array(rows_in_file_order(found.subjects, found.moved))
-        rows = found.rows.select(self.origin.tables[table.name]["columns"]).take(order)
-        if table.subject_column == OWN_SUBJECT:
-            rows = rows.append_column(OWN_SUBJECT, pa.array(found.subjects))
-        return rows
+    def shard(self, number: int) -> EarlierShard:
+        """Return one shard, to read its tables from."""
+        name = order_file(number)
+        return EarlierShard(
+            spec=self.spec,
+            notes=self.origin.tables,
+            files=Shard(shard_folder(self.path, number), self.manifest["indexes"][number]),
+            orders=read_orders(map_checked(self.path / name, self.manifest["files"][name])),
+        )
 
     def subjects(self, table: str) -> list[int]:
         """Return whose rows a table holds."""
-        shards = (self._shard(shard).table(table) for shard in range(self.manifest["shards"]))
-        return sorted(subject for part in shards if part is not None for subject in part.subjects.tolist())
+        parts = (self.shard(number).files.table(table) for number in range(self.manifest["shards"]))
+        return sorted(subject for part in parts if part is not None for subject in part.subjects.tolist())
 
     def dictionaries(self, names: Iterable[str]) -> Mapping[str, pa.Table]:
         """Return those dictionaries of these names that it has, each read once."""
@@ -96,9 +124,6 @@ class EarlierStore:
             sha256 = self.manifest["files"][dictionary_file(name)]
             self._dictionaries[name] = read_dictionary(self.path, name, sha256)
         return self._dictionaries
-
-    def _shard(self, shard: int) -> Shard:
-        return Shard(shard_folder(self.path, shard), self.manifest["indexes"][shard])
 
     def link_shard(self, shard: int, store: Path) -> None:
         """Take a whole shard. RecordError: its bytes are not those that were written."""
@@ -168,9 +193,3 @@ def write_bucket(folder: Path, shard: int, rows: pa.RecordBatch | None) -> None:
     if rows is not None and rows.num_rows:
         with path.open("wb") as target, pa.ipc.new_stream(target, rows.schema) as stream:
             stream.write_batch(rows)
-
-
-def subjects_of(table: TableSpec, rows: pa.RecordBatch) -> Integers:
-    """Return whose each row is."""
-    found: Integers = integers(rows.column(table.subject_column), null=0)
-    return found

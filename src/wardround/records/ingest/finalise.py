@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class ShardCounts:
     subjects: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FinishedRows:
     """A table's rows as stored: ``subjects`` sorted, and by how much each row ``moved`` from its place in the file."""
 
@@ -122,7 +122,7 @@ class Finishing:
             batch = _first_of_each_key(table, batch)
         times = table_clocks(table, batch, clocks)
         numbers = _versions(table, batch, times)
-        counts.orphans[table.name] = orphans(table, batch, clocks, self.buckets)
+        counts.orphans[table.name] = orphans(table, batch, clocks.keys, self.buckets)
         groups = _groups(table, batch, times)
         identity = identify(table, batch, times[AVAILABLE], disclosures(table, batch, times))
         counts.rows[table.name] = batch.num_rows
@@ -137,7 +137,7 @@ class Finishing:
         columns.update({name: pa.array(values) for name, values in (*groups.items(), *numbers.items())})
         whole = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)).take(pa.array(order))
         whole = self._join(table, whole)
-        return FinishedRows(subjects=subjects[order], rows=whole, moved=moved_rows(subjects[order], order))
+        return FinishedRows(subjects[order], whole, moved_rows(subjects[order], order))
 
     def _join(self, table: TableSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
         for number, join in enumerate(table.dictionaries):
@@ -172,7 +172,7 @@ def _together(own: FinishedRows | None, others: FinishedRows | None) -> Finished
     subjects = np.concatenate([own.subjects, others.subjects])
     order = np.argsort(subjects, kind="stable")
     rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
-    return FinishedRows(subjects=subjects[order], rows=rows, moved=np.concatenate([own.moved, others.moved])[order])
+    return FinishedRows(subjects[order], rows, np.concatenate([own.moved, others.moved])[order])
 
 
 def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
@@ -241,6 +241,24 @@ def _is_reflex(pending: PendingRows, batch: pa.RecordBatch) -> npt.NDArray[np.bo
     return mask
 
 
+def named_by(table: TableSpec, present: Collection[str]) -> list[tuple[str, ...]]:
+    """Return the columns of which numbers in a table's row ids are made. Numbers tell rows of equal cells apart, so
+    that where no column is the subject's, whoever has the same cells in one shard has a say in them."""
+    found: list[tuple[str, ...]] = []
+    if not table.key:
+        found.append(tuple(name for name in table.content_columns if name in present))
+    if table.pending is not None:
+        found += [tuple(name for name in table.pending.group if name in present), _shown(table, present)]
+    return found
+
+
+def _shown(table: TableSpec, present: Collection[str]) -> tuple[str, ...]:
+    """What a collapsed row shows of its group."""
+    assert table.pending is not None
+    names = (*table.pending.group, table.code or "")
+    return tuple(name for name in dict.fromkeys(names) if name in present and name not in table.hidden)
+
+
 def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times]) -> dict[str, npt.NDArray[np.int64]]:
     """Return the number of the group a row collapses with, where the table has such groups.
 
@@ -257,8 +275,8 @@ def _groups(table: TableSpec, batch: pa.RecordBatch, times: Mapping[str, Times])
         _, first, group = np.unique(groups, return_index=True, return_inverse=True)
         ordered = np.full(len(first), NEVER_TIME)
         np.minimum.at(ordered, group, times[PENDING])
-        shown = [name for name in dict.fromkeys((*names, table.code or "")) if name in present - table.hidden]
-        groups = numbered_words(fingerprints(batch, shown, salt)[first], ordered)[group]
+        shown = fingerprints(batch, _shown(table, present), salt)
+        groups = numbered_words(shown[first], ordered)[group]
     return {GROUP: row_numbers(groups)}
 
 
@@ -284,4 +302,4 @@ def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
     unfinished.rename(folder / INDEX)
 
 
-__all__ = ["ALWAYS_TIME", "Beside", "FinishedRows", "Finishing", "ShardCounts", "nobody", "table_clocks"]
+__all__ = ["ALWAYS_TIME", "Beside", "FinishedRows", "Finishing", "ShardCounts", "named_by", "nobody", "table_clocks"]

@@ -32,7 +32,14 @@ class DictionaryIndex:
             self._sorted = numbers[self._order]
 
     def places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
-        """Return the dictionary's row for every row of the batch (int32), null where there is none."""
+        """Return the dictionary's row for every row of the batch (int32), null where there is none.
+
+        What lies under a null is 0: Arrow leaves there what an earlier row had, and a store is compared by its bytes.
+        """
+        found = self._places(batch, join)
+        return pa.array(integers(found, null=0).astype(np.int32), mask=~valid(found)) if found.null_count else found
+
+    def _places(self, batch: pa.RecordBatch, join: DictionaryJoin) -> Any:
         wanted = _joined_key([batch.column(name) for name in join.on])
         if self._order is not None and pa.types.is_int64(wanted.type):
             return self._numbered(wanted)

@@ -24,8 +24,8 @@ from wardround.records.specs.spec import SourceSpec
 Medians = tuple[float | None, float | None]
 """A median of each half of the subjects, in seconds."""
 _PLAN = "plan.json"
-_BUCKETS, _FLAT, _KEYS = "buckets", "flat", "keys"
-RAW_ROWS = (_BUCKETS, _FLAT, _KEYS)
+_BUCKETS, _TOUCHED, _FLAT, _KEYS = "buckets", "touched", "flat", "keys"
+RAW_ROWS = (_BUCKETS, _TOUCHED, _FLAT, _KEYS)
 """The folders of unfinished work that hold rows of the source."""
 _FOLDERS = ("shards", "dictionaries", "quarantine", SPEC_FOLDER, ORIGIN)
 _MOST_SHARDS = 4_096
@@ -88,6 +88,10 @@ class Plan:
     def bucket_folder(self, table: str) -> Path:
         """Where a table's buckets lie."""
         return self.building / _BUCKETS / table
+
+    def touched_folder(self, table: str) -> Path:
+        """Where those rows of a table's buckets lie whose subjects are not as they were in an earlier store."""
+        return self.building / _TOUCHED / table
 
     def keys_file(self, table: str) -> Path:
         """Where the subjects that a table names by text lie, with their numbers."""

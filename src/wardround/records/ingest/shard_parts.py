@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from wardround.core import Progress, Reporter, content_hash, silent
-from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.differences import NOBODY, differing_subjects
-from wardround.records.ingest.earlier import EarlierStore, open_earlier, subjects_of, write_bucket
+from wardround.records.ingest.earlier import EarlierShard, EarlierStore, open_earlier, write_bucket
 from wardround.records.ingest.finalise import Finishing
 from wardround.records.ingest.joins import DictionaryIndex, GroupLabels, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
-from wardround.records.ingest.shard_rows import clashing_rows
+from wardround.records.ingest.splicing import Splice
+from wardround.records.ingest.touched import touched_subjects
 from wardround.records.shards.layout import INDEX, ORIGIN, shard_folder
 from wardround.records.shards.shard_file import Shard, read_dictionary
 
@@ -45,16 +44,20 @@ def renew_shard(
     every_subject: bool,
     report: Reporter = silent,
 ) -> None:
-    """Make a shard of a newer release: what nobody's rows differ in is taken whole from the earlier store."""
+    """Make a shard of a newer release, of as much of the earlier store's as may be taken, unless that was done."""
     if plan.noted(f"shard-{shard:05d}") is not None:
         return
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
-    if every_subject or len(touched_subjects(plan, shard, taking)):
-        for name in taking.tables:
-            write_bucket(plan.bucket_folder(name), shard, earlier.read_rows(shard, name))
+    held = earlier.shard(shard)
+    touched = NOBODY if every_subject else touched_subjects(plan, shard, held, taking.read)
+    if len(touched) or every_subject:
         finishing = _finishing(plan, medians)
-        note: dict[str, Any] = as_json(finishing.finish(shard, folder)) | {"files": _file_hashes(folder)}
-        note["changed"] = _changed(earlier, finishing, shard, Shard(folder, dict(note["files"])[INDEX])).tolist()
+        if len(touched):
+            counts = _spliced(plan, Splice(plan=plan, shard=shard, held=held, touched=touched), finishing, taking)
+        else:
+            counts = _whole(plan, shard, held, finishing, taking)
+        note: dict[str, Any] = {**counts, "files": _file_hashes(folder)}
+        note["changed"] = _changed(earlier, held, finishing, Shard(folder, dict(note["files"])[INDEX])).tolist()
     else:
         earlier.link_shard(shard, plan.store)
         note = {**earlier.origin.shards[shard], "changed": [], "taken": True}
@@ -62,31 +65,31 @@ def renew_shard(
     report(Progress(label="renew shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
-def touched_subjects(plan: Plan, shard: int, taking: Taking) -> Integers:
-    """Return the subjects of a shard of whom some table that was read says other than the earlier release's."""
-    found = [_touched(plan, shard, name) for name in taking.read]
-    return np.unique(np.concatenate([NOBODY, *found]))
+def _whole(plan: Plan, shard: int, held: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
+    """Finish all rows of a shard, those of tables that were not read as they were once read."""
+    for name in taking.tables:
+        write_bucket(plan.bucket_folder(name), shard, held.as_read(name))
+    counts: dict[str, Any] = as_json(finishing.finish(shard, shard_folder(plan.store, shard)))
+    return counts
 
 
-def _touched(plan: Plan, shard: int, name: str) -> Integers:
-    table = plan.spec.tables[name]
-    old, new = open_earlier(plan).read_rows(shard, name), read_bucket(plan.bucket_folder(name), shard)
-    if old is None or new is None:
-        return np.concatenate([NOBODY, *(np.unique(subjects_of(table, one)) for one in (old, new) if one is not None)])
-    new = new.take(pa.array(np.argsort(subjects_of(table, new), kind="stable")))
-    columns = plan.noted(f"table-{name}")["columns"]
-    differing = differing_subjects(subjects_of(table, old), old, subjects_of(table, new), new, columns)
-    return np.union1d(differing, subjects_of(table, new)[clashing_rows(table, new)])
+def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -> dict[str, Any]:
+    """Finish the rows of who is touched, beside everybody else's; where one part names the other, all rows."""
+    splice.write_buckets(taking.read)
+    if splice.crosses():
+        return _whole(plan, splice.shard, splice.held, finishing, taking)
+    counts = splice.finish(finishing, shard_folder(plan.store, splice.shard))
+    return splice.counted(counts, open_earlier(plan).origin.shards[splice.shard], finishing.buckets)
 
 
-def _changed(earlier: EarlierStore, finishing: Finishing, shard: int, made: Shard) -> Integers:
+def _changed(earlier: EarlierStore, held: EarlierShard, finishing: Finishing, made: Shard) -> Integers:
     """Return the subjects of whom a stored row, a clock or a label is not as it was."""
     words = earlier.dictionaries(
         {join.table for table in finishing.spec.tables.values() for join in table.dictionaries}
     )
     found = [NOBODY]
     for name, table in finishing.spec.tables.items():
-        old, part = earlier.rows(shard, name), made.table(name)
+        old, part = held.rows(name), made.table(name)
         if old is None or part is None:
             found += [np.unique(one.subjects) for one in (old, part) if one is not None]
             continue

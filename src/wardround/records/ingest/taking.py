@@ -90,7 +90,7 @@ def take_table(plan: Plan, name: str) -> None:
 def lend_parent(plan: Plan, name: str, report: Reporter = silent) -> None:
     """Have a taken table's rows in buckets, where those of a table that is read look up whose they are."""
     for shard in range(plan.shards):
-        write_bucket(plan.bucket_folder(name), shard, open_earlier(plan).read_rows(shard, name))
+        write_bucket(plan.bucket_folder(name), shard, open_earlier(plan).shard(shard).as_read(name))
 
 
 def take_dictionary(plan: Plan, name: str) -> None:
