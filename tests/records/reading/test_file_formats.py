@@ -260,6 +260,7 @@ def test_a_parquet_column_of_another_type_is_cast_and_counted(
     [
         ("ndc", pa.array([0.5, 1.0]), "double cannot be read as text"),
         ("subject_id", pa.array([1.5, 2.0]), "double cannot be read as int"),
+        ("subject_id", pa.array([2601314283911413076.0, 2.0]), "two whole numbers are one float"),
         ("menge", pa.array(["viel", "1"]), "string cannot be read as float"),
         ("am", pa.array([date(2150, 1, 1), date(2150, 1, 2)]), "holds dates without a time"),
     ],

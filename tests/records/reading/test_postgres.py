@@ -52,11 +52,13 @@ def kind_of(column: str) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a PostgreSQL server of our own, over a socket in a folder; it will not run as root."""
+    """The address of a PostgreSQL server of our own, over a socket in /tmp; it will not run as root, nor from root's folders."""
     for needed in ("initdb", "postgres"):
         if shutil.which(needed) is None:
             pytest.skip(f"needs {needed} of PostgreSQL (Debian: postgresql)")
-    data = Path(subprocess.run(["mktemp", "-d"], capture_output=True, check=True, text=True).stdout.strip())
+    data = Path(
+        subprocess.run(["mktemp", "-d", "-p", "/tmp"], capture_output=True, check=True, text=True).stdout.strip()
+    )
     who = "postgres" if os.geteuid() == 0 else None
     if who is not None:
         shutil.chown(data, who)
@@ -130,6 +132,18 @@ def test_a_row_that_was_filled_in_later_stands_where_it_did(database: Database, 
             connection.commit()
     assert moved == [2, 1], "the database tells it in another order now"
     assert seen[0] == seen[1]
+
+
+def test_identifiers_of_19_digits_are_what_they_are(server: str, tmp_path: Path) -> None:
+    """Declared as whole numerics they were doubles on the way, and two people one."""
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA wide")
+        cursor.execute("CREATE TABLE wide.person (person_id numeric(20), year_of_birth int, gender_concept_id int)")
+        for number in (2601314283911413076, 2601314283911413077):
+            cursor.execute(f"INSERT INTO wide.person VALUES ({number}, 1950, 8507)")
+        connection.commit()
+    main(["ingest", "omop", "--database", server, "--schema", "wide", "--store", str(tmp_path / "store")])
+    assert Store.open(tmp_path / "store").subjects.tolist() == [2601314283911413076, 2601314283911413077]
 
 
 def test_all_tables_are_seen_as_of_one_moment(database: Database, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ MASKED = "___"
 _INTEGER = re.compile(r"[+-]?\d{1,19}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(1 << 63), (1 << 63) - 1
+LARGEST_EXACT_FLOAT = 1 << 53
+"""Above, two whole numbers may be one float."""
 _LONGEST_DAY = 10
 
 

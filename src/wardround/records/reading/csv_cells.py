@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from wardround.records.reading.cell_texts import MASKED, BareDate, reader_of
+from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, MASKED, BareDate, reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
@@ -26,8 +26,6 @@ from wardround.records.specs.file_format import FileFormat, plain_pattern
 from wardround.records.specs.spec import ColumnType
 
 _WIDEST_RECORD_LINES = 100_000
-_LARGEST_EXACT_FLOAT = 1 << 53
-"""Above, two whole numbers may be one float."""
 _RAW_LIMIT = 2_000
 _BLANK = 64
 _PLAIN = FileFormat()
@@ -158,7 +156,7 @@ def _parse_float_ids(
     table = _parse(block, names, loose, files)
     for name in (name for name, kind in types.items() if kind == pa.int64()):
         largest = pc.max(pc.abs(table.column(name))).as_py()
-        if largest is not None and largest >= _LARGEST_EXACT_FLOAT:
+        if largest is not None and largest >= LARGEST_EXACT_FLOAT:
             raise pa.ArrowInvalid(f"{name}: {largest:.0f} does not fit a float")
     return table.cast(pa.schema(list(types.items())))
 

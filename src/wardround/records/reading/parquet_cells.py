@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.core import RecordError
-from wardround.records.reading.cell_texts import BareDate, reader_of
+from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, BareDate, reader_of
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
@@ -67,6 +67,9 @@ def _integer(array: Any, files: FileFormat) -> Any:
         return _read(array, "int", files)
     if pa.types.is_floating(array.type):
         array = _without_nan(array)
+        largest = pc.max(pc.abs(array)).as_py()
+        if largest is not None and largest >= LARGEST_EXACT_FLOAT:
+            raise ValueError(f"{largest:.0f}: above {LARGEST_EXACT_FLOAT:,} two whole numbers are one float")
     return array.cast(pa.int64())
 
 

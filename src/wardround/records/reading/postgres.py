@@ -39,7 +39,9 @@ _AS_THEY_ARE = (
 )
 _READ_ONLY = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _COLUMNS = (
-    "SELECT table_name, column_name, data_type FROM information_schema.columns "
+    "SELECT table_name, column_name, "
+    "CASE WHEN data_type = 'numeric' AND numeric_scale = 0 THEN 'whole numeric' ELSE data_type END "
+    "FROM information_schema.columns "
     "WHERE table_schema = $1 ORDER BY table_name, ordinal_position"
 )
 _BATCH_BYTES = "4194304"
@@ -133,7 +135,8 @@ def _copy(
 
 
 def _selected(column: str, kind: str) -> str:
-    """A numeric is read as CSV's would be; what Arrow has no type for comes as PostgreSQL writes it."""
+    """A numeric is read as CSV's would be; what Arrow has no type for comes as PostgreSQL writes it, and so do whole
+    numerics: an identifier of 19 digits is no float."""
     if kind == "numeric":
         return f"{_quoted(column)}::double precision"
     return _quoted(column) if kind in _AS_THEY_ARE else f"{_quoted(column)}::text"
