@@ -24,7 +24,7 @@ from dicom_files import film, written
 from test_pictures_on_their_way import first_film
 
 from wardround.core import ToolFailure, UserError
-from wardround.imaging import ImageSettings, open_images, read_radiograph
+from wardround.imaging import ImageSettings, dicomweb, open_images, read_radiograph
 from wardround.imaging.dicomweb import DicomWeb
 from wardround.imaging.source import ImageName
 from wardround.models import DataUseGuard
@@ -44,6 +44,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked: list[str] = []
+        self.authorized: list[str | None] = []
         self.found = [{tag: {"vr": "UI", "Value": [value]} for tag, value in zip(TAGS, VALUES, strict=True)}]
         head = f"--{BOUNDARY}\r\nContent-Type: application/dicom\r\nContent-Length: {len(DATA)}\r\n\r\n".encode()
         self.body = head + DATA + f"\r\n--{BOUNDARY}--\r\n".encode()
@@ -60,6 +61,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
+        self.server.authorized.append(self.headers["Authorization"])
         address = urlsplit(self.path)
         if address.path.endswith("/dicom-web/instances"):
             wanted = parse_qs(address.query)["SOPInstanceUID"] == ["2.25.11"]
@@ -133,6 +135,24 @@ def test_answers_that_are_cut_off_or_wrong_are_one_line() -> None:
         DicomWeb("http://127.0.0.1:9/dicom-web").read(NAME)
     with pytest.raises(ToolFailure, match="does not say"):
         DicomWeb("http://127.0.0.1:9/dicom-web").read(ImageName(subject="1", image="a", instance="../../x"))
+
+
+def test_this_machine_is_reached_without_a_proxy_and_no_password_is_picked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the guard lets through goes where the guard looked."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with serving() as (server, source):
+        assert source.read(NAME) == DATA
+        assert server.authorized == [None, None]
+
+
+def test_a_server_that_drips_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dicomweb, "_SECONDS_IN_ALL", -1.0)
+    with serving() as (_, source), pytest.raises(ToolFailure, match="the image server took longer"):
+        source.read(NAME)
 
 
 def test_the_guard_decides_which_server_learns_of_a_person() -> None:

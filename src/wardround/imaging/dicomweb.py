@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx2
 
 from wardround.core import ToolFailure
 from wardround.imaging.source import MOST_BYTES, NOT_THERE, ImageName
+from wardround.models.guard import environment_proxy, is_loopback, parse_endpoint
 
 _STUDY, _SERIES, _INSTANCE, _PATIENT = "0020000D", "0020000E", "00080018", "00100020"
 _UID = re.compile(r"[0-9.]{3,64}")
@@ -23,6 +25,7 @@ _BOUNDARY = re.compile(r'boundary="?([^";]{1,200})"?', re.IGNORECASE)
 _ACCEPT = 'multipart/related; type="application/dicom"; transfer-syntax=*'
 _MOST_JSON = 1024 * 1024
 _SECONDS = 30.0
+_SECONDS_IN_ALL = 300.0
 
 
 class DicomWeb:
@@ -31,7 +34,15 @@ class DicomWeb:
     def __init__(self, base_url: str, *, authorization: str | None = None) -> None:
         self.base_url = base_url.rstrip("/")
         headers = {} if authorization is None else {"Authorization": authorization}
-        self._client = httpx2.Client(timeout=_SECONDS, headers=headers, follow_redirects=False)
+        url = parse_endpoint(self.base_url)
+        self._client = httpx2.Client(
+            timeout=_SECONDS,
+            headers=headers,
+            follow_redirects=False,
+            verify=httpx2.create_ssl_context(trust_env=not is_loopback(url)),
+            trust_env=False,  # the guard and the client must mean the same proxy; no password of a ~/.netrc
+            proxy=environment_proxy(url),
+        )
         self._found: dict[tuple[str, str], str] = {}
         self._finding = threading.Lock()
 
@@ -66,18 +77,21 @@ class DicomWeb:
                     raise ToolFailure(NOT_THERE)
                 if reply.status_code != 200:
                     raise ToolFailure(f"the image server answers with status {reply.status_code}.")
-                return _bounded(reply, most), str(reply.headers.get("content-type", ""))
+                body = _bounded(reply, most, time.monotonic() + _SECONDS_IN_ALL)
+                return body, str(reply.headers.get("content-type", ""))
         except httpx2.HTTPError as error:
             raise ToolFailure(f"the image server cannot be asked ({type(error).__name__}).") from error
 
 
-def _bounded(reply: Any, most: int) -> bytes:
-    """The decoded body, up to a limit: a compressed one may be larger than what came."""
+def _bounded(reply: Any, most: int, deadline: float) -> bytes:
+    """The decoded body, up to a limit: a compressed one may be larger than what came, and a server may drip."""
     parts, size = [], 0
     for part in reply.iter_bytes():
         size += len(part)
         if size > most:
             raise ToolFailure(f"the image server sent more than {most:,} bytes; the image is not opened.")
+        if time.monotonic() > deadline:
+            raise ToolFailure(f"the image server took longer than {_SECONDS_IN_ALL:g} s; the image is not opened.")
         parts.append(part)
     return b"".join(parts)
 

@@ -52,7 +52,7 @@ def kind_of(column: str) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a PostgreSQL server of our own, over a socket in /tmp; it will not run as root, nor from root's folders."""
+    """The address of a PostgreSQL server of our own, in /tmp: it will not run as root, nor in root's own folders."""
     for needed in ("initdb", "postgres"):
         if shutil.which(needed) is None:
             pytest.skip(f"needs {needed} of PostgreSQL (Debian: postgresql)")

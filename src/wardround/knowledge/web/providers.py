@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,6 +18,7 @@ from wardround.knowledge.document import visible
 from wardround.models.endpoint import MalformedReply, read_json
 
 _SECONDS = 20.0
+_SECONDS_IN_ALL = 60.0
 _MOST_BYTES = 2 * 2**20
 _PUBMED = "https://pubmed.ncbi.nlm.nih.gov/{}/"
 
@@ -83,12 +85,14 @@ class JsonService:
 
 
 def _bounded(response: httpx2.Response) -> bytes:
-    parts, size = [], 0
+    parts, size, deadline = [], 0, time.monotonic() + _SECONDS_IN_ALL
     for part in response.iter_bytes():
         parts.append(part)
         size += len(part)
         if size > _MOST_BYTES:
             raise MalformedReply("too long")
+        if time.monotonic() > deadline:
+            raise MalformedReply("too slow")
     return b"".join(parts)
 
 
