@@ -2,6 +2,7 @@
 
     done = run_command("bench", "show", folder)  # its status and what it said, as of subprocess.run
     group = commands().start(["run", "--resume", "a-run"])
+    writer = commands().start_program(WRITER, [bank])  # as ``python -c WRITER BANK``
 
 Run as a program it is that process: it has loaded what most commands use, reads a command's words, and forks.
 """
@@ -50,6 +51,13 @@ class Forks:
         """
         streams = {"out": out, "err": err, "seeded": "--workers" in words and not loads}
         return self._asked({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)} | streams)
+
+    def start_program(self, text: str, words: list[str], out: str = os.devnull) -> int:
+        """Start a program's text, which finds these words after its name, as a command is started."""
+        streams = {"out": out, "err": os.devnull, "seeded": False}
+        return self._asked(
+            {"program": text, "words": words, "folder": os.getcwd(), "environment": dict(os.environ)} | streams
+        )
 
     def status(self, process: int) -> int:
         """Return the exit status of a command that was started, when it has ended."""
@@ -170,7 +178,7 @@ def _become(request: dict[str, Any]) -> None:
     for number, path, mode in streams:
         os.dup2(os.open(path, mode | os.O_CREAT), number)
     with _seed() if request["seeded"] else nullcontext():
-        status = _played(request["words"])
+        status = _played(request["words"], request.get("program"))
     os._exit(status)
 
 
@@ -220,11 +228,15 @@ def _signals_blocked() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _played(words: list[str]) -> int:
+def _played(words: list[str], program: str | None) -> int:
     from wardround.cli import main
 
     try:
-        return main(words)
+        if program is None:
+            return main(words)
+        sys.argv = ["-c", *words]
+        exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+        return 0
     except SystemExit as ending:  # how argparse ends
         return int(ending.code or 0)
     except BaseException:

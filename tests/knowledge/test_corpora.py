@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -15,6 +11,7 @@ import pytest
 
 pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
 
+from forking import commands, kill, wait_for
 from wardround.core import UserError
 from wardround.knowledge import Library, add_corpus, remove_corpus
 
@@ -257,7 +254,7 @@ def test_a_removed_corpus_is_gone(tmp_path: Path) -> None:
 
 
 _ADD = """
-import sys
+import sys, time
 from pathlib import Path
 import wardround.knowledge.adding as adding
 adding._DOCUMENTS_AT_ONCE = 1
@@ -267,11 +264,21 @@ def halting(folder, manifest):
     step -= 1
     if step == 0:
         print("here", flush=True)
-        sys.stdin.read()
+        while not Path(sys.argv[4]).exists():
+            time.sleep(0.002)
     write(folder, manifest)
 adding.write_manifest = halting
 adding.add_corpus(Path(sys.argv[1]), "n", Path(sys.argv[2]), licence="invented", date="2024-06-30")
 """
+
+
+def halted(folder: Path, files: Path, step: int) -> int:
+    """Start adding in a process that halts before it writes a manifest for the so-manieth time, and wait for that."""
+    printed = folder / "printed"
+    words = [str(folder / "lib"), str(files), str(step), str(folder / "go-on")]
+    adding = commands().start_program(_ADD, words, str(printed))
+    wait_for(lambda: printed.exists() and printed.read_text() == "here\n", adding)
+    return adding
 
 
 @pytest.mark.parametrize("step", [1, 2, 4])
@@ -280,11 +287,7 @@ def test_a_kill_between_commit_and_manifest_loses_and_doubles_nothing(tmp_path: 
     files.mkdir()
     for name in ("a", "b", "c"):
         lines(files / f"{name}.jsonl", {"id": name, "content": "sodium"}, {"id": f"{name}2", "content": "sodium"})
-    words = [sys.executable, "-c", _ADD, str(tmp_path / "lib"), str(files), str(step)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as adding:
-        assert adding.stdout is not None
-        assert adding.stdout.readline() == b"here\n"
-        os.kill(adding.pid, signal.SIGKILL)
+    kill(halted(tmp_path, files, step))
     added = add_corpus(tmp_path / "lib", "n", files, **TERMS)
     assert added.unchanged == max(0, step - 2)
     assert added.manifest.documents == 6
@@ -296,15 +299,11 @@ def test_while_one_adds_another_is_told(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
     lines(files / "a.jsonl", {"id": "a", "content": "sodium"})
-    words = [sys.executable, "-c", _ADD, str(tmp_path / "lib"), str(files), "2"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as adding:
-        assert adding.stdout is not None
-        assert adding.stdout.readline() == b"here\n"
-        with pytest.raises(UserError, match="another process"):
-            add_corpus(tmp_path / "lib", "n", files, **TERMS)
-        assert adding.stdin is not None
-        adding.stdin.close()
-        assert adding.wait() == 0
+    adding = halted(tmp_path, files, 2)
+    with pytest.raises(UserError, match="another process"):
+        add_corpus(tmp_path / "lib", "n", files, **TERMS)
+    (tmp_path / "go-on").touch()
+    assert commands().status(adding) == 0
     assert Library(tmp_path / "lib").get("n").get("a") is not None
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forking import commands, kill, wait_for
 from log_doubles import START, ask, calling, play
 from wardround.core import Message, UserError
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
@@ -43,13 +43,10 @@ def test_kill_9_loses_at_most_the_last_group(tmp_path: Path, moment: int) -> Non
     path = tmp_path / f"w{LOG_SUFFIX}"
     folder = str(Path(__file__).parent.parent)
     printed = tmp_path / "printed"
-    with printed.open("wb") as out:
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), folder], stdout=out)
-        while printed.stat().st_size < 2000 and writer.poll() is None:
-            time.sleep(0.01)
-        time.sleep(random.Random(moment).uniform(0, 0.3))
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
+    writer = commands().start_program(WRITER, [str(path), folder], str(printed))
+    wait_for(lambda: printed.exists() and printed.stat().st_size >= 2000, writer)
+    time.sleep(random.Random(moment).uniform(0, 0.3))
+    kill(writer)
     said = printed.read_text().rpartition("\n")[0].splitlines()
     assert len(said) > 100, "the writer did not get going"
     last_turn = next(line for line in reversed(said) if line[0].isdigit())

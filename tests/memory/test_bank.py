@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from memory_doubles import key, lesson, origin, patient, titles
 
+from forking import commands
 from wardround.core import LeakError, UserError
 from wardround.memory import Bank, Experience, Key, PinnedBank
 
@@ -259,8 +258,8 @@ with Bank.open(Path(sys.argv[1])) as bank:
 
 def test_several_processes_may_write_even_into_a_bank_that_is_being_made(path: Path) -> None:
     folder = str(Path(__file__).parent)
-    started = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), folder, str(number)]) for number in range(3)]
-    assert [process.wait() for process in started] == [0, 0, 0]
+    started = [commands().start_program(WRITER, [str(path), folder, str(number)]) for number in range(3)]
+    assert [commands().status(process) for process in started] == [0, 0, 0]
     with Bank.open(path, writable=False) as bank:
         assert len(bank) == 120
         assert bank.revision == 120

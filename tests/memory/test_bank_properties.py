@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +17,7 @@ from hypothesis import strategies as st
 from memory_doubles import key, lesson, origin, patient
 
 from effort import often
+from forking import commands, kill, wait_for
 from wardround.memory import Bank, BankState, Experience, Recall
 
 SUBJECTS = st.integers(0, 4)
@@ -177,13 +175,10 @@ for number in range(10**6):
 @pytest.mark.parametrize("moment", range(4))
 def test_kill_9_loses_at_most_what_was_not_committed(tmp_path: Path, moment: int) -> None:
     path, printed = tmp_path / "bank.sqlite", tmp_path / "printed"
-    with printed.open("wb") as out:
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(Path(__file__).parent)], stdout=out)
-        while printed.stat().st_size < 100 and writer.poll() is None:
-            time.sleep(0.01)
-        time.sleep(random.Random(moment).uniform(0, 0.2))
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
+    writer = commands().start_program(WRITER, [str(path), str(Path(__file__).parent)], str(printed))
+    wait_for(lambda: printed.exists() and printed.stat().st_size >= 100, writer)
+    time.sleep(random.Random(moment).uniform(0, 0.2))
+    kill(writer)
     said = printed.read_text().rpartition("\n")[0].splitlines()
     assert len(said) > 20, "the writer did not get going"
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from memory_doubles import key, lesson, patient
 
+from forking import commands, kill, wait_for
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, Entity, Experience, PinnedBank, RecallQuestion, SeenIn, forget
 from wardround.memory.forgetting import REBUILD
@@ -120,13 +118,11 @@ def test_a_forgetting_cut_short_is_whole_or_is_finished_by_asking_again(wait: fl
     path = tmp_path / "bank.sqlite"
     with Bank.open(path) as bank:
         told, stays = put(bank)
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(path), told.id], stdout=subprocess.PIPE, text=True)
-    assert worker.stdout is not None
-    worker.stdout.readline()
+    printed = tmp_path / "printed"
+    worker = commands().start_program(WORKER, [str(path), told.id], str(printed))
+    wait_for(lambda: printed.exists() and printed.stat().st_size > 0, worker)
     time.sleep(wait)
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
-    worker.stdout.close()
+    kill(worker)
     with Bank.open(path) as bank:
         assert not any(bank.damage().values())
         if bank.file.setting(REBUILD) is not None or bank.holds(told.id):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forking import commands
 from wardround.benchmarks import Benchmark, Sample
 from wardround.cli import main
 from wardround.log import LogReader
@@ -75,8 +74,10 @@ def test_killed_twice_it_goes_on_and_counts_no_stay_twice(
     undisturbed = induce(tmp_path / "undisturbed" / "out.toml", words)
     assert (len(read.values), len(read.steps)) == (LIMIT, LIMIT)
     told = [str(synthetic_store_path), str(synthetic_stays_path), str(tmp_path / "induction"), str(LIMIT)]
-    killed = subprocess.run([sys.executable, KILLER, *told, "2", "8"], check=True, capture_output=True, text=True)
-    assert killed.stdout.split() == ["-9", "-9"]
+    printed = tmp_path / "printed"
+    killer = commands().start_program(KILLER.read_text(encoding="utf-8"), [*told, "2", "8"], str(printed))
+    assert commands().status(killer) == 0
+    assert printed.read_text().split() == ["-9", "-9"]
     assert len(counted(tmp_path / "induction")) == LIMIT + 3
     before = set(read.steps)
     read.values.clear()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from forking import commands, kill, wait_for
 from wardround.core import UserError
 from wardround.runs.queue import Owner, WorkQueue
 from wardround.runs.settings import EpisodeKey
@@ -51,13 +48,11 @@ def test_leases_of_a_killed_process_come_back(tmp_path: Path, queue: WorkQueue) 
         "import sys, time, pathlib; from wardround.runs.queue import WorkQueue;"
         "q = WorkQueue(pathlib.Path(sys.argv[1])); print(q.lease(3), flush=True); time.sleep(60)"
     )
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "queue.sqlite")], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    assert b"episode-00" in child.stdout.readline()
+    printed = tmp_path / "printed"
+    child = commands().start_program(program, [str(tmp_path / "queue.sqlite")], str(printed))
+    wait_for(lambda: printed.exists() and "episode-00" in printed.read_text(), child)
     assert queue.reclaim() == 0
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    kill(child)
     assert queue.reclaim() == 3
     assert queue.lease(1) == ["episode-00"]
 

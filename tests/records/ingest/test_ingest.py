@@ -9,8 +9,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from effort import drawn
+from forking import commands
 from records.kill_switch import Killed, kill_switch
 from records.small_source import FILES, SPEC, moment, small_spec, small_store, write_files
 from wardround.core import Progress, RecordError, UserError
@@ -493,8 +492,8 @@ def test_a_killed_ingest_continues_and_ends_in_the_same_store(tmp_path: Path) ->
     assert len(whole.subjects) == 400
     for last in drawn(range(1, len(steps) + 1), 3):
         store = tmp_path / f"killed-{last}"
-        command = [sys.executable, "-c", _WORK, str(tmp_path / "spec"), str(raw), str(store), str(last)]
-        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        killed = commands().start_program(_WORK, [str(tmp_path / "spec"), str(raw), str(store), str(last)])
+        assert commands().status(killed) == -signal.SIGKILL
         with pytest.raises(UserError, match="interrupted"):
             Store.open(store)
         assert ingest(spec, raw, store, settings=settings).resumed
