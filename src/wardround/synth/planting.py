@@ -18,7 +18,7 @@ from typing import Literal
 
 from wardround.core import UserError, derive_seed
 from wardround.synth.correcting import drawn_corrections
-from wardround.synth.dialects.source import HospitalTables, Row, moment, write_csv
+from wardround.synth.dialects.source import HospitalTables, Row, copy_csv, moment, write_csv
 
 KEY = "planted.json"
 _RANGE = 2**63
@@ -104,8 +104,12 @@ def plant_rules(
             planted.flips += _flips(stay, inside, rule, names, planted)
     for path in sorted(hospital.glob("*/*.csv*")):
         table = path.name.partition(".")[0]
-        rows = [*source.rows(table), *planted.rows.get(table, ())]
-        write_csv(folder / path.parent.name / f"{table}.csv", rows, list(rows[0]) if rows else ["subject_id"])
+        copy, added = folder / path.parent.name / f"{table}.csv", planted.rows.get(table, ())
+        if added:
+            rows = [*source.rows(table), *added]
+            write_csv(copy, rows, list(rows[0]))
+        else:
+            copy_csv(path, copy)
     if planted.corrected:
         corrected = list(planted.corrected.values())
         write_csv(folder / "hosp" / "corrections.csv", corrected, list(corrected[0]))

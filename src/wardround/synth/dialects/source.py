@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -49,17 +50,27 @@ class HospitalTables:
 
 def _read(path: Path) -> Iterable[Row]:
     with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
-        yield from csv.DictReader(lines)
+        rows = csv.reader(lines)
+        header = next(rows, [])
+        yield from (dict(zip(header, row, strict=True)) for row in rows if row)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]], header: Sequence[str] = ()) -> None:
     """Write rows as CSV with the columns that they have."""
-    columns = list(dict.fromkeys([*header, *(column for row in rows for column in row)]))
+    shapes = dict.fromkeys(map(tuple, rows))
+    columns = list(dict.fromkeys([*header, *(column for shape in shapes for column in shape)]))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as target:
-        writer = csv.DictWriter(target, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([row.get(column, "") for column in columns] for row in rows)
+
+
+def copy_csv(path: Path, copy: Path) -> None:
+    """Copy a table as it stands, without compression."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as source, copy.open("wb") as target:
+        shutil.copyfileobj(source, target)
 
 
 def some_twice(rows: Iterable[_Entry]) -> Iterator[_Entry]:
