@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shutil
 import sqlite3
@@ -234,6 +235,31 @@ def test_pages_of_patients_neither_skip_nor_repeat(live_stream_path: Path) -> No
     for order in ("alerts", "hour", "abnormal", "bundles", "patient"):
         pages = [listed(moment, PatientQuery(sort=order, page=n), rows=1) for n in (1, 2, 3)]
         assert sorted(line.subject for found in pages for line in found.rows) == [7, 8, 9]
+
+
+def test_a_full_page_of_a_crowded_patient_is_bounded(tmp_path: Path) -> None:
+    """Two hundred rows an hour, each out of its limits and of a long name."""
+    (tmp_path / "lines").mkdir()
+    with (tmp_path / "lines" / "a.jsonl").open("w", encoding="utf-8") as target:
+        for hour in range(BUNDLES + 1):
+            for number in range(200 if hour < BUNDLES else 1):
+                row = {
+                    "row_id": f"labevents:{hour}-{number:09}",
+                    "subject_id": 7,
+                    "valuenum": 4.0,
+                    "valueuom": "mmol/L",
+                }
+                row |= {"label": f"{number} {'long <name> ' * 5}", "ref_range_lower": 0.5, "ref_range_upper": 1.5}
+                when = f"2150-01-0{1 + hour // 24} {hour % 24:02d}:10:00"
+                target.write(json.dumps({"table": "labevents", "row": row, "known": when, "time": when}) + "\n")
+    spec = load_source_spec("mimiciv")
+    follow(spec, tmp_path / "lines", tmp_path / "live", settings=FollowSettings(once=True))
+    client = client_of(ViewedStream(tmp_path / "live"))
+    for address in ("patients/7.html", "patients/7.bundles-1.html"):
+        text = page(client, address)
+        assert len(bundles_of(text)) == BUNDLES
+        assert "25 of 200" in text
+        assert len(client.get(f"/streams/1/{address}").content) <= 300_000
 
 
 def test_the_export_is_of_one_moment_and_opens_from_disk(live_stream_path: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from wardround.stream import ToldBundle
 
 BUNDLES = 24
 """Bundles of one page."""
-MOST_SAID = 40
+MOST_SAID = 20
 """Things of one bundle that are abnormal or changed: the rest is counted."""
 
 

@@ -11,7 +11,7 @@ from wardround.bundles.events import amends
 from wardround.serve.viewer.live.viewed_stream import findings_of
 from wardround.stream import ToldBundle
 
-MOST_ROWS = 40
+MOST_ROWS = 25
 """Rows of one bundle that are shown, those that rules stand on first."""
 
 
