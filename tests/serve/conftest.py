@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 
 from fake_server import Answer, FakeServer, error, text, tools
 from wardround.cli import main
+from wardround.core import Message, Picture, ToolCall, Usage
+from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
+from wardround.models import Reply, Request
 from wardround.records import load_source_spec
 from wardround.runs import RunFolder, RunSettings, start
 from wardround.stream import FollowSettings, coded_responder, follow
@@ -77,6 +82,26 @@ def odd_runs(
     return {name: RunFolder.open(place / name).path for name in ("attacked", "empty", "stay", "stream")}
 
 
+@pytest.fixture(scope="session")
+def filmed_run_path(viewed_run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with one more episode, whose agent was shown a film."""
+    folder = RunFolder.open(Path(shutil.copytree(viewed_run_path, tmp_path_factory.mktemp("filmed") / "run")))
+    with LogReader(folder.logs) as reader:
+        entry = reader.episodes()[0]
+    key = entry.key.rpartition("|")[0] + "|9"
+    film = Picture.of(b64decode(_PIXEL), media_type="image/png", width=1024, height=1024, title="chest, AP")
+    called = ToolCall(id="call_1", name="image_visualizer", arguments="{}")
+    said = Message(role="assistant", content="", tool_calls=(called,))
+    reply = Reply(message=said, usage=Usage(), finish_reason="tool_calls", model="m", identity="m")
+    with EpisodeLog(folder.logs / f"film{LOG_SUFFIX}") as log:
+        recorder = log.begin(key, {**entry.facts, "epoch": 9})
+        asked = Request(messages=(Message(role="user", content="Look."),), episode=key, ordinal=0)
+        recorder.turn(asked, reply, [ToolRecord(call=called, result_text="a film", pictures=(film,))])
+        recorder.finish(dict(entry.outcome or {}))
+    return folder.path
+
+
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 _RULES = """
 schema = 1
 name = "ward"

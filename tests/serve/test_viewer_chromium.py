@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -42,7 +43,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 PAGES = (
     "runs", "run", "samples", "episode", "turns", "sides", "not yet known", "bank", "experience", "stay", "steps",
     "stream's episode", "marks", "empty run", "empty samples", "attacked run", "attacked episode", "failed episode",
-    "nowhere", "review", "item", "live stream", "empty stream", "live patient", "live bundles",
+    "nowhere", "review", "item", "live stream", "empty stream", "live patient", "live bundles", "film",
 )  # fmt: skip
 FILES = ("/runs/{number:int}/marks.csv",)
 """What is served and is no page."""
@@ -77,9 +78,11 @@ def serve(app: ASGIApp) -> Iterator[str]:
     while not server.started:
         assert thread.is_alive()
         time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:  # also where a test fails in the middle: the thread would outlive the tests
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +94,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def runs(viewed_run_path: Path, odd_runs: dict[str, Path]) -> list[ViewedRun]:
-    return [ViewedRun(path) for path in (viewed_run_path, *odd_runs.values())]
+def runs(viewed_run_path: Path, odd_runs: dict[str, Path], filmed_run_path: Path) -> list[ViewedRun]:
+    return [ViewedRun(path) for path in (viewed_run_path, *odd_runs.values(), filmed_run_path)]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +130,7 @@ def review(apps: tuple[Starlette, Starlette]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def addresses(viewer: str, review: str, runs: list[ViewedRun], marks: MarksFile) -> dict[str, str]:
-    run, attacked, _, stay, stream = runs
+    run, attacked, _, stay, stream, filmed = runs
     long = next(page for page in run.pages if page_counts(run, page)[0] > 1)
     ends = {score.finish: page for page, score in attacked.pages.items()}
     (stayed,) = stay.pages
@@ -151,6 +154,7 @@ def addresses(viewer: str, review: str, runs: list[ViewedRun], marks: MarksFile)
         "bank": "runs/5/bank/index.html",
         "experience": f"runs/5/bank/{next(iter(stream.bank.experiences))}.html",
         "stream's episode": f"runs/5/{next(iter(stream.pages))}",
+        "film": f"runs/6/{next(page for page, score in filmed.pages.items() if score.epoch == 9)}",
         "live stream": "streams/1/index.html?show=alerts&refresh=60",
         "empty stream": "streams/2/index.html",
         "live patient": "streams/1/patients/7.html?refresh=60",
@@ -212,6 +216,14 @@ def test_what_a_model_says_is_text(browser: Chromium, addresses: dict[str, str],
     assert attack in [
         one.strip() for one in browser.value("[...document.querySelectorAll('.chip')].map(e => e.textContent)")
     ]
+
+
+def test_a_film_is_shown_and_no_wider_than_the_screen(browser: Chromium, addresses: dict[str, str]) -> None:
+    browser.look(width=NARROW)
+    browser.open(addresses["film"])
+    assert browser.value("document.querySelector('main img').complete")
+    assert 0 < browser.value("document.querySelector('main img').getBoundingClientRect().width") < NARROW
+    browser.look()
 
 
 def test_empty_and_failed_runs_say_so(browser: Chromium, addresses: dict[str, str]) -> None:
@@ -301,7 +313,7 @@ def test_a_live_patient_grows_when_it_is_asked_for_again(
 ) -> None:
     shutil.copytree(live_stream_path, tmp_path / "live")
     shutil.copytree(live_stream_path.parent / "lines", tmp_path / "lines")
-    for origin in serve(viewer_app(ViewerPages([], streams=[ViewedStream(tmp_path / "live")]))):
+    with contextmanager(serve)(viewer_app(ViewerPages([], streams=[ViewedStream(tmp_path / "live")]))) as origin:
         browser.open(f"{origin}/streams/1/patients/8.html")
         newest = "document.querySelector('section.turn').id"
         before = browser.value(newest)

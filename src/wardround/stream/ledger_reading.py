@@ -85,9 +85,9 @@ class LedgerReading:
                 found[subject, hour].append(number)
         return (LoggedBundle(subject, hour, lines) for (subject, hour), lines in found.items())
 
-    def open_count(self) -> int:
-        """How many bundles are not closed."""
-        return self._one("SELECT COUNT(*) FROM bundle WHERE lines IS NULL")
+    def open_subjects(self) -> int:
+        """How many subjects have a bundle that is not closed."""
+        return self._one("SELECT COUNT(DISTINCT subject) FROM bundle WHERE lines IS NULL")
 
     def open_hours(self, subject: int) -> list[int]:
         """Return the hours of a subject that are not closed."""

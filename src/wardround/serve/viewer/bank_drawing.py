@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
@@ -46,6 +46,11 @@ class DrawnGraph:
     nodes: tuple[DrawnNode, ...]
     edges: tuple[DrawnEdge, ...]
     joined: int
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The number that each experience has on the drawing."""
+        return {node.id: node.number for node in self.nodes}
 
 
 def draw_bank(bank: ViewedBank) -> DrawnGraph:

@@ -14,7 +14,7 @@ from wardround.serve.viewer.course import WIDTH as COURSE_WIDTH
 from wardround.serve.viewer.course import draw_course
 from wardround.serve.viewer.documents import draw_documents
 from wardround.serve.viewer.experiences import serving_of
-from wardround.serve.viewer.paging import TranscriptPage, places
+from wardround.serve.viewer.paging import TranscriptPage, labels, places
 from wardround.serve.viewer.standing import StandingRecord, document_tables, standing_record
 from wardround.serve.viewer.timeline import HEIGHT, WIDTH, Interest, draw_timeline
 from wardround.serve.viewer.viewed_run import NotThere, ViewedRun, sample_page
@@ -107,7 +107,7 @@ def transcript_view(run: ViewedRun, page: str, number: int) -> dict[str, Any]:
         "result": score,
         "page": shown,
         "number": number,
-        "pager": [(one.label, file) for one, file in zip(pages, files, strict=True)],
+        "pager": [*zip(labels(pages), files, strict=True)],
         "turn_pages": {anchor: files[place - 1] for anchor, place in places(pages).items()},
         "stem": stem,
         "cited": {one["row_id"] for one in (trajectory.outcome or {}).get("citations", ())},

@@ -59,7 +59,8 @@ class ViewerPages:
 
     def runs_page(self) -> str:
         """The list of runs and streams."""
-        return self._render("runs.html.jinja", runs=self.runs, streams=self.live.streams)
+        names = [run.name for run in self.runs] + [stream.name for stream in self.live.streams]
+        return self._render("runs.html.jinja", runs=self.runs, streams=self.live.streams, names=names)
 
     def run_page(self, number: int) -> str:
         """Methods by tasks with intervals, and paired tests."""

@@ -5,6 +5,7 @@ Sizes are characters of the page, after escaping: a text of quotes is five times
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -83,6 +84,16 @@ class _Filler:
     def finish(self) -> tuple[TranscriptPage, ...]:
         """The pages with the last one."""
         return (*self.pages, TranscriptPage(sections=tuple(self.held), goes_on=self.goes_on))
+
+
+def labels(pages: Iterable[TranscriptPage]) -> list[str]:
+    """Return what each page is called; where one is called as one before it, it is numbered."""
+    called: Counter[str] = Counter()
+    found = []
+    for page in pages:
+        called[page.label] += 1
+        found.append(page.label if called[page.label] == 1 else f"{page.label} ({called[page.label]})")
+    return found
 
 
 def places(pages: Iterable[TranscriptPage]) -> dict[str, int]:

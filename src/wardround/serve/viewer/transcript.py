@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from wardround.agents.loop.steps import STEP_NOTE
 from wardround.core import Message, Picture
 from wardround.log import Note, ToolRecord, Trajectory, Turn
 from wardround.serve.viewer.result_tables import ResultTable, read_table
@@ -92,4 +93,7 @@ def _kept(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
 
 
 def _note(note: Note) -> TextBlock:
-    return TextBlock(kind="note", title=note.kind, text=json.dumps(note.detail, ensure_ascii=False))
+    title = note.kind
+    if title == STEP_NOTE:
+        title = f"{note.kind} {note.detail.get('step')}, {note.detail.get('hour')}"
+    return TextBlock(kind="note", title=title, text=json.dumps(note.detail, ensure_ascii=False))

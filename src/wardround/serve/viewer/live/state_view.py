@@ -37,7 +37,7 @@ def state_sections(state: PatientState) -> Sequence[StateSection]:
     found = {
         "allergies": list(_allergies(state)),
         "problems": list(_problems(state)),
-        "drugs and infusions that run": list(_medications(state)),
+        "orders and infusions that run": list(_medications(state)),
         "measurements": sorted(_trends(state), key=lambda entry: entry.is_abnormal),
         "done": list(_actions(state)),
     }

@@ -46,8 +46,8 @@ class PatientLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMoment:
     """A stream as one commit left it. ``clock``: the hour that is open, nothing of it or later is shown; ``open``:
-    bundles of hours that are not over; ``waiting``: bytes of the source's files that are not taken, None where these
-    are not there; ``looked``: when, in seconds of the epoch."""
+    patients with a bundle that is not closed; ``waiting``: bytes of the source's files that are not taken, None where
+    these are not there; ``looked``: when, in seconds of the epoch."""
 
     clock: str | None
     patients: Sequence[PatientLine]
@@ -150,7 +150,7 @@ class ViewedStream:
         return StreamMoment(
             clock=_hour_text(ledger.last_hour()),
             patients=tuple(self._patients.values()),
-            open=ledger.open_count(),
+            open=ledger.open_subjects(),
             told=sum(map(len, self._places.values())),
             lines=ledger.lines,
             refused=ledger.refused,
