@@ -49,8 +49,17 @@ def test_bars_fill_440_at_the_largest() -> None:
 
 def test_a_whole_bar_may_be_named_and_no_bar_is_no_error() -> None:
     assert "rect bar 230 5 110.0 17 2" in drawn(charts.bars([("a", 0.5, "half")], title="T", full=2.0))
-    assert "rect bar 230 5 0.0 17 2" in drawn(charts.bars([("a", 0.0, "none")], title="T"))
-    assert drawn(charts.bars([], title="T")) == ["svg chart 760 0 0 760 6 img T", "title: T"]
+    assert "rect bar 230 5 0.0 17 2" in drawn(charts.bars([("a", 0.0, "0"), ("b", 1.0, "1")], title="T"))
+
+
+def test_where_nothing_was_measured_no_mark_stands_at_zero() -> None:
+    for chart in (
+        charts.bars([], title="T"),
+        charts.bars([("a", 0.0, "0.00 s")], title="T"),
+        charts.frontier([("a", 0.0, 0.5), ("b", 0.0, 0.0)], title="T", unit="U"),
+        charts.heat({"a": {"x": 0.0}}, ["x"], title="T"),
+    ):
+        assert chart == "<p>none</p>"
 
 
 def test_a_heat_map_shows_shares_and_a_dot_for_none() -> None:

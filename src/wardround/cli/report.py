@@ -139,7 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_pdfs_too(charts: Sequence[Path]) -> None:
-    """Write the PDF of each SVG chart beside it, or say what that needs."""
+    """Write the PDF of each SVG chart beside it, or say what that needs. Without a chart it says none."""
+    if not charts:
+        print("wardround: note: no chart has anything in it: none was written", file=sys.stderr)
+        return
     missing = without_pdf()
     if missing is not None:
         print(f"wardround: note: the charts are SVG alone: {missing}", file=sys.stderr)
@@ -296,6 +299,9 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
             print(line)
     print_judge(folder)
     print()
+    if not summary.rows:
+        print(f"no finished episode yet: wardround run --resume {folder.path} goes on")
+        return
     print(render_table(summary.rows))
     print_arms(summary.arms)
     if summary.classes or summary.predictors:

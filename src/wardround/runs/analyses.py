@@ -17,7 +17,7 @@ from wardround.runs import charts
 from wardround.runs.names import flat
 from wardround.runs.settings import RunSettings
 from wardround.runs.summary import RunSummary, contender
-from wardround.scoring import EpisodeScore, ErrorClass, mean_of_task_means
+from wardround.scoring import EpisodeScore, ErrorClass, Interval, mean_of_task_means
 from wardround.tools import TOOLS
 
 _TURN_EDGES = (5, 10, 20, 40, 60, 80, 100)
@@ -103,12 +103,17 @@ def _by_task(summary: RunSummary) -> Section:
         if several
         else {of: row for (of, _), row in whole.items()}
     )
-    points = [(label, row.f1.estimate, *row.f1.ends) for label, row in shown.items()]
+    points = [(with_reason(label, row.f1), row.f1.estimate, *row.f1.ends) for label, row in shown.items()]
     return Section(
         title=f"Score over {task} tasks" if task == "all" and several else "Score by task",
         text="Mean set F1 over samples (of all tasks: of their means); the line is the 95 % interval over patients.",
         chart=charts.intervals(points, title="F1 with 95 % intervals"),
     )
+
+
+def with_reason(label: str, interval: Interval) -> str:
+    """A label of a chart that says why no line is drawn, where none is."""
+    return label if interval.missing is None else f"{label} ({interval.missing.partition(':')[0]})"
 
 
 def _errors(groups: Mapping[str, Sequence[EpisodeScore]]) -> Section:

@@ -13,6 +13,8 @@ from markupsafe import Markup, escape
 _ROW = 26
 _LABEL = 230
 _WIDTH = 760
+_NONE = Markup("<p>none</p>")
+"""What stands where there is nothing to draw: marks at zero would look like something that was measured."""
 
 
 def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, title: str) -> Markup:
@@ -33,7 +35,10 @@ def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, 
 
 
 def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | None = None) -> Markup:
-    """Horizontal bars: (label, size, text beside the bar). ``full`` is the size of a whole bar; default the largest."""
+    """Horizontal bars: (label, size, text beside the bar). ``full`` is the size of a whole bar; default the largest.
+    Where every size is 0 it says none."""
+    if not any(size for _, size, _ in rows):
+        return _NONE
     plot = _WIDTH - _LABEL - 90
     largest = full or max((size for _, size, _ in rows), default=0) or 1
     body = []
@@ -50,7 +55,7 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
     """Heat map of shares in 0..1: a row per key, a column per name; a cell shows its percentage. Where every share is
     0 there is nothing to draw, and it says none."""
     if not any(share for shares in rows.values() for share in shares.values()):
-        return Markup("<p>none</p>")
+        return _NONE
     cell = min(130, max(46, *(8 + 7 * len(name) for name in columns)))
     body = []
     for k, name in enumerate(columns):
@@ -117,7 +122,10 @@ def lines(
 
 
 def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: str) -> Markup:
-    """Named points of (spending, figure in 0..1), and the line through those that none beats in both."""
+    """Named points of (spending, figure in 0..1), and the line through those that none beats in both. Where nothing was
+    spent it says none."""
+    if not any(x for _, x, _ in points):
+        return _NONE
     plane = _Plane.around([(x, y) for _, x, y in points], ticks=())
     best: list[tuple[float, float]] = []
     for _, x, y in sorted(points, key=lambda point: (point[1], -point[2])):

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from wardround.core import private_folder
 from wardround.runs import charts
-from wardround.runs.analyses import sections
+from wardround.runs.analyses import sections, with_reason
 from wardround.runs.chart_files import write_svg
 from wardround.runs.summary import RunSummary, contender
 from wardround.scoring import EpisodeScore, SummaryRow
@@ -36,13 +36,8 @@ def methods_on_tasks(summary: RunSummary) -> Iterator[tuple[str, Markup]]:
         of_task.setdefault(row.task, {})[contender(row)] = row
     for task, rows in of_task.items():
         metric = next(iter(rows.values())).metric
-        points = [(_label(name, row), row.f1.estimate, *row.f1.ends) for name, row in rows.items()]
+        points = [(with_reason(name, row.f1), row.f1.estimate, *row.f1.ends) for name, row in rows.items()]
         yield task, charts.intervals(points, title=f"{metric} on {task}, 95 % intervals over patients")
-
-
-def _label(name: str, row: SummaryRow) -> str:
-    missing = row.f1.missing
-    return name if missing is None else f"{name} ({missing.partition(':')[0]})"
 
 
 def _file_name(title: str) -> str:
