@@ -111,9 +111,18 @@ LOCATIONS = (
 )
 
 
-def kinds() -> dict[str, Answer]:
-    """Every kind. Made anew, because some are long."""
-    return dict(_all())
+class Kinds:
+    """Every kind by its name. The long ones are made each time that they are asked for, and not to name them."""
+
+    def __init__(self) -> None:
+        self._short = dict(_all())
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._short
+        yield from _LONG
+
+    def __getitem__(self, name: str) -> Answer:
+        return _LONG[name]() if name in _LONG else self._short[name]
 
 
 def _all() -> Iterator[tuple[str, Answer]]:
@@ -143,27 +152,38 @@ def _all() -> Iterator[tuple[str, Answer]]:
     yield "error-cut-in-key", error(400, "x" * 290 + KEY)
     yield "error-percent", error(400, quote(KEY, safe="") + " " + json.dumps(KEY))
     yield "error-filter", Answer(status=400, body=json.dumps({"error": FILTERED | {"message": ESCAPES + KEY}}).encode())
-    yield "error-long", error(400, "e" * 20_000_000)
-    yield "calls-20000", tools(*[("get_table_names", "{}")] * 20_000)
     yield "calls-70", tools(*[("get_table_names", "{}")] * 70)
     yield from _bodies()
     yield from _raw()
 
 
+PACKED: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+
+
+def _bomb(name: str) -> Answer:
+    return Answer(body=PACKED[name](b"[" * 40_000_000), headers={"content-encoding": name})
+
+
+_LONG: dict[str, Callable[[], Answer]] = {
+    "error-long": lambda: error(400, "e" * 20_000_000),
+    "calls-20000": lambda: tools(*[("get_table_names", "{}")] * 20_000),
+    "gzip-bomb": lambda: _bomb("gzip"),
+    "deflate-bomb": lambda: _bomb("deflate"),
+    "body-17-mb": lambda: completion({"content": "ok", "padding": "x" * 17 * 2**20}),
+}
+
+
 def _bodies() -> Iterator[tuple[str, Answer]]:
     good = text("ok").body
-    zipped: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
-    for name, pack in zipped.items():
+    for name, pack in PACKED.items():
         yield f"{name}-good", Answer(body=pack(good), headers={"content-encoding": name})
         yield f"{name}-cut", Answer(body=pack(good)[:-12], headers={"content-encoding": name})
         yield f"{name}-none", Answer(body=good, headers={"content-encoding": name})
-        yield f"{name}-bomb", Answer(body=pack(b"[" * 40_000_000), headers={"content-encoding": name})
     twice = gzip.compress(gzip.compress(good))
     yield "gzip-twice", Answer(body=twice, headers={"content-encoding": "gzip, gzip"})
     yield "gzip-twelve", Answer(body=twice, headers={"content-encoding": ", ".join(["gzip"] * 12)})
     for name in ("br", "zstd", "zlib", "\x1b[2J"):
         yield f"encoding-{name[-4:]}", Answer(body=good, headers={"content-encoding": name})
-    yield "body-17-mb", completion({"content": "ok", "padding": "x" * 17 * 2**20})
     yield "dropped-before", Answer(drop="before")
     yield "dropped-middle", Answer(body=good, drop="middle")
     yield (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from evidence_doubles import searched
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,16 +16,20 @@ from wardround.retrieval import EvidenceIndex, IndicatorTrajectory, Passage
 
 ROWS = [Row(name=f"finding {n}", time=day(n), kind="diagnosis", text="so it was " * (n % 5)) for n in range(60)]
 ROWS += [Row(name=f"indicator {n % 4}", time=day(n), value=float(n), unit="u") for n in range(40)]
-INDEX: EvidenceIndex = searched(ROWS).evidence  # type: ignore[attr-defined]
 COUNTER = EstimatedTokens()
 
 
+@cache
+def index() -> EvidenceIndex:
+    return searched(ROWS).evidence  # type: ignore[attr-defined,no-any-return]
+
+
 def passage(start: int, end: int, score: float = 0.0) -> Passage:
-    return INDEX.passage(range(start, end), score=score)
+    return index().passage(range(start, end), score=score)
 
 
 def trajectories(count: int) -> tuple[IndicatorTrajectory, ...]:
-    return INDEX.trajectories([f"indicator {n}" for n in range(count)])
+    return index().trajectories([f"indicator {n}" for n in range(count)])
 
 
 spans = st.tuples(st.integers(0, 99), st.integers(1, 30)).map(lambda span: (span[0], min(100, span[0] + span[1])))

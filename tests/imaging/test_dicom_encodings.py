@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pydicom", reason="needs the extra [imaging]")
-pytest.importorskip("gdcm", reason="needs the extra [imaging]")
 
 from dicom_files import LOSSLESS_JPEG, PHANTOM, SYNTAXES, VIEWS, film, written
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
 
+from extras import needs
 from wardround.core import ToolFailure
 from wardround.imaging import Window, read_radiograph
 
+pytestmark = needs("gdcm")
 SHOWN = PHANTOM.pixels / 4095
 ENCODINGS = [
     (syntax, photometric, bits, view)

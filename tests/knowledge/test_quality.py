@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tantivy", reason="needs the extra [knowledge]")
-pytest.importorskip("bm25s", reason="needs bm25s, a maintained library to compare with")
+from extras import needs
+
+pytestmark = needs("tantivy", "bm25s")  # bm25s: a maintained library to compare with
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
