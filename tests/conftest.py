@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,7 @@ def commands_ended() -> Iterator[None]:
     yield
     end_commands()
     forkserver._forkserver._stop()  # type: ignore[attr-defined]  # nobody else waits for it
+    util._exit_function()  # type: ignore[attr-defined]  # as at the end of this process, when its folder is gone
 
 
 @pytest.fixture(scope="session")

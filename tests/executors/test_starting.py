@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from forking import commands
 from wardround.core import umask
 from wardround.executors import Job, left_alone, opened, starting, watched
 
@@ -73,14 +75,15 @@ def test_pools_share_what_forks_for_executors() -> None:
     assert there["hears the end"]
 
 
-def end_who_forked(marks: str) -> str:
-    """Kill, the first time, who would say how this process ends, and go on for long."""
-    mark = Path(marks) / str(os.getpid())
-    if not any(Path(marks).iterdir()):
-        mark.touch()
-        os.kill(os.getppid(), signal.SIGKILL)
-        signal.pause()
-    return "done"
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from last_fork import end_who_forked
+from wardround.executors import Job, opened, watched
+with opened("processes", 1) as there:
+    job = Job(number=0, work=end_who_forked, arguments=(sys.argv[2],))
+    print(*[ended.result for ended in watched(there, [job], workers=1)], flush=True)
+"""
 
 
 def is_alive(process: int) -> bool:
@@ -92,8 +95,12 @@ def is_alive(process: int) -> bool:
 
 
 def test_where_it_is_killed_itself_nobody_waits_for_its_children_and_none_lives_on(tmp_path: Path) -> None:
-    assert done_there(Job(number=0, work=end_who_forked, arguments=(str(tmp_path),))) == ["done"]
-    [mark] = tmp_path.iterdir()
+    (marks := tmp_path / "marks").mkdir()
+    words = [str(Path(__file__).parent), str(marks)]
+    process = commands().start_program(KILLED, words, out=str(tmp_path / "said"))
+    assert commands().status(process) == 0
+    assert (tmp_path / "said").read_text() == "done\n"
+    [mark] = marks.iterdir()
     while is_alive(int(mark.name)):  # until it has died of what was sent
         time.sleep(0.002)
 
@@ -113,6 +120,24 @@ def alone() -> bool:
 def test_a_process_is_not_alone_while_who_started_it_lives() -> None:
     assert done_there(Job(number=0, work=alone)) == [False]
     assert left_alone()() is False
+
+
+ANYWHERE = """
+import sys, tempfile
+from wardround.executors import Job, opened, starting, watched
+tempfile.tempdir = sys.argv[1]
+with opened("processes", 1) as there:
+    print(*[ended.result for ended in watched(there, [Job(number=0, work=pow, arguments=(3, 2))], workers=1)])
+print(starting(pow).get_start_method(), flush=True)
+"""
+
+
+def test_where_no_socket_can_be_made_processes_are_spawned(tmp_path: Path) -> None:
+    (deep := tmp_path / ("d" * 100)).mkdir()
+    for folder, method in ((tempfile.gettempdir(), "forkserver"), (deep, "spawn")):
+        process = commands().start_program(ANYWHERE, [str(folder)], out=str(tmp_path / "said"))
+        assert commands().status(process) == 0
+        assert (tmp_path / "said").read_text().split()[:2] == ["9", method]
 
 
 def test_others_that_fork_there_hear_the_end_and_end() -> None:

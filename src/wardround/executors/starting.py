@@ -80,7 +80,10 @@ def starting(*works: Callable[..., Any]) -> ForkServerContext | SpawnContext:
     context = _Forking()
     _will_load(works)
     context.set_forkserver_preload([*LOADED, _LAST])
-    _start_forking()
+    try:
+        _start_forking()
+    except OSError:  # no folder for its socket: TMPDIR is not there, or its path is longer than a socket's may be
+        return multiprocessing.get_context("spawn")
     return context
 
 
