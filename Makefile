@@ -62,8 +62,8 @@ test-exports: $(VENV)/dev-installed .venv-readers/installed
 
 .venv-readers/installed: constraints-readers.txt pyproject.toml
 	$(PYTHON) -m venv .venv-readers
-	.venv-readers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-readers.txt \
-	  -e '.[inspect]' opentelemetry-proto
+	.venv-readers/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints-readers.txt \
+	  -e '.[inspect]' openai opentelemetry-proto
 	touch $@
 
 # Two nodes of a Ray cluster on this machine: the same bytes as in processes, a worker and a node killed.

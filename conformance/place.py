@@ -42,6 +42,11 @@ class Place:
         shutil.rmtree(self.path(name), ignore_errors=True)
         return self.path(name)
 
+    def make(self) -> None:
+        """Make all of it, before suites run beside each other: a command belongs to the main thread."""
+        for made in (self.run, self.resource_store):
+            assert made.exists()
+
     @cached_property
     def store(self) -> Path:
         """The hospital's store."""

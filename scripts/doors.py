@@ -36,9 +36,11 @@ READERS = Path(__file__).parent / "door_readers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """``packages`` go into a virtual environment of its own; none: this one. ``minor`` is the least Python 3."""
+    """``packages`` go into a virtual environment of its own, of the versions of ``constraints``; none: this one.
+    ``minor`` is the least Python 3."""
 
     packages: tuple[str, ...] = ()
+    constraints: str | None = None
     module: str
     minor: int = 11
 
@@ -46,7 +48,9 @@ class Door:
 DOORS: Mapping[str, Door] = {
     "trl": Door(module="trl"),
     "openenv": Door(module="openenv", packages=("openenv==0.10.0",)),
-    "verifiers": Door(module="verifiers", packages=("verifiers[openenv]==0.4.0",)),
+    "verifiers": Door(
+        module="verifiers", packages=("verifiers[openenv]==0.4.0",), constraints="constraints-verifiers.txt"
+    ),
     "inspect": Door(module="inspect_ai", packages=(f"{READERS.parents[1]}[inspect]",)),
     "harbor": Door(module="harbor", packages=("harbor==0.24.0",), minor=12),
 }
@@ -164,7 +168,9 @@ def _python(venv: Path, door: Door, interpreter: str) -> Path | str:
         return f"{interpreter} is older than Python 3.{door.minor}: --harbor-python"
     if not _succeeds([interpreter, "-m", "venv", str(venv)]):
         return "no virtual environment can be made"
-    installed = _succeeds([str(python), "-m", "pip", "install", "--quiet", *door.packages])
+    words = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *door.packages]  # most is never imported
+    words += ["--constraint", str(READERS.parents[1] / door.constraints)] if door.constraints else []
+    installed = _succeeds(words)
     return python if installed else f"pip cannot install {' '.join(door.packages)}"
 
 

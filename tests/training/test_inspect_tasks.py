@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from wardround.training.doors.scripted import played_directly, scripted_episodes
+from fake_server import MODEL, Answer, FakeServer, text, tools
+from wardround.training.doors.scripted import ScriptedEpisode, played_directly, scripted_episodes
 from wardround.training.world import World, WorldSettings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -40,6 +43,47 @@ def test_inspect_pays_what_the_world_pays(
     words = [python, str(PLAYER), str(tmp_path / "plan.json"), str(tmp_path / "rewards.json")]
     subprocess.run(words, check=True)
     assert json.loads((tmp_path / "rewards.json").read_text()) == played_directly(world, script)
+
+
+def _speaking(world: World, script: Sequence[ScriptedEpisode]) -> Callable[[Any], Answer]:
+    """Answers each request with the next call of its sample; the first sample's first reply calls nothing."""
+    episodes = {world.question(world.samples[one.sample]): one for one in script}
+
+    def answer(body: Any) -> Answer:
+        question = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        episode, turn = episodes[question], sum(message["role"] == "assistant" for message in body["messages"])
+        turn -= episode is script[0]
+        if turn < 0:
+            return text("I shall look at the tables.")
+        name, arguments = episode.calls[turn]
+        return tools((name, json.dumps(arguments)))
+
+    return answer
+
+
+def test_a_model_behind_http_plays_inside_inspect(
+    python: str, synthetic_store_path: Path, synthetic_benchmark_path: Path, tmp_path: Path
+) -> None:
+    world = World.open(synthetic_store_path, synthetic_benchmark_path, WorldSettings(calls=3))
+    script = scripted_episodes(world, 2)
+    words = [python, "-m", "inspect_ai", "eval", "wardround/tasks", "--display", "none", "--log-dir", str(tmp_path)]
+    for name, value in {"store": synthetic_store_path, "benchmark": synthetic_benchmark_path}.items():
+        words += ["-T", f"{name}={value}"]
+    words += ["-T", "split=train", "-T", "calls=3", "--sample-id", ",".join(one.sample for one in script)]
+    words += ["--max-samples", "1", "--model", f"openai-api/scripted/{MODEL}"]
+    with FakeServer(_speaking(world, script)) as server:
+        words += ["--model-base-url", server.url]
+        subprocess.run(words, check=True, env={**os.environ, "SCRIPTED_API_KEY": "a-key"})
+        asked = [seen for seen in server.requests if seen.path == "/v1/chat/completions"]
+    (log,) = tmp_path.glob("*.eval")
+    told = subprocess.run([python, "-m", "inspect_ai", "log", "dump", str(log)], check=True, capture_output=True)
+    paid = {one["id"]: one["scores"]["score"]["value"] for one in json.loads(told.stdout)["samples"]}
+    assert paid == played_directly(world, script)
+    assert [seen.headers["authorization"] for seen in asked] == ["Bearer a-key"] * 5
+    chosen = [seen.json.get("tool_choice", "auto") for seen in asked]
+    assert chosen == ["auto", "required", "auto", "auto", "auto"], "a reply without a call is asked for one, once"
+    named = {one["function"]["name"] for one in asked[0].json["tools"]}
+    assert {"get_table_names", "run_sql_query", "finish"} <= named
 
 
 @pytest.mark.parametrize(

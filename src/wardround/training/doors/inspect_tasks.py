@@ -107,16 +107,20 @@ def _chart_opened(charts: Charts) -> Solver:
 
 
 def _played(charts: Charts) -> Solver:
+    """Turns until ``finish``. After a reply without a call the model is reminded, and must call something next."""
+
     @solver(name="wardround/play")
     def play() -> Solver:
         async def solve(state: TaskState, generate: Generate) -> TaskState:
             reminder = load_prompt("wardround.training", "inspect_reminder").render()
-            for _turn in range(charts.world.settings.calls):
+            for left in reversed(range(charts.world.settings.calls)):
                 state = await generate(state, tool_calls="single")
+                state.tool_choice = None
                 if state.completed or charts.of(state).done:
                     break
-                if not state.output.message.tool_calls:
+                if left and not state.output.message.tool_calls:
                     state.messages.append(ChatMessageUser(content=reminder))
+                    state.tool_choice = "any"
             return state
 
         return solve
