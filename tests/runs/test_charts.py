@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from markupsafe import Markup
+
 from runs.pictures import drawn
 from wardround.runs import charts
+from wardround.runs.few_shot_chart import few_shot
+from wardround.runs.predictions import Curve, CurvePoint
 
 
 def axis(x: str, y: str, text: str, anchor: str = "middle", css: str = "axis") -> str:
@@ -195,3 +203,32 @@ def test_cells_of_differences_are_58_to_190_wide_and_none_at_all_is_no_error() -
 def test_an_axis_may_name_fewer_values_than_there_are() -> None:
     found = drawn(charts.lines({"a": [(0.0, 0.5), (25.0, 0.5), (50.0, 0.5)]}, title="T", axis="A", ticks=[25.0]))
     assert [line.rpartition(": ")[2] for line in found if " 256.0 " in line] == ["25"]
+
+
+LONG = "retrosum · openai/qwen3-30b-a3b-instruct (few patients)"
+POINT = CurvePoint(k=1, mean=0.4, low=0.3, high=0.5, replicates=3)
+CURVE = Curve(predictor=LONG, task="guo_los", view="all", points=(POINT, replace(POINT, k=None)))
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        charts.intervals([(LONG, 0.5, 0.25, 0.75)], title="T"),
+        charts.bars([(LONG, 0.5, "half")], title="T"),
+        charts.heat({LONG: {"x": 0.5}}, ["x"], title="T"),
+        charts.differences({LONG: {"x": 0.5}}, ["x"], title="T"),
+        charts.lines({LONG: [(1, 0.5), (2, 0.7)]}, title="T", axis="A"),
+        charts.frontier([(LONG, 1.0, 0.5)], title="T", unit="U"),
+        few_shot([CURVE], {LONG: 0.6}, title="T", axis="A"),
+    ],
+)
+def test_a_long_name_is_whole(chart: Markup) -> None:
+    """In Chromium DejaVu Sans, the widest of the usual fonts, has 6.5 pixels to a letter of these words, bold 7.35."""
+    root = ElementTree.fromstring(str(chart))
+    width = float(root.get("viewBox", "").split()[2])
+    names = [text for text in root.iter("text") if LONG in (text.text or "")]
+    assert names
+    for text in names:
+        begins, long = float(text.get("x", "")), 7.4 * len(text.text or "")
+        left = begins - long if text.get("text-anchor") == "end" else begins
+        assert 0 <= left <= left + long <= width

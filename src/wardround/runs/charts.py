@@ -5,7 +5,8 @@ Colours come from the page's style sheet through classes, so that a dark page an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -13,25 +14,26 @@ from markupsafe import Markup, escape
 _ROW = 26
 _LABEL = 230
 _WIDTH = 760
+LETTER = 7.6
+"""The width of a letter of a label, a bold one too: the mean in the widest of the fonts that pages are seen in."""
 _NONE = Markup("<p>none</p>")
 """What stands where there is nothing to draw: marks at zero would look like something that was measured."""
 
 
 def intervals(rows: Sequence[tuple[str, float, float | None, float | None]], *, title: str) -> Markup:
     """Dot-and-whisker chart of figures in 0..1: (label, estimate, low, high); no whisker where there is no interval."""
-    plot = _WIDTH - _LABEL - 60
-    body = [_grid(plot, len(rows))]
+    plot, left = _WIDTH - _LABEL - 60, _label_width(label for label, *_ in rows)
+    body = [_grid(left, plot, len(rows))]
     for n, (label, estimate, low, high) in enumerate(rows):
         y = 14 + n * _ROW
-        body.append(_text(_LABEL - 10, y + 4, label, anchor="end"))
+        body.append(_text(left - 10, y + 4, label, anchor="end"))
         if low is not None and high is not None:
             body.append(
-                f'<line class="whisker" x1="{_LABEL + low * plot:.1f}" x2="{_LABEL + high * plot:.1f}" '
-                f'y1="{y}" y2="{y}"/>'
+                f'<line class="whisker" x1="{left + low * plot:.1f}" x2="{left + high * plot:.1f}" y1="{y}" y2="{y}"/>'
             )
-        body.append(f'<circle class="dot" cx="{_LABEL + estimate * plot:.1f}" cy="{y}" r="5"/>')
-        body.append(_text(_WIDTH - 48, y + 4, f"{estimate:.3f}", css="value"))
-    return _svg(body, height=14 + len(rows) * _ROW + 18, title=title)
+        body.append(f'<circle class="dot" cx="{left + estimate * plot:.1f}" cy="{y}" r="5"/>')
+        body.append(_text(left + plot + 12, y + 4, f"{estimate:.3f}", css="value"))
+    return _svg(body, height=14 + len(rows) * _ROW + 18, width=left + plot + 60, title=title)
 
 
 def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | None = None) -> Markup:
@@ -39,16 +41,16 @@ def bars(rows: Sequence[tuple[str, float, str]], *, title: str, full: float | No
     Where every size is 0 it says none."""
     if not any(size for _, size, _ in rows):
         return _NONE
-    plot = _WIDTH - _LABEL - 90
+    plot, left = _WIDTH - _LABEL - 90, _label_width(label for label, *_ in rows)
     largest = full or max((size for _, size, _ in rows), default=0) or 1
     body = []
     for n, (label, size, text) in enumerate(rows):
         y = n * _ROW
         width = size / largest * plot
-        body.append(_text(_LABEL - 10, y + 18, label, anchor="end"))
-        body.append(f'<rect class="bar" x="{_LABEL}" y="{y + 5}" width="{width:.1f}" height="{_ROW - 9}" rx="2"/>')
-        body.append(_text(_LABEL + width + 6, y + 18, text, css="value"))
-    return _svg(body, height=len(rows) * _ROW + 6, title=title)
+        body.append(_text(left - 10, y + 18, label, anchor="end"))
+        body.append(f'<rect class="bar" x="{left}" y="{y + 5}" width="{width:.1f}" height="{_ROW - 9}" rx="2"/>')
+        body.append(_text(left + width + 6, y + 18, text, css="value"))
+    return _svg(body, height=len(rows) * _ROW + 6, width=left + plot + 90, title=title)
 
 
 def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
@@ -56,38 +58,40 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
     0 there is nothing to draw, and it says none."""
     if not any(share for shares in rows.values() for share in shares.values()):
         return _NONE
+    left = _label_width(rows)
     cell = min(130, max(46, *(8 + 7 * len(name) for name in columns)))
     body = []
     for k, name in enumerate(columns):
-        body.append(_text(_LABEL + k * cell + cell / 2, 14, name, anchor="middle"))
+        body.append(_text(left + k * cell + cell / 2, 14, name, anchor="middle"))
     for n, (label, shares) in enumerate(rows.items()):
         y = 22 + n * _ROW
-        body.append(_text(_LABEL - 10, y + 17, label, anchor="end"))
+        body.append(_text(left - 10, y + 17, label, anchor="end"))
         for k, name in enumerate(columns):
             share = shares.get(name, 0.0)
-            x = _LABEL + k * cell
+            x = left + k * cell
             body.append(
                 f'<rect class="heat" x="{x + 1}" y="{y + 1}" width="{cell - 2}" height="{_ROW - 2}" '
                 f'fill-opacity="{min(1.0, share):.3f}"/>'
             )
             css = "on-dark" if share > 0.55 else "value"
             body.append(_text(x + cell / 2, y + 17, f"{share:.0%}" if share else "·", anchor="middle", css=css))
-    return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
+    return _svg(body, height=26 + len(rows) * _ROW, width=left + len(columns) * cell + 4, title=title)
 
 
 def differences(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, title: str) -> Markup:
     """Map of differences in -1..1: a row per key, a column per name. A cell shows its percentage points, gains in one
     colour and losses in another; nothing where there is none."""
+    left = _label_width(rows)
     cell = min(190, max(58, *(8 + 7 * len(name) for name in columns)))
     largest = max((abs(value) for row in rows.values() for value in row.values()), default=0.0) or 1.0
-    body = [_text(_LABEL + k * cell + cell / 2, 14, name, anchor="middle") for k, name in enumerate(columns)]
+    body = [_text(left + k * cell + cell / 2, 14, name, anchor="middle") for k, name in enumerate(columns)]
     for n, (label, gains) in enumerate(rows.items()):
         y = 22 + n * _ROW
-        body.append(_text(_LABEL - 10, y + 17, label, anchor="end"))
+        body.append(_text(left - 10, y + 17, label, anchor="end"))
         for k, name in enumerate(columns):
             if name in gains:
-                body.append(_difference_cell(_LABEL + k * cell, y, cell, gains[name], largest))
-    return _svg(body, height=26 + len(rows) * _ROW, width=_LABEL + len(columns) * cell + 4, title=title)
+                body.append(_difference_cell(left + k * cell, y, cell, gains[name], largest))
+    return _svg(body, height=26 + len(rows) * _ROW, width=left + len(columns) * cell + 4, title=title)
 
 
 def _difference_cell(x: float, y: float, width: float, gain: float, largest: float) -> str:
@@ -118,7 +122,7 @@ def lines(
         body.append(f'<polyline class="series s{n % 6}" points="{path}"/>')
         body += [f'<circle class="dot s{n % 6}" cx="{plane.x(x):.1f}" cy="{plane.y(y):.1f}" r="4"/>' for x, y in points]
     body += plane.labels([(name, *points[-1]) for name, points in series.items()])
-    return _svg(body, height=plane.height + 34, title=title)
+    return _svg(body, height=plane.height + 34, width=plane.whole_width(series), title=title)
 
 
 def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: str) -> Markup:
@@ -134,8 +138,9 @@ def frontier(points: Sequence[tuple[str, float, float]], *, title: str, unit: st
     path = " ".join(f"{plane.x(x):.1f},{plane.y(y):.1f}" for x, y in best)
     body = [plane.frame(unit), f'<polyline class="series" points="{path}"/>']
     body += [f'<circle class="dot" cx="{plane.x(x):.1f}" cy="{plane.y(y):.1f}" r="5"/>' for _, x, y in points]
-    body += plane.labels([(f"{name} ({_short(x)})", x, y) for name, x, y in points])
-    return _svg(body, height=plane.height + 34, title=title)
+    named = [(f"{name} ({_short(x)})", x, y) for name, x, y in points]
+    body += plane.labels(named)
+    return _svg(body, height=plane.height + 34, width=plane.whole_width(name for name, *_ in named), title=title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,10 @@ class _Plane:
         parts.append(_text(self.left + self.width / 2, self.height + 32, axis, anchor="middle", css="axis"))
         return "".join(parts)
 
+    def whole_width(self, names: Iterable[str]) -> float:
+        """The width of the picture with its longest name to the right of the plane."""
+        return max(_WIDTH, math.ceil(self.left + self.width + 22 + LETTER * max(map(len, names), default=0)))
+
     def labels(self, points: Sequence[tuple[str, float, float]]) -> list[str]:
         """Names to the right of the plane, pushed apart where they would overlap, each joined to its point."""
         parts: list[str] = []
@@ -197,11 +206,16 @@ def _values(series: Mapping[str, Sequence[tuple[float, float]]]) -> list[float]:
     return sorted({x for points in series.values() for x, _ in points})
 
 
-def _grid(plot: float, rows: int) -> str:
+def _label_width(labels: Iterable[str]) -> float:
+    """How far from the left edge a chart begins, so that its longest label is whole."""
+    return max(_LABEL, math.ceil(14 + LETTER * max(map(len, labels), default=0)))
+
+
+def _grid(left: float, plot: float, rows: int) -> str:
     bottom = 6 + rows * _ROW
     lines = []
     for tenth in range(0, 11, 2):
-        x = _LABEL + tenth / 10 * plot
+        x = left + tenth / 10 * plot
         lines.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{bottom}"/>')
         lines.append(_text(x, bottom + 16, f"{tenth / 10:.1f}", anchor="middle", css="axis"))
     return "".join(lines)

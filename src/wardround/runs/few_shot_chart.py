@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from wardround.runs.charts import LETTER
 from wardround.runs.predictions import Curve, CurvePoint
 
 _WIDTH, _HEIGHT = 560.0, 300.0
@@ -35,8 +36,9 @@ def few_shot(curves: Sequence[Curve], levels: Mapping[str, float], *, title: str
         last = curve.points[-1]
         labels.append((f"{curve.predictor} {last.mean:.2f}", plane.y(last.mean), "label strong"))
     body += _spread_labels(labels, plane.right)
+    width = max(_WIDTH, plane.right + _LABEL_GAP + LETTER * max((len(text) for text, *_ in labels), default=0))
     return Markup(  # every piece of text in it went through escape()
-        f'<svg class="chart few-shot" width="{_WIDTH:.0f}" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" '
+        f'<svg class="chart few-shot" width="{width:.0f}" viewBox="0 0 {width:.0f} {_HEIGHT:.0f}" role="img" '
         f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(body)}</svg>'
     )
 
