@@ -30,27 +30,32 @@ def test_no_scores_make_no_section() -> None:
     assert list(sections([], summarise_run([played(1)], seed=1))) == []
 
 
+ONE, FEW = "one patient", "few patients"
+"""Why no line is drawn, beside the label."""
+
+
 def test_one_contender_is_shown_by_task_and_several_by_name() -> None:
     alone = [played(1, 0.2), played(2, 0.4, task="transfers")]
     assert found(alone)["Score by task"].chart == charts.intervals(
-        [("labevents", 0.2, None, None), ("transfers", 0.4, None, None), ("all", 0.3, None, None)],
+        [(f"{name} ({ONE})", f1, None, None) for name, f1 in (("labevents", 0.2), ("transfers", 0.4))]
+        + [(f"all ({FEW})", 0.3, None, None)],
         title="F1 with 95 % intervals",
     )
     both = [*alone, played(1, 0.6, agent="resum"), played(2, 1.0, agent="resum", task="transfers")]
-    rows = [("react · offline", 0.3, None, None), ("resum · offline", 0.8, None, None)]
+    rows = [(f"react · offline ({FEW})", 0.3, None, None), (f"resum · offline ({FEW})", 0.8, None, None)]
     assert found(both)["Score over all tasks"].chart == charts.intervals(rows, title="F1 with 95 % intervals")
 
 
 def test_several_contenders_on_one_task_are_shown_on_that_task() -> None:
     both = found([played(1, 0.25), played(1, 0.75, agent="resum")])
-    rows = [("react · offline", 0.25, None, None), ("resum · offline", 0.75, None, None)]
+    rows = [(f"react · offline ({ONE})", 0.25, None, None), (f"resum · offline ({ONE})", 0.75, None, None)]
     assert both["Score by task"].chart == charts.intervals(rows, title="F1 with 95 % intervals")
 
 
 def test_of_several_strata_the_row_over_all_is_shown() -> None:
     scores = [played(1, 0.0), replace(played(2, 1.0), stratum="rare")]
     shown = found(scores)["Score by task"].chart
-    assert shown == charts.intervals([("labevents", 0.5, None, None)], title="F1 with 95 % intervals")
+    assert shown == charts.intervals([(f"labevents ({FEW})", 0.5, None, None)], title="F1 with 95 % intervals")
 
 
 def test_an_interval_is_drawn_where_enough_patients_stand_behind_it() -> None:
@@ -136,7 +141,7 @@ def test_tables_read_are_shares_of_a_tasks_episodes() -> None:
 @pytest.mark.parametrize(("read", "shown"), [(14, 14), (15, 14)])
 def test_at_most_fourteen_tables_are_shown(read: int, shown: int) -> None:
     chart = found([played(1, tables={f"t{n}": 1 for n in range(read)})])["Tables read: react · offline"].chart
-    assert chart.count('fill-opacity="1.000"') == shown
+    assert chart.count('fill-opacity="0.500"') == shown
 
 
 def test_spending_is_a_mean_per_episode() -> None:

@@ -79,21 +79,21 @@ def test_a_heat_map_shows_shares_and_a_dot_for_none() -> None:
         axis("269.0", "14.0", "x", css="label"),
         axis("347.0", "14.0", "yyyyyyyyyy", css="label"),
         axis("220.0", "39.0", "r", "end", "label"),
-        "rect heat 231 23 76 24 0.550",
-        axis("269.0", "39.0", "55%", css="value"),  # on dark only above 0.55
-        "rect heat 309 23 76 24 1.000",
-        axis("347.0", "39.0", "150%", css="on-dark"),
+        "rect heat 231 23 76 24 0.275",  # half as opaque as the share is large
+        axis("269.0", "39.0", "55%", css="label"),
+        "rect heat 309 23 76 24 0.500",
+        axis("347.0", "39.0", "150%", css="label"),
         axis("220.0", "65.0", "s", "end", "label"),
-        "rect heat 231 49 76 24 0.560",
-        axis("269.0", "65.0", "56%", css="on-dark"),
+        "rect heat 231 49 76 24 0.280",
+        axis("269.0", "65.0", "56%", css="label"),
         "rect heat 309 49 76 24 0.000",
         axis("347.0", "65.0", "·", css="value"),
     ]
 
 
 def test_cells_are_46_to_130_wide() -> None:
-    assert "rect heat 231 23 44 24 0.500" in drawn(charts.heat({"r": {"x": 0.5}}, ["x"], title="T"))
-    assert "rect heat 231 23 128 24 0.500" in drawn(charts.heat({"r": {"x" * 40: 0.5}}, ["x" * 40], title="T"))
+    assert "rect heat 231 23 44 24 0.250" in drawn(charts.heat({"r": {"x": 0.5}}, ["x"], title="T"))
+    assert "rect heat 231 23 128 24 0.250" in drawn(charts.heat({"r": {"x" * 40: 0.5}}, ["x" * 40], title="T"))
 
 
 def levels(figures: str) -> list[str]:
@@ -172,7 +172,7 @@ def test_the_frontier_joins_what_none_beats_in_both() -> None:
 
 
 def test_differences_are_shaded_by_the_largest_of_them() -> None:
-    # the longest name has 10 letters: cells of 78; the largest is 0.5, and above 0.6 of it text stands on dark
+    # the longest name has 10 letters: cells of 78; the largest is 0.5, which is as opaque as a cell may be
     gains = {"r": {"x": 0.5, "yyyyyyyyyy": -0.3}, "s": {"x": 0.0, "yyyyyyyyyy": 0.301}, "t": {}}
     assert drawn(charts.differences(gains, ["x", "yyyyyyyyyy"], title="T")) == [
         "svg chart 390 0 0 390 104 img T",
@@ -180,22 +180,22 @@ def test_differences_are_shaded_by_the_largest_of_them() -> None:
         axis("269.0", "14.0", "x", css="label"),
         axis("347.0", "14.0", "yyyyyyyyyy", css="label"),
         axis("220.0", "39.0", "r", "end", "label"),
-        "rect gain 231 23 76 24 0.850",
-        axis("269.0", "39.0", "+50.0", css="on-dark"),
-        "rect loss 309 23 76 24 0.510",
+        "rect gain 231 23 76 24 0.500",
+        axis("269.0", "39.0", "+50.0", css="label"),
+        "rect loss 309 23 76 24 0.300",
         axis("347.0", "39.0", "-30.0", css="label"),
         axis("220.0", "65.0", "s", "end", "label"),
         "rect gain 231 49 76 24 0.000",
         axis("269.0", "65.0", "+0.0", css="label"),
-        "rect gain 309 49 76 24 0.512",
-        axis("347.0", "65.0", "+30.1", css="on-dark"),
+        "rect gain 309 49 76 24 0.301",
+        axis("347.0", "65.0", "+30.1", css="label"),
         axis("220.0", "91.0", "t", "end", "label"),
     ]
 
 
 def test_cells_of_differences_are_58_to_190_wide_and_none_at_all_is_no_error() -> None:
-    assert "rect loss 231 23 56 24 0.850" in drawn(charts.differences({"r": {"x": -0.1}}, ["x"], title="T"))
-    assert "rect gain 231 23 188 24 0.850" in drawn(charts.differences({"r": {"x" * 40: 0.1}}, ["x" * 40], title="T"))
+    assert "rect loss 231 23 56 24 0.500" in drawn(charts.differences({"r": {"x": -0.1}}, ["x"], title="T"))
+    assert "rect gain 231 23 188 24 0.500" in drawn(charts.differences({"r": {"x" * 40: 0.1}}, ["x" * 40], title="T"))
     assert "rect gain 231 23 56 24 0.000" in drawn(charts.differences({"r": {"x": 0.0}}, ["x"], title="T"))
     assert len(drawn(charts.differences({"r": {}}, ["x"], title="T"))) == 4
 

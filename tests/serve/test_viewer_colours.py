@@ -7,6 +7,8 @@ from importlib.resources import files
 
 import pytest
 
+from wardround.runs.charts import DEEPEST
+
 STYLE = files("wardround.runs").joinpath("templates/style.css").read_text(encoding="utf-8")
 TEXT = ("ink", "soft", "accent", "bad")
 GROUNDS = ("paper", "wash")
@@ -19,9 +21,7 @@ def colours(after: str) -> dict[str, str]:
 
 
 def luminance(colour: str) -> float:
-    digits = colour.removeprefix("#")
-    whole = digits if len(digits) == 6 else "".join(2 * digit for digit in digits)
-    parts = [int(whole[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    parts = [part / 255 for part in rgb(colour)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -44,3 +44,23 @@ def test_colours_can_be_told_apart(medium: str) -> None:
     assert {pair: ratio for pair, ratio in faint.items() if ratio < 4.5} == {}
     drawn = {name: contrast(found[name], found["paper"]) for name in ("ink", "soft", "accent", "warn", "bad")}
     assert {name: ratio for name, ratio in drawn.items() if ratio < 3} == {}
+
+
+@pytest.mark.parametrize("medium", [":root", "(prefers-color-scheme: dark)", "@media print"])
+@pytest.mark.parametrize("fill", ["accent", "bad"])
+def test_figures_in_maps_are_read_on_every_shade(medium: str, fill: str) -> None:
+    found = colours(medium)
+    shades = [mixed(found[fill], found["paper"], DEEPEST * share / 20) for share in range(21)]
+    assert min(contrast(found["ink"], shade) for shade in shades) >= 4.5
+
+
+def mixed(fill: str, ground: str, share: float) -> str:
+    """The colour of a fill that is in part seen through."""
+    over, under = (rgb(colour) for colour in (fill, ground))
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in zip(over, under, strict=True))
+
+
+def rgb(colour: str) -> list[int]:
+    digits = colour.removeprefix("#")
+    whole = digits if len(digits) == 6 else "".join(2 * digit for digit in digits)
+    return [int(whole[place : place + 2], 16) for place in (0, 2, 4)]

@@ -16,6 +16,8 @@ _LABEL = 230
 _WIDTH = 760
 LETTER = 7.6
 """The width of a letter of a label, a bold one too: the mean in the widest of the fonts that pages are seen in."""
+DEEPEST = 0.5
+"""How opaque a cell of a map is at most: beyond it ink on a cell has no contrast of 4.5 to 1 on a dark page."""
 _NONE = Markup("<p>none</p>")
 """What stands where there is nothing to draw: marks at zero would look like something that was measured."""
 
@@ -71,9 +73,9 @@ def heat(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str], *, tit
             x = left + k * cell
             body.append(
                 f'<rect class="heat" x="{x + 1}" y="{y + 1}" width="{cell - 2}" height="{_ROW - 2}" '
-                f'fill-opacity="{min(1.0, share):.3f}"/>'
+                f'fill-opacity="{DEEPEST * min(1.0, share):.3f}"/>'
             )
-            css = "on-dark" if share > 0.55 else "value"
+            css = "label" if share else "value"
             body.append(_text(x + cell / 2, y + 17, f"{share:.0%}" if share else "·", anchor="middle", css=css))
     return _svg(body, height=26 + len(rows) * _ROW, width=left + len(columns) * cell + 4, title=title)
 
@@ -99,12 +101,9 @@ def _difference_cell(x: float, y: float, width: float, gain: float, largest: flo
     css = "gain" if gain >= 0 else "loss"
     box = (
         f'<rect class="{css}" x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{_ROW - 2}" '
-        f'fill-opacity="{0.85 * share:.3f}"/>'
+        f'fill-opacity="{DEEPEST * share:.3f}"/>'
     )
-    text = _text(
-        x + width / 2, y + 17, f"{100 * gain:+.1f}", anchor="middle", css="on-dark" if share > 0.6 else "label"
-    )
-    return box + text
+    return box + _text(x + width / 2, y + 17, f"{100 * gain:+.1f}", anchor="middle")
 
 
 def lines(
