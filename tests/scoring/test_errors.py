@@ -184,6 +184,15 @@ def test_fifteen_revisits_are_none_too_many(revisits: int, found: bool) -> None:
     assert (ErrorClass.MULTI_TOOL_CYCLE in classes(made)) is found
 
 
+@pytest.mark.parametrize(("revisits", "found"), [(15, False), (16, True)])
+def test_fifteen_revisits_are_none_too_many_beside_calls_that_are_new(revisits: int, found: bool) -> None:
+    """New calls of the same tools make more calls, not more revisits: only these are counted."""
+    new = [[call("get_records_by_value", table_name=word, value=word[::-1])] for word in ("stroke", "gout", "burns")]
+    turns = [[value(n)] if n % 3 else [LOOK[0]] for n in range(revisits + 2)]
+    made = trajectory([*new, *turns, END], answer=["x"])
+    assert (ErrorClass.MULTI_TOOL_CYCLE in classes(made)) is found
+
+
 def test_what_a_later_trial_reads_again_is_no_repetition() -> None:
     trial = [LOOK, *[[call("think", response=letter * 30)] for letter in "abcdefghijklmnop"], END]
     joined = trajectory([*trial, *trial], answer=["x"])

@@ -25,6 +25,14 @@ def test_the_session_owns_the_subject(environment: Environment) -> None:
     assert "bound to subject 7" in other.text
 
 
+@pytest.mark.parametrize(
+    "written", ["labevents", "mimiciv_hosp.labevents", "hosp.LabEvents", '"labevents"', "[labevents]"]
+)
+def test_a_table_is_found_behind_its_schema_and_in_quotes(environment: Environment, written: str) -> None:
+    plain = environment.call("get_latest_records", {"table_name": "labevents"})
+    assert environment.call("get_latest_records", {"table_name": written}).text == plain.text
+
+
 def test_a_result_says_what_it_leaves_out_and_goes_on(environment: Environment) -> None:
     seen: list[str] = []
     page = environment.call("get_records_by_time", {"table_name": "labevents"})

@@ -369,7 +369,7 @@ def test_what_was_known_at_admission_is_there_at_admission(rows: View) -> None:
 
 
 def test_a_second_summary_does_not_replace_what_was_known_at_admission(rows: View, tmp_path: Path) -> None:
-    """One stay in twenty has two reports; the second may stand first in the file."""
+    """Some stays have two reports; the second may stand first in the file."""
     second = {"chartdate": "2150-03-16", "category": "Discharge summary", "description": "Report"}
     told = [STAY | second | {"text": "CHIEF COMPLAINT:  SECRET SECOND REPORT"}, *TABLES["NOTEEVENTS"]]
     for name in ("PATIENTS", "ADMISSIONS", "NOTEEVENTS"):
