@@ -31,18 +31,18 @@ def test_no_scores_make_no_section() -> None:
 
 
 ONE, FEW = "one patient", "few patients"
-"""Why no line is drawn, beside the label."""
+"""Why no line is drawn, beside the label; over tasks of one patient each there is none either."""
 
 
 def test_one_contender_is_shown_by_task_and_several_by_name() -> None:
     alone = [played(1, 0.2), played(2, 0.4, task="transfers")]
     assert found(alone)["Score by task"].chart == charts.intervals(
         [(f"{name} ({ONE})", f1, None, None) for name, f1 in (("labevents", 0.2), ("transfers", 0.4))]
-        + [(f"all ({FEW})", 0.3, None, None)],
+        + [(f"all ({ONE})", 0.3, None, None)],
         title="F1 with 95 % intervals",
     )
     both = [*alone, played(1, 0.6, agent="resum"), played(2, 1.0, agent="resum", task="transfers")]
-    rows = [(f"react · offline ({FEW})", 0.3, None, None), (f"resum · offline ({FEW})", 0.8, None, None)]
+    rows = [(f"react · offline ({ONE})", 0.3, None, None), (f"resum · offline ({ONE})", 0.8, None, None)]
     assert found(both)["Score over all tasks"].chart == charts.intervals(rows, title="F1 with 95 % intervals")
 
 
