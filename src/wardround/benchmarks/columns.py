@@ -16,6 +16,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 NO_TIME = np.iinfo(np.int64).min
 SECOND, MINUTE, DAY = 1_000_000, 60_000_000, 86_400_000_000
+_MICROSECONDS = pa.timestamp("us")
 EVENT, AVAILABLE, PUBLISHED = "_event", "_available", "_published"
 
 
@@ -25,8 +26,10 @@ def microseconds(column: pa.Array) -> Ints:
         return np.full(len(column), NO_TIME, np.int64)
     if not (pa.types.is_timestamp(column.type) or pa.types.is_int64(column.type)):
         raise RecordError(f"expected a time column, not {column.type}")
-    plain = column if pa.types.is_int64(column.type) else column.cast(pa.timestamp("us")).cast(pa.int64())
-    return np.asarray(plain.fill_null(NO_TIME).to_numpy(zero_copy_only=False))
+    exact = column if column.type in (pa.int64(), _MICROSECONDS) else column.cast(_MICROSECONDS)
+    plain = exact.cast(pa.int64())
+    filled = plain.fill_null(NO_TIME) if plain.null_count else plain
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
 def integers(column: pa.Array) -> Ints:

@@ -6,6 +6,7 @@ the published clocks its time of theirs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -61,6 +62,7 @@ class Timeline:
     def __init__(self, store: Store, subject: int, policy: Policy) -> None:
         self.store, self.subject, self.policy = store, subject, policy
         self._rows: dict[str, pa.RecordBatch] = {}
+        self._times: dict[tuple[str, str], Ints] = {}
         self._spans: dict[SpanName, tuple[Span, ...]] = {}
 
     def rows(self, table: str) -> pa.RecordBatch:
@@ -69,8 +71,17 @@ class Timeline:
             self._rows[table] = self.store.rows(self.subject, table)
         return self._rows[table]
 
+    def _once(self, what: str, table: str, made: Callable[[str], Ints]) -> Ints:
+        """Times of a table's rows, made when they are first asked for: every task asks again."""
+        if (what, table) not in self._times:
+            self._times[what, table] = made(table)
+        return self._times[what, table]
+
     def event(self, table: str) -> Ints:
         """When each row of a table happened; under the published clocks, when they say so, where they do."""
+        return self._once("event", table, self._event)
+
+    def _event(self, table: str) -> Ints:
         batch = self.rows(table)
         if self.policy == "known_at" or self.store.spec.tables[table].published.time is None:
             return event_times(batch)
@@ -79,6 +90,9 @@ class Timeline:
     def happened(self, table: str) -> Ints:
         """When what each row tells of happened. A field of a report, which has no time of its own, has the event of its
         coming on record with the report; the examination was done when the report says."""
+        return self._once("happened", table, self._happened)
+
+    def _happened(self, table: str) -> Ints:
         times, rule = self.event(table), self.store.spec.tables[table].event_time
         if self.policy == "published" or not isinstance(rule, Reference) or rule.table not in self.store.table_names:
             return times
@@ -92,6 +106,9 @@ class Timeline:
 
     def known(self, table: str) -> Ints:
         """When a chart shows each row of a table, NO_TIME where it never does or always did."""
+        return self._once("known", table, self._known)
+
+    def _known(self, table: str) -> Ints:
         batch = self.rows(table)
         if self.policy == "published":
             has_clock = self.store.spec.tables[table].published.time is not None
