@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from effort import often
 from forking import commands, kill, wait_for
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import PatientState, batch_states, states, store_bundles, subject_bundles
@@ -25,7 +26,7 @@ from wardround.stream.follow import states_of
 Once = Callable[[str, Callable[[Path], object]], Path]
 """Makes a thing once for all processes of the suite."""
 
-KILLS = 20
+KILLS = often(10, 20)
 FEW = 400
 """Entries in memory: a fraction of one patient's."""
 RULES = """

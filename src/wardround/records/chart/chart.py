@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from wardround.core import RecordError, from_microseconds, to_microseconds
+from wardround.core import RecordError, to_microseconds
 from wardround.records.chart.censor import ChartTable, age_in_years, as_frame, censored, published
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
@@ -120,11 +120,13 @@ class Chart:
     def events(self) -> Iterator[Event]:
         """Yield every visible row as an event, in time order; static rows come first."""
         columns = self.event_columns()
+        moments = columns.time.view("datetime64[us]")
+        times = np.where(columns.time <= ALWAYS_TIME, np.datetime64("NaT", "us"), moments).tolist()
         for place, (time, concept, value) in enumerate(
-            zip(columns.time.tolist(), columns.concept.tolist(), columns.numeric_value.tolist(), strict=True)
+            zip(times, columns.concept.tolist(), columns.numeric_value.tolist(), strict=True)
         ):
             yield Event(
-                time=None if time <= ALWAYS_TIME else from_microseconds(time),
+                time=time,
                 code=columns.codes[concept],
                 description=columns.descriptions[concept],
                 kind=columns.kinds[concept],
