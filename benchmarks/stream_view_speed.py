@@ -60,7 +60,7 @@ def prepare(work: Path, patients: int, hours: int) -> None:
 
 def feed(work: Path, patients: int, hour: int, rate: int, ended: threading.Event) -> None:
     """Write lines of the next hour at a rate until it is ended."""
-    with (work / "lines" / "b.jsonl").open("a", encoding="utf-8", buffering=1) as target:
+    with (work / "lines" / f"next-{time.time_ns()}.jsonl").open("w", encoding="utf-8", buffering=1) as target:
         for line in lines_of_hour(random.Random(2), patients, hour):
             target.write(line)
             if ended.wait(1 / rate):

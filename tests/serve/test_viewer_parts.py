@@ -21,7 +21,7 @@ from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.serve.viewer.course import HEIGHT, LABEL, WIDTH, branches_of, draw_course
 from wardround.serve.viewer.experiences import serving_of
 from wardround.serve.viewer.held_back import held_back
-from wardround.serve.viewer.paging import FIRST_PAGE, PAGE, PART, block_size, paged, parts_of, places
+from wardround.serve.viewer.paging import FIRST_PAGE, PAGE, PART, block_size, labels, paged, parts_of, places
 from wardround.serve.viewer.result_tables import read_table
 from wardround.serve.viewer.transcript import CallSection, TextBlock, transcript
 
@@ -89,6 +89,13 @@ def test_a_long_text_is_told_in_parts_and_goes_on_over_pages() -> None:
     assert "".join(block.text for block in blocks) == text
     assert [block.part for block in blocks] == [(number, len(blocks)) for number in range(1, len(blocks) + 1)]
     assert [page.goes_on for page in pages] == [False, *([True] * (len(pages) - 1))]
+    assert labels(pages)[:3] == ["1", "1 (2)", "1 (3)"]
+
+
+def test_steps_of_a_stay_are_told_apart() -> None:
+    notes = (Note(n=0, kind="step", detail={"step": 3, "hour": "2150-01-01 04:00"}), Note(n=1, kind="retry", detail={}))
+    (section,) = transcript(trajectory(notes=notes))
+    assert [block.title for block in section.blocks] == ["step 3, 2150-01-01 04:00", "retry"]
 
 
 def test_a_long_table_is_parted_between_rows() -> None:

@@ -93,7 +93,7 @@ def _trends(state: PatientState) -> Iterator[StateEntry]:
 def _course(trend: Trend) -> str:
     if len(trend.readings) < 2:
         return ""
-    return f"{trend.direction} by {trend.change:+g} in {trend.hours:.0f} h"
+    return f"{trend.direction}, {trend.change:+g} in {trend.hours:.0f} h"
 
 
 def _actions(state: PatientState) -> Iterator[StateEntry]:

@@ -24,7 +24,8 @@ from wardround.stream.watching import TOLD
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatientLine:
     """A patient after the last bundle that was told. ``findings``: what the audit held against actions; ``raised``:
-    rules that hold and did not after the bundle before; ``proposed``: names of actions."""
+    rules that hold and did not after the bundle before; ``alerts``: how many both are; ``proposed``: names of actions.
+    """
 
     subject: int
     hour: str
@@ -36,11 +37,7 @@ class PatientLine:
     raised: tuple[str, ...]
     held: tuple[str, ...]
     proposed: tuple[str, ...]
-
-    @property
-    def alerts(self) -> int:
-        """How many things in it are new and want looking at."""
-        return len(self.findings) + len(self.raised)
+    alerts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +161,7 @@ class ViewedStream:
 def line_of(bundle: ToldBundle, before: PatientLine | None) -> PatientLine:
     """Return a patient after a bundle; what is raised by it hangs on the one before."""
     was_held = () if before is None else before.held
+    findings, raised = findings_of(bundle), tuple(rule for rule in bundle.held if rule not in was_held)
     return PatientLine(
         subject=bundle.subject,
         hour=bundle.hour,
@@ -171,8 +169,9 @@ def line_of(bundle: ToldBundle, before: PatientLine | None) -> PatientLine:
         amended=bundle.amended,
         abnormal=len(bundle.abnormal),
         running=bundle.running,
-        findings=findings_of(bundle),
-        raised=tuple(rule for rule in bundle.held if rule not in was_held),
+        findings=findings,
+        raised=raised,
+        alerts=len(findings) + len(raised),
         held=was_held if list(was_held) == bundle.held else tuple(bundle.held),  # one for all that say the same
         proposed=tuple(str(one.get("name")) for one in bundle.predicted),
     )
