@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ PRICE = ("--set", "model.price=100,1000")
 
 
 @pytest.fixture
-def asked(synthetic_benchmark_path: Path, synthetic_store_path: Path) -> list[str]:
-    words = ["--benchmark", synthetic_benchmark_path, "--store", synthetic_store_path, "--task", "transfers"]
+def asked(synthetic_benchmark_path: Path, synthetic_store_path: Path, tmp_path: Path) -> list[str]:
+    store = shutil.copytree(synthetic_store_path, tmp_path / "a-store", ignore=shutil.ignore_patterns("vectors*"))
+    words = ["--benchmark", synthetic_benchmark_path, "--store", store, "--task", "transfers"]
     return [*map(str, words), "--model", "openai/test-model", "--limit", "6", *BUDGETS]
 
 

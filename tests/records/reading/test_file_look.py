@@ -23,8 +23,8 @@ from wardround.records.drafts.file_look import look_at, spelt
         ("Größe", "groesse"),
         ("prénom-là", "prenom_la"),
         ("2nd", "c_2nd"),
-        ("___", "c_"),
-        ("", "c_"),
+        ("___", "c"),
+        ("", "c"),
     ],
 )
 def test_a_name_is_one_that_a_rule_can_write(text: str, name: str) -> None:
