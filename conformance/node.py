@@ -30,7 +30,7 @@ class NodeTools:
         asked = "console.log(JSON.parse(require('fs').readFileSync(process.argv[1])).version)"
         return self.run("-e", asked, str(manifest)).stdout.strip()
 
-    def run(self, *words: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
         """Run node to its end, whatever it ends with. CannotRun: it takes longer than ``seconds``."""
         try:
             return subprocess.run(
