@@ -17,6 +17,7 @@ pytest.importorskip("mcp", reason="needs the extra [view]")
 
 from starlette.testclient import TestClient
 
+from forking import commands, kill, wait_for
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import load_source_spec
@@ -198,6 +199,35 @@ def test_what_is_not_committed_is_not_shown_and_looking_holds_nobody_up(live_str
     assert (after.told, after.lines) == (before.told + 1, before.lines + 1)
     assert after.patients[-1].subject == 5
     ledger.close()
+
+
+def test_pages_are_asked_for_while_another_process_writes(
+    live_stream_path: Path, live_rules: Path, tmp_path: Path
+) -> None:
+    """Lines come in pieces cut anywhere; what is told is the same byte for byte as where nobody looked."""
+    text = (live_stream_path.parent / "lines" / "a.jsonl").read_bytes()
+    lines, live = tmp_path / "lines", tmp_path / "live"
+    lines.mkdir()
+    words = ["stream", "follow", "--source", "mimiciv", "--lines", str(lines), "--out", str(live)]
+    process = commands().start([*words, "--protocol", str(live_rules), "--lines-per-commit", "1"])
+    wait_for((live / "told.jsonl").exists, process)
+    stream = ViewedStream(live)
+    client = client_of(stream)
+    seen = []
+    with (lines / "a.jsonl").open("ab", buffering=0) as target:
+        for start in range(0, len(text), 500):
+            target.write(text[start : start + 500])
+            page(client, "?sort=bundles")
+            moment = stream.look()
+            assert moment.told == sum(line.bundles for line in moment.patients) <= moment.lines
+            seen.append((moment.lines, moment.told))
+    wait_for(lambda: (live / "told.jsonl").read_bytes() == (live_stream_path / "told.jsonl").read_bytes(), process)
+    kill(process)
+    assert seen == sorted(seen)
+    alone = stable(client_of(ViewedStream(live_stream_path)))
+    assert {name: bundles_of(text) for name, text in stable(client).items()} == {
+        name: bundles_of(text) for name, text in alone.items()
+    }
 
 
 def test_another_stream_in_the_same_place_is_read_from_its_beginning(
