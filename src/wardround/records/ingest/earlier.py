@@ -86,8 +86,9 @@ class EarlierShard:
         found = self.rows(name) if subjects is None else self.of(name, subjects)
         if found is None:
             return None
-        order = pa.array(rows_in_file_order(found.subjects, found.moved))
-        rows = found.rows.select(self.notes[name]["columns"]).take(order)
+        rows = found.rows.select(self.notes[name]["columns"])
+        if found.moved.any():
+            rows = rows.take(pa.array(rows_in_file_order(found.subjects, found.moved)))
         if self.spec.tables[name].subject_column == OWN_SUBJECT:
             rows = rows.append_column(OWN_SUBJECT, pa.array(found.subjects))
         return rows
@@ -134,6 +135,12 @@ class EarlierStore:
         self.link(order_file(shard), store)
         for path in (self.path / "quarantine").glob(f"*.keys-{shard:05d}.jsonl"):
             self.link(f"quarantine/{path.name}", store)
+
+    def link_table(self, shard: int, file: str, store: Path) -> None:
+        """Take the file of one table of a shard. RecordError: its bytes are not those that were written."""
+        source = shard_folder(self.path, shard) / file
+        _checked(source, dict(self.origin.shards[shard]["files"])[file])
+        link_file(source, shard_folder(store, shard) / file)
 
     def link_all(self, store: Path, report: Reporter = silent) -> None:
         """Take every file but the manifest, the spec and whose records differed from a still earlier store's."""

@@ -68,12 +68,21 @@ class FinishedRows:
     moved: npt.NDArray[np.int64]
 
 
-Beside = Callable[[str], FinishedRows | None]
-"""Of a table the rows of other subjects that are finished already; None: there are none."""
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table of a shard as it lies on disk, and by how much each row ``moved``."""
+
+    blocks: TableBlocks
+    moved: npt.NDArray[np.int64]
 
 
-def nobody(table: str) -> None:
-    """Nobody's rows are finished already."""
+PutAway = Callable[[Path, str, FinishedRows | None], StoredTable | None]
+"""(shard's folder, table, its rows if it has any): how the rows of a table come into a shard."""
+
+
+def put_away(folder: Path, table: str, own: FinishedRows | None) -> StoredTable | None:
+    """Write a table's rows as they were finished."""
+    return None if own is None else StoredTable(write_table(folder, table, own.rows, own.subjects), own.moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,29 +99,27 @@ class Finishing:
     indexes: Mapping[str, DictionaryIndex]
     groups: GroupLabels
 
-    def finish(self, shard: int, folder: Path, beside: Beside = nobody) -> ShardCounts:
-        """Write every table of a shard into ``folder``, with the rows ``beside``, and its index last. What is counted
-        are the shard's own rows; the subjects are all of them."""
+    def finish(self, shard: int, folder: Path, put: PutAway = put_away) -> ShardCounts:
+        """Put every table of a shard into ``folder`` and its index last. Counted are the rows that were finished, the
+        subjects are all that the folder has then."""
         rows = ShardRows(
             spec=self.spec, buckets=self.buckets, shard=shard, quarantine=self.quarantine, settings=self.settings
         )
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
         counts = ShardCounts()
-        written: dict[str, TableBlocks] = {}
-        moved: dict[str, npt.NDArray[np.int64]] = {}
+        stored: dict[str, StoredTable] = {}
         for name in self.spec.tables:
             batch = rows.load(name)
             found = rows.counts(name)
             counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
             own = None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
-            whole = _together(own, beside(name))
-            if whole is not None:
-                written[name] = write_table(folder, name, whole.rows, whole.subjects)
-                moved[name] = whole.moved
-        subjects = [blocks.index.column("subject_id").to_numpy() for blocks in written.values()]
+            table = put(folder, name, own)
+            if table is not None:
+                stored[name] = table
+        subjects = [table.blocks.index.column("subject_id").to_numpy() for table in stored.values()]
         counts.subjects = np.unique(np.concatenate(subjects)).tolist() if subjects else []
-        _write_index(folder, written)
-        write_orders(self.orders / f"{shard:05d}.arrow", moved)
+        _write_index(folder, {name: table.blocks for name, table in stored.items()})
+        write_orders(self.orders / f"{shard:05d}.arrow", {name: table.moved for name, table in stored.items()})
         return counts
 
     def _finish_table(
@@ -163,16 +170,6 @@ class Finishing:
                 if join.add[column] in dictionary.column_names:
                     return one_array(dictionary.column(join.add[column])).take(batch.column(places))
         return None
-
-
-def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
-    """Return the rows of both, subjects in order; no subject is in both."""
-    if own is None or others is None:
-        return own or others
-    subjects = np.concatenate([own.subjects, others.subjects])
-    order = np.argsort(subjects, kind="stable")
-    rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
-    return FinishedRows(subjects[order], rows, np.concatenate([own.moved, others.moved])[order])
 
 
 def table_clocks(table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks) -> dict[str, Times]:
@@ -302,4 +299,14 @@ def _write_index(folder: Path, written: Mapping[str, TableBlocks]) -> None:
     unfinished.rename(folder / INDEX)
 
 
-__all__ = ["ALWAYS_TIME", "Beside", "FinishedRows", "Finishing", "ShardCounts", "named_by", "nobody", "table_clocks"]
+__all__ = [
+    "ALWAYS_TIME",
+    "FinishedRows",
+    "Finishing",
+    "PutAway",
+    "ShardCounts",
+    "StoredTable",
+    "named_by",
+    "put_away",
+    "table_clocks",
+]

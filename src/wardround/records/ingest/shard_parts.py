@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.differences import NOBODY, differing_subjects
-from wardround.records.ingest.earlier import EarlierShard, EarlierStore, open_earlier, write_bucket
-from wardround.records.ingest.finalise import Finishing
-from wardround.records.ingest.joins import DictionaryIndex, GroupLabels, with_labels
+from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
+from wardround.records.ingest.finalise import FinishedRows, Finishing, StoredTable, put_away
+from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
 from wardround.records.ingest.splicing import Splice
 from wardround.records.ingest.touched import touched_subjects
-from wardround.records.shards.layout import INDEX, ORIGIN, shard_folder
-from wardround.records.shards.shard_file import Shard, read_dictionary
+from wardround.records.shards.layout import ORIGIN, shard_folder
+from wardround.records.shards.shard_file import read_dictionary
+from wardround.records.specs.spec import TableSpec
 
 Integers = npt.NDArray[np.int64]
 
@@ -50,27 +51,30 @@ def renew_shard(
     earlier, folder = open_earlier(plan), _new_folder(plan, shard)
     held = earlier.shard(shard)
     touched = NOBODY if every_subject else touched_subjects(plan, shard, held, taking.read)
-    if len(touched) or every_subject:
-        finishing = _finishing(plan, medians)
-        if len(touched):
-            counts = _spliced(plan, Splice(plan=plan, shard=shard, held=held, touched=touched), finishing, taking)
-        else:
-            counts = _whole(plan, shard, held, finishing, taking)
-        note: dict[str, Any] = {**counts, "files": _file_hashes(folder)}
-        note["changed"] = _changed(earlier, held, finishing, Shard(folder, dict(note["files"])[INDEX])).tolist()
+    if every_subject:
+        note = _whole(plan, shard, held, _finishing(plan, medians), taking)
+    elif len(touched):
+        splice = Splice(plan=plan, shard=shard, held=held, touched=touched)
+        note = _spliced(plan, splice, _finishing(plan, medians), taking)
     else:
         earlier.link_shard(shard, plan.store)
         note = {**earlier.origin.shards[shard], "changed": [], "taken": True}
-    plan.note(f"shard-{shard:05d}", note)
+    plan.note(f"shard-{shard:05d}", {**note, "files": _file_hashes(folder)})
     report(Progress(label="renew shards", done=shard + 1, total=plan.shards, unit="shards"))
 
 
 def _whole(plan: Plan, shard: int, held: EarlierShard, finishing: Finishing, taking: Taking) -> dict[str, Any]:
     """Finish all rows of a shard, those of tables that were not read as they were once read."""
+    changed: list[Integers] = [NOBODY]
+
+    def put(folder: Path, name: str, own: FinishedRows | None) -> StoredTable | None:
+        changed.append(_changed(plan, held.rows(name), own, plan.spec.tables[name], finishing.dictionaries))
+        return put_away(folder, name, own)
+
     for name in taking.tables:
         write_bucket(plan.bucket_folder(name), shard, held.as_read(name))
-    counts: dict[str, Any] = as_json(finishing.finish(shard, shard_folder(plan.store, shard)))
-    return counts
+    counts = as_json(finishing.finish(shard, shard_folder(plan.store, shard), put))
+    return {**counts, "changed": np.unique(np.concatenate(changed)).tolist()}
 
 
 def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -> dict[str, Any]:
@@ -79,27 +83,21 @@ def _spliced(plan: Plan, splice: Splice, finishing: Finishing, taking: Taking) -
     if splice.crosses():
         return _whole(plan, splice.shard, splice.held, finishing, taking)
     counts = splice.finish(finishing, shard_folder(plan.store, splice.shard))
-    return splice.counted(counts, open_earlier(plan).origin.shards[splice.shard], finishing.buckets)
+    whole = splice.counted(counts, open_earlier(plan).origin.shards[splice.shard], finishing.buckets)
+    return {**whole, "changed": np.unique(np.concatenate(splice.changed)).tolist()}
 
 
-def _changed(earlier: EarlierStore, held: EarlierShard, finishing: Finishing, made: Shard) -> Integers:
+def _changed(
+    plan: Plan, old: FinishedRows | None, new: FinishedRows | None, table: TableSpec, words: Dictionaries
+) -> Integers:
     """Return the subjects of whom a stored row, a clock or a label is not as it was."""
-    words = earlier.dictionaries(
-        {join.table for table in finishing.spec.tables.values() for join in table.dictionaries}
-    )
-    found = [NOBODY]
-    for name, table in finishing.spec.tables.items():
-        old, part = held.rows(name), made.table(name)
-        if old is None or part is None:
-            found += [np.unique(one.subjects) for one in (old, part) if one is not None]
-            continue
-        subjects, rows = part.whole()
-        before, after = with_labels(table, old.rows, words), with_labels(table, rows, finishing.dictionaries)
-        if before.schema != after.schema:
-            found += [np.union1d(old.subjects, subjects)]
-            continue
-        found.append(differing_subjects(old.subjects, before, subjects, after, before.schema.names))
-    return np.unique(np.concatenate(found))
+    if old is None or new is None:
+        return np.concatenate([NOBODY, *(np.unique(one.subjects) for one in (old, new) if one is not None)])
+    old_words = open_earlier(plan).dictionaries(join.table for join in table.dictionaries)
+    before, after = with_labels(table, old.rows, old_words), with_labels(table, new.rows, words)
+    if before.schema != after.schema:
+        return np.union1d(old.subjects, new.subjects)
+    return differing_subjects(old.subjects, before, new.subjects, after, before.schema.names)
 
 
 def _new_folder(plan: Plan, shard: int) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wardround.records.ingest.buckets import read_bucket
-from wardround.records.ingest.earlier import EarlierShard, write_bucket
-from wardround.records.ingest.finalise import FinishedRows, Finishing
+from wardround.records.ingest.differences import NOBODY, differing_subjects
+from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
+from wardround.records.ingest.finalise import FinishedRows, Finishing, StoredTable, put_away
 from wardround.records.ingest.foreign_keys import links, orphans
 from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.ingest.touched import subjects_of
@@ -34,6 +35,9 @@ class Splice:
     shard: int
     held: EarlierShard
     touched: Integers
+    changed: list[Integers] = field(default_factory=list)
+    """Of every table the subjects whose stored rows are not as they were."""
+    _columns: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def write_buckets(self, read: Collection[str]) -> None:
         """Write the rows of who is touched, of tables that were ``read`` as they are now, as buckets of their own."""
@@ -52,26 +56,47 @@ class Splice:
 
     def _crosses(self, table: str, column: str, other: str) -> bool:
         key = self.plan.spec.tables[other].key[0]
-        apart = [self.held.of(name, self.touched, others=True) for name in (table, other)]
-        cells, keys = (_column(found, name) for found, name in zip(apart, (column, key), strict=True))
-        own_cells, own_keys = list(self._own(table, column)), list(self._own(other, key))
-        return _meet(cells, own_keys) or _meet(keys, own_cells)
+        return _meet(self._of_others(table, column), self._own(other, key)) or _meet(
+            self._of_others(other, key), self._own(table, column)
+        )
 
-    def _own(self, table: str, column: str) -> Iterator[Any]:
-        """Yield a column of who is touched, as it was and as it is."""
+    def _of_others(self, table: str, column: str) -> Any:
+        """Return a column of who is not touched."""
+        if (table, column) not in self._columns:
+            found = self.held.rows(table)
+            cells = _column(found, column)
+            if found is not None and cells is not None:
+                cells = cells.filter(pa.array(np.isin(found.subjects, self.touched, invert=True)))
+            self._columns[table, column] = cells
+        return self._columns[table, column]
+
+    def _own(self, table: str, column: str) -> list[Any]:
+        """Return a column of who is touched, as it was and as it is."""
         was = _column(self.held.of(table, self.touched), column)
-        now = read_bucket(self.plan.touched_folder(table), self.shard)
-        if was is not None:
-            yield was
-        if now is not None and column in now.schema.names:
-            yield now.column(column)
+        now = read_bucket(self.plan.touched_folder(table), self.shard, [column])
+        held = () if now is None or column not in now.schema.names else (now.column(column),)
+        return [*held] if was is None else [was, *held]
 
     def finish(self, finishing: Finishing, folder: Path) -> dict[str, Any]:
-        """Write the shard and return what is counted of all of it."""
+        """Put the shard together and return what is counted of who is touched; ``changed`` fills up."""
         buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
-        own = replace(finishing, buckets=buckets)
-        counts = own.finish(self.shard, folder, lambda name: self.held.of(name, self.touched, others=True))
-        return dict(as_json(counts))
+        return dict(as_json(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put)))
+
+    def _put(self, folder: Path, name: str, own: FinishedRows | None) -> StoredTable | None:
+        """Take a table's file as it is where nobody's stored rows differ in it, or write who is touched among all."""
+        was = self.held.of(name, self.touched)
+        differ = _differ(was, own)
+        self.changed.append(differ)
+        if len(differ):
+            return put_away(folder, name, _together(own, self.held.of(name, self.touched, others=True)))
+        found = self.held.rows(name)
+        if found is None:
+            return None
+        blocks, moved = self.held.files.blocks(name), found.moved.copy()
+        open_earlier(self.plan).link_table(self.shard, blocks.file.name, self.plan.store)
+        if own is not None:
+            moved[np.isin(found.subjects, self.touched)] = own.moved
+        return StoredTable(blocks, moved)
 
     def counted(self, counts: Mapping[str, Any], earlier: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
         """Return the counts of the shard: those of the ``earlier`` one, with ``counts`` in place of what it had of
@@ -94,6 +119,26 @@ class Splice:
         if found is None:
             return {}
         return orphans(tables[name], found.rows, lambda other: _column(gone[other], tables[other].key[0]), read)
+
+
+def _together(own: FinishedRows | None, others: FinishedRows | None) -> FinishedRows | None:
+    """Return the rows of both, subjects in order; no subject is in both."""
+    if own is None or others is None:
+        return own or others
+    subjects = np.concatenate([own.subjects, others.subjects])
+    order = np.argsort(subjects, kind="stable")
+    rows = pa.concat_batches([own.rows, others.rows]).take(pa.array(order))
+    return FinishedRows(subjects[order], rows, np.concatenate([own.moved, others.moved])[order])
+
+
+def _differ(was: FinishedRows | None, now: FinishedRows | None) -> Integers:
+    """Return the subjects of whom a stored cell is not as it was; dictionaries are the same."""
+    if was is None or now is None:
+        held = was or now
+        return np.unique(held.subjects) if held is not None else NOBODY
+    if was.rows.schema != now.rows.schema:
+        return np.union1d(was.subjects, now.subjects)
+    return differing_subjects(was.subjects, was.rows, now.subjects, now.rows, now.rows.schema.names)
 
 
 def _column(found: FinishedRows | None, name: str) -> Any:

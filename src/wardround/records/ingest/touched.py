@@ -26,7 +26,7 @@ def touched_subjects(plan: Plan, shard: int, held: EarlierShard, read: Iterable[
     rows of one key, and numbered rows that look like another subject's."""
     found = [_touched(plan, shard, held, name) for name in read]
     if any(len(some) for some in found):
-        found += [_alike(table, held.as_read(name)) for name, table in plan.spec.tables.items()]
+        found += [_alike(table, held.as_read(name)) for name, table in plan.spec.tables.items() if _apart(table, held)]
     return np.unique(np.concatenate([NOBODY, *found]))
 
 
@@ -42,6 +42,12 @@ def _touched(plan: Plan, shard: int, held: EarlierShard, name: str) -> Integers:
     columns = plan.noted(f"table-{name}")["columns"]
     differing = differing_subjects(subjects_of(table, old), old, subjects, new, columns)
     return np.unique(np.concatenate([differing, subjects[clashing_rows(table, new)], _alike(table, new)]))
+
+
+def _apart(table: TableSpec, held: EarlierShard) -> list[tuple[str, ...]]:
+    """Return what numbers in row ids are made of, where it does not say whose the row is."""
+    present = held.notes[table.name]["columns"] if table.name in held.notes else ()
+    return [names for names in named_by(table, frozenset(present)) if table.subject not in names]
 
 
 def _alike(table: TableSpec, rows: pa.RecordBatch | None) -> Integers:

@@ -268,6 +268,12 @@ class Shard:
         with self._lock:
             return tuple(self._read_index())
 
+    def blocks(self, name: str) -> TableBlocks:
+        """Return what the index says of one of its tables."""
+        with self._lock:
+            file, index = self._read_index()[name]
+        return TableBlocks(index=pa.RecordBatch.from_arrays(index.columns, schema=INDEX_SCHEMA), file=file)
+
     def path_of(self, name: str) -> Path:
         """Return the file of one of its tables."""
         with self._lock:
