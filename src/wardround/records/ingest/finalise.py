@@ -69,20 +69,20 @@ class FinishedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTable:
+class ShardTable:
     """A table of a shard as it lies on disk, and by how much each row ``moved``."""
 
     blocks: TableBlocks
     moved: npt.NDArray[np.int64]
 
 
-PutAway = Callable[[Path, str, FinishedRows | None], StoredTable | None]
+PutAway = Callable[[Path, str, FinishedRows | None], ShardTable | None]
 """(shard's folder, table, its rows if it has any): how the rows of a table come into a shard."""
 
 
-def put_away(folder: Path, table: str, own: FinishedRows | None) -> StoredTable | None:
+def put_away(folder: Path, table: str, own: FinishedRows | None) -> ShardTable | None:
     """Write a table's rows as they were finished."""
-    return None if own is None else StoredTable(write_table(folder, table, own.rows, own.subjects), own.moved)
+    return None if own is None else ShardTable(write_table(folder, table, own.rows, own.subjects), own.moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Finishing:
         )
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=rows.load)
         counts = ShardCounts()
-        stored: dict[str, StoredTable] = {}
+        stored: dict[str, ShardTable] = {}
         for name in self.spec.tables:
             batch = rows.load(name)
             found = rows.counts(name)
@@ -305,7 +305,7 @@ __all__ = [
     "Finishing",
     "PutAway",
     "ShardCounts",
-    "StoredTable",
+    "ShardTable",
     "named_by",
     "put_away",
     "table_clocks",

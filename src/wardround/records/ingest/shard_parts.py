@@ -13,7 +13,7 @@ import numpy.typing as npt
 from wardround.core import Progress, Reporter, content_hash, silent
 from wardround.records.ingest.differences import NOBODY, differing_subjects
 from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
-from wardround.records.ingest.finalise import FinishedRows, Finishing, StoredTable, put_away
+from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.joins import Dictionaries, DictionaryIndex, GroupLabels, with_labels
 from wardround.records.ingest.lineage import Taking
 from wardround.records.ingest.plan import Medians, Plan, as_json
@@ -67,7 +67,7 @@ def _whole(plan: Plan, shard: int, held: EarlierShard, finishing: Finishing, tak
     """Finish all rows of a shard, those of tables that were not read as they were once read."""
     changed: list[Integers] = [NOBODY]
 
-    def put(folder: Path, name: str, own: FinishedRows | None) -> StoredTable | None:
+    def put(folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
         changed.append(_changed(plan, held.rows(name), own, plan.spec.tables[name], finishing.dictionaries))
         return put_away(folder, name, own)
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.differences import NOBODY, differing_subjects
 from wardround.records.ingest.earlier import EarlierShard, open_earlier, write_bucket
-from wardround.records.ingest.finalise import FinishedRows, Finishing, StoredTable, put_away
+from wardround.records.ingest.finalise import FinishedRows, Finishing, ShardTable, put_away
 from wardround.records.ingest.foreign_keys import links, orphans
 from wardround.records.ingest.plan import Plan, as_json
 from wardround.records.ingest.touched import subjects_of
@@ -82,7 +82,7 @@ class Splice:
         buckets = {name: self.plan.touched_folder(name) for name in finishing.buckets}
         return dict(as_json(replace(finishing, buckets=buckets).finish(self.shard, folder, self._put)))
 
-    def _put(self, folder: Path, name: str, own: FinishedRows | None) -> StoredTable | None:
+    def _put(self, folder: Path, name: str, own: FinishedRows | None) -> ShardTable | None:
         """Take a table's file as it is where nobody's stored rows differ in it, or write who is touched among all."""
         was = self.held.of(name, self.touched)
         differ = _differ(was, own)
@@ -96,7 +96,7 @@ class Splice:
         open_earlier(self.plan).link_table(self.shard, blocks.file.name, self.plan.store)
         if own is not None:
             moved[np.isin(found.subjects, self.touched)] = own.moved
-        return StoredTable(blocks, moved)
+        return ShardTable(blocks, moved)
 
     def counted(self, counts: Mapping[str, Any], earlier: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
         """Return the counts of the shard: those of the ``earlier`` one, with ``counts`` in place of what it had of
