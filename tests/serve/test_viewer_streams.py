@@ -289,7 +289,10 @@ def test_a_full_page_of_a_crowded_patient_is_bounded(tmp_path: Path) -> None:
         text = page(client, address)
         assert len(bundles_of(text)) == BUNDLES
         assert "25 of 200" in text
-        assert len(client.get(f"/streams/1/{address}").content) <= 300_000
+        raw = client.get(f"/streams/1/{address}").content
+        assert len(raw) <= 300_000
+        assert b"&lt;name&gt;" in raw
+        assert b"<name>" not in raw
 
 
 def test_the_export_is_of_one_moment_and_opens_from_disk(live_stream_path: Path, tmp_path: Path) -> None:
