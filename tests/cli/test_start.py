@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+from forking import commands
+from wardround.cli import main
 from wardround.cli.commands import COMMANDS
 
 RECORDS = {"numpy", "pyarrow", "httpx2"}
@@ -54,13 +57,34 @@ print(json.dumps([asked_by(*words) for words in json.loads(sys.argv[1])]))
 
 
 def test_no_help_imports_what_only_work_needs(tmp_path: Path) -> None:
-    commands = [["--version"], ["--help"], *([name, "--help"] for name in sorted(COMMANDS)), ["list", "agents"]]
-    arguments = [sys.executable, "-c", ASKED, json.dumps(commands)]
+    asked_for = [["--version"], ["--help"], *([name, "--help"] for name in sorted(COMMANDS)), ["list", "agents"]]
+    arguments = [sys.executable, "-c", ASKED, json.dumps(asked_for)]
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=True)
-    asked = dict(zip(map(" ".join, commands), map(set, json.loads(done.stdout)), strict=True))
+    asked = dict(zip(map(" ".join, asked_for), map(set, json.loads(done.stdout)), strict=True))
     assert "argparse" in asked["--version"]
     assert not asked["--help"] & RECORDS
     assert asked["run --help"] > RECORDS  # so the program hears what is imported
     assert "wardround.synth" not in asked["run --help"]
     assert "wardround.synth" in asked["synth --help"]
     assert {words: heavy for words, packages in asked.items() if (heavy := packages & HEAVY)} == {}
+
+
+KEPT = """
+import gc, sys
+from wardround.cli import main
+sys.argv = ["wardround", "list", "presets"]
+before = gc.get_freeze_count()
+main()
+sys.stdout.write(f"{gc.get_freeze_count() > before} {gc.isenabled()}")
+"""
+
+
+def test_only_the_process_of_a_command_keeps_what_is_loaded_out_of_the_search_for_garbage(tmp_path: Path) -> None:
+    """In another program, where much else lives, it would keep garbage for good."""
+    said = tmp_path / "said"
+    process = commands().start_program(KEPT, [], out=str(said))
+    assert commands().status(process) == 0
+    assert said.read_text().endswith("True True")
+    before = gc.get_freeze_count()
+    assert main(["list", "presets"]) == 0
+    assert gc.get_freeze_count() <= before  # less where something of it has ended
