@@ -212,7 +212,8 @@ class _Swap:
                 future.seen = file.seen.get((kind, place), future.seen)
                 made += self._by_rule(future, rules[place], numbered, f"{kind}{subject}")
         made += [(len(records), each) for each in self._born(file, future, kind, subject, by_rule)]
-        yield from (record for _, record in sorted(made, key=lambda pair: pair[0]))
+        # A database writes a row anew, at its end, when it is filled in: a subject's rows stand in the other order.
+        yield from (record for _, record in sorted(made, key=lambda pair: pair[0], reverse=True))
 
     def _born(
         self, file: _File, future: Future, kind: str, subject: int, ruled: Mapping[int, object]
