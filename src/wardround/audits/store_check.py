@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core import Progress, RecordError, Reporter, silent
+from wardround.records.ingest.lineage import Lineage
 from wardround.records.shards.checksums import map_checked
 from wardround.records.shards.layout import INDEX, MANIFEST, shard_folder
 from wardround.records.shards.manifest import read_manifest
@@ -21,6 +22,8 @@ class StoreCheck:
     bytes: int
     damaged: tuple[str, ...]
     unknown: tuple[str, ...]
+    made_from: Lineage | None = None
+    """The earlier release's store that this one was made from."""
 
     @property
     def whole(self) -> bool:
@@ -32,6 +35,7 @@ class StoreCheck:
         lines = [f"{self.files:,} files, {self.bytes:,} bytes: {len(self.damaged):,} damaged or missing"]
         lines += self.damaged
         lines += [f"no part of the store: {name}" for name in self.unknown]
+        lines += [] if self.made_from is None else [self.made_from.as_text()]
         return "\n".join(lines)
 
 
@@ -57,6 +61,7 @@ def check_store(store: Path, report: Reporter = silent) -> StoreCheck:
         bytes=sum(path.stat().st_size for path in known & there),
         damaged=tuple(damaged),
         unknown=tuple(sorted(path.relative_to(store).as_posix() for path in there - known)),
+        made_from=None if manifest.get("made_from") is None else Lineage(**manifest["made_from"]),
     )
 
 

@@ -14,10 +14,13 @@ import pytest
 from effort import drawn, often
 from records.kill_switch import Killed, kill_switch
 from records.small_source import FILES, SPEC, small_spec, write_files
+from wardround.audits import check_store
+from wardround.cli.main import main
 from wardround.core import RecordError, UserError
 from wardround.records import IngestReport, IngestSettings, Store, ingest
 from wardround.records.ingest.lineage import Lineage
 from wardround.records.shards.layout import CHANGES
+from wardround.records.shards.manifest import read_manifest, write_manifest
 
 SHARDS = 3
 _OF_THE_WAY = ("manifest.json", CHANGES, "origin/notes.json")
@@ -88,6 +91,10 @@ def test_only_the_file_that_changed_is_parsed(tmp_path: Path) -> None:
     assert found.subjects == {"new": 0, "changed": 1, "same": 1, "gone": 0}
     assert changes(tmp_path / "new") == {1: "changed"}
     assert found.shards == [SHARDS - 1, SHARDS]
+    checked = check_store(tmp_path / "new")
+    assert (checked.damaged, checked.unknown) == ((), ())
+    digest = Store.open(tmp_path / "old").digest
+    assert f"made from store {digest[:16]}: subjects 0 new, 1 changed, 1 the same, 0 gone" in checked.as_text()
 
 
 def test_a_parent_that_moved_takes_its_children_along(tmp_path: Path) -> None:
@@ -377,3 +384,30 @@ def test_a_store_is_not_made_from_itself_nor_from_none(tmp_path: Path) -> None:
         made(tmp_path, tmp_path / "new")
     with pytest.raises(UserError, match="there is no store here"):
         made(tmp_path, tmp_path / "none")
+
+
+def test_a_store_without_fingerprints_says_so_and_everything_is_read(tmp_path: Path) -> None:
+    raw, old = write_files(tmp_path / "raw", FILES), tmp_path / "old"
+    ingest(small_spec(tmp_path / "spec"), raw, old)
+    body = {name: part for name, part in read_manifest(old).items() if name != "wardround"}
+    shutil.rmtree(old / "origin")
+    write_manifest(old, body)
+    found = made(tmp_path, old).made_from
+    assert found is not None
+    assert found.why_nothing == "it holds no fingerprints of its files, so an older wardround made it"
+    assert made(tmp_path, old).made_from == found, "a finished store says it again"
+    assert Store.open(tmp_path / "new").digest == Store.open(old).digest
+
+
+def test_the_command_says_what_was_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = write_files(tmp_path / "raw", FILES)
+    small_spec(tmp_path / "spec")
+    command = ["ingest", "--spec", str(tmp_path / "spec" / "small.toml"), str(raw), "--store"]
+    main([*command, str(tmp_path / "old")])
+    (raw / "hosp" / "orders.csv").write_text(FILES["hosp/orders.csv"].replace("2150-01-03 10", "2150-01-03 11"))
+    capsys.readouterr()
+    main([*command, str(tmp_path / "new"), "--earlier", str(tmp_path / "old")])
+    said = capsys.readouterr().out
+    assert "subjects 0 new, 1 changed, 1 the same, 0 gone" in said
+    assert "taken from it: 7 tables, and 0 of 1 shards whole" in said
+    assert "read, changed: orders" in said
