@@ -126,6 +126,23 @@ def test_no_end_of_a_drug_is_known_earlier_and_starts_are_as_counted(
     assert early_starts == 1286  # an order's start is kept, when it was written is not: records/sources/omop/clocks.md
 
 
+def test_how_long_a_procedure_took_is_not_known_before_it_is_over(
+    omop: Store, oracle: Store, persons: dict[int, int]
+) -> None:
+    over = {
+        (subject, str(row["itemid"]), row["starttime"], row["value"]): row["known value"]
+        for subject, row in rows(oracle, "procedureevents")
+    }
+    keys = {
+        row["row_id"]: (persons[person], row["procedure_source_value"], row["procedure_datetime"], row["quantity"])
+        for person, row in rows(omop, "procedure_occurrence")
+    }
+    known = {row["row_id"]: row["known quantity"] for _, row in rows(omop, "procedure_occurrence")}
+    took = [name for name, key in keys.items() if key in over and key[3] > 1]
+    assert len(took) == 627
+    assert sum(known[name] < over[keys[name]] for name in took) == 1  # it goes on after the end of its visit
+
+
 def test_labels_by_two_paths_are_the_same_where_they_are_asked_at_the_same_moment(
     omop: Store, oracle: Store, persons: dict[int, int], tmp_path: Path
 ) -> None:
