@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
+from forking import commands
 from wardround import __version__
 from wardround.cli import main
 from wardround.cli.commands import COMMANDS
@@ -47,11 +47,14 @@ def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["serve", "play"])
-def test_help_needs_no_extra(name: str) -> None:
-    hidden = "import sys; sys.modules['mcp'] = None; from wardround.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", hidden, name, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "examples:" in done.stdout
+def test_help_needs_no_extra(name: str, tmp_path: Path) -> None:
+    hidden = (
+        "import sys; assert not {'mcp', 'wardround.serve'} & {*sys.modules}; sys.modules['mcp'] = None\n"
+        "from wardround.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    process = commands().start_program(hidden, [name, "--help"], out=str(tmp_path / "said"))
+    assert commands().status(process) == 0
+    assert "examples:" in (tmp_path / "said").read_text()
 
 
 def test_a_default_of_nought_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
