@@ -129,6 +129,22 @@ def test_all_rows_of_a_subject_lie_in_one_bucket_in_their_order(tmp_path: Path, 
         assert (batch is None) == (not expected)
 
 
+@pytest.mark.parametrize("flush_bytes", [1, 100, 500, 1 << 20])
+def test_however_rows_are_held_a_bucket_has_them_in_their_order(tmp_path: Path, flush_bytes: int) -> None:
+    """A flush is dealt in parts; parts and flushes fall anywhere."""
+    writer = BucketWriter(tmp_path, 3, "who", flush_bytes=flush_bytes)
+    read = [rows(*range(start, start + 1 + start % 4), start) for start in range(40)]
+    for table in read:
+        writer.add(table)
+    writer.flush()
+    everything = pa.concat_tables(read)
+    numbers = bucket_numbers(everything.column("who").to_numpy(), 3)
+    for bucket in range(3):
+        found = read_bucket(tmp_path, bucket)
+        assert found is not None
+        assert pa.Table.from_batches([found]).equals(everything.filter(pa.array(numbers == bucket)).combine_chunks())
+
+
 def test_rows_are_held_until_they_are_enough(tmp_path: Path) -> None:
     size = rows(1, 1).nbytes
     writer = BucketWriter(tmp_path, 1, "who", flush_bytes=2 * size)

@@ -217,39 +217,50 @@ def _parent_subjects(plan: Plan, parent: str) -> tuple[Any, Any]:
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
+_DEALS = 8
+"""A flush is dealt out to the buckets in so many parts, so that only a part is copied at a time."""
+
+
 class BucketWriter:
     """Collects a table's rows and appends them to its bucket files, about ``flush_bytes`` at a time."""
 
     def __init__(self, folder: Path, count: int, subject: str, flush_bytes: int) -> None:
         self._folder, self._count, self._subject, self._flush_bytes = folder, count, subject, flush_bytes
-        self._held: list[pa.Table] = []
-        self._held_bytes = 0
+        self._read: list[pa.Table] = []
+        self._dealt: list[tuple[pa.RecordBatch, list[int]]] = []
+        self._read_bytes = self._dealt_bytes = 0
 
     def add(self, table: pa.Table) -> None:
         """Take rows; every cell of the subject column is set."""
-        self._held.append(table)
-        self._held_bytes += table.nbytes
-        if self._held_bytes >= self._flush_bytes:
+        self._read.append(table)
+        self._read_bytes += table.nbytes
+        if self._read_bytes >= self._flush_bytes // _DEALS:
+            self._deal()
+        if self._dealt_bytes >= self._flush_bytes:
             self.flush()
 
     def flush(self) -> None:
         """Write what is held."""
-        if not self._held:
+        self._deal()
+        for bucket in range(self._count if self._dealt else 0):
+            spans = ((batch, starts[bucket], starts[bucket + 1]) for batch, starts in self._dealt)
+            parts = [batch.slice(start, end - start) for batch, start, end in spans if end > start]
+            if parts:
+                self._append(bucket, one_batch(pa.Table.from_batches(parts)))
+        self._dealt, self._dealt_bytes = [], 0
+
+    def _deal(self) -> None:
+        """Put what was read in the order of the buckets, beside the place where each of them begins."""
+        if not self._read:
             return
-        batch = one_batch(pa.concat_tables(self._held))
-        self._held, self._held_bytes = [], 0
-        if self._count == 1:
-            self._append(0, batch)
-            return
-        subjects = batch.column(self._subject).to_numpy()
-        buckets = bucket_numbers(subjects, self._count).astype(np.uint16)
-        batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
+        batch = one_batch(pa.concat_tables(self._read))
+        self._read, self._read_bytes = [], 0
+        buckets = bucket_numbers(batch.column(self._subject).to_numpy(), self._count).astype(np.uint16)
+        if self._count > 1:
+            batch = batch.take(pa.array(np.argsort(buckets, kind="stable")))
         ends = np.cumsum(np.bincount(buckets, minlength=self._count))
-        start = 0
-        for bucket, end in enumerate(ends.tolist()):
-            if end > start:
-                self._append(bucket, batch.slice(start, end - start))
-            start = end
+        self._dealt.append((batch, [0, *ends.tolist()]))
+        self._dealt_bytes += batch.nbytes
 
     def _append(self, bucket: int, batch: pa.RecordBatch) -> None:
         target = bucket_file(self._folder, bucket).open("ab")

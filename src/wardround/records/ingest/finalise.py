@@ -109,11 +109,7 @@ class Finishing:
         counts = ShardCounts()
         stored: dict[str, ShardTable] = {}
         for name in self.spec.tables:
-            batch = rows.load(name)
-            found = rows.counts(name)
-            counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
-            own = None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
-            table = put(folder, name, own)
+            table = put(folder, name, self._own_rows(name, rows, clocks, counts))
             if table is not None:
                 stored[name] = table
         subjects = [table.blocks.index.column("subject_id").to_numpy() for table in stored.values()]
@@ -121,6 +117,13 @@ class Finishing:
         _write_index(folder, {name: table.blocks for name, table in stored.items()})
         write_orders(self.orders / f"{shard:05d}.arrow", {name: table.moved for name, table in stored.items()})
         return counts
+
+    def _own_rows(self, name: str, rows: ShardRows, clocks: ShardClocks, counts: ShardCounts) -> FinishedRows | None:
+        """Return a table's rows as stored. Nothing of a table is held when the next is loaded."""
+        batch = rows.load(name)
+        found = rows.counts(name)
+        counts.repeated_rows[name], counts.conflicting_rows[name] = found.repeated, len(found.conflicting)
+        return None if batch is None else self._finish_table(self.spec.tables[name], batch, clocks, counts)
 
     def _finish_table(
         self, table: TableSpec, batch: pa.RecordBatch, clocks: ShardClocks, counts: ShardCounts
