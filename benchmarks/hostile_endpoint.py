@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from fake_server import Answer, FakeServer, tools  # noqa: E402
-from hostile_replies import KEY, kinds  # noqa: E402
+from hostile_replies import KEY, Kinds  # noqa: E402
 from wardround.agents.loop.outcome import Finish  # noqa: E402
 from wardround.benchmarks import Benchmark  # noqa: E402
 from wardround.cli import main as wardround  # noqa: E402
@@ -42,7 +42,8 @@ class Hostile:
     """Gives every episode a kind of its own, in the order in which they come."""
 
     def __init__(self) -> None:
-        self._kinds = list(kinds().values())
+        kinds = Kinds()
+        self._kinds = [kinds[name] for name in kinds]
         self._given: dict[str, int] = {}
 
     def __call__(self, body: Any) -> Answer:
@@ -69,7 +70,7 @@ def serve() -> None:
 
 def play(place: Path, url: str) -> int:
     """Play, score, report and look at what came of it."""
-    wanted = len(kinds())
+    wanted = len(list(Kinds()))
     samples = len(Benchmark.open(place / "bench").samples(split="test"))
     os.environ["HOSTILE_KEY"] = KEY
     settings = RunSettings.of(
