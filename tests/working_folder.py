@@ -56,8 +56,11 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _has_room(parent: Path, room: int) -> bool:
-    """Whether a folder can be written and has as much room, and the machine as much memory besides."""
-    if not os.access(parent, os.W_OK | os.X_OK):
+    """Whether a folder takes files and lets them run, and has as much room, and the machine as much memory besides.
+
+    Containers often mount theirs so that nothing in it runs; some tests run scripts that they wrote.
+    """
+    if not os.access(parent, os.W_OK | os.X_OK) or os.statvfs(parent).f_flag & os.ST_NOEXEC:
         return False
     return shutil.disk_usage(parent).free >= room and _memory_left() >= 2 * room
 
