@@ -32,16 +32,17 @@ def working_folder(
         yield None
         return
     _remove_left_behind(parent)
-    folder = Path(tempfile.mkdtemp(prefix=_NAME, dir=parent))
+    made = Path(tempfile.mkdtemp(prefix=f".{_NAME}", dir=parent))
     before = tempfile.tempdir
-    variables["TMPDIR"] = tempfile.tempdir = str(folder)
-    try:
-        with _held(folder):
+    with _held(made):
+        folder = made.rename(parent / made.name.removeprefix("."))  # seen by others only once it is held
+        variables["TMPDIR"] = tempfile.tempdir = str(folder)
+        try:
             yield folder
-    finally:
-        tempfile.tempdir = before
-        del variables["TMPDIR"]
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            tempfile.tempdir = before
+            del variables["TMPDIR"]
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
