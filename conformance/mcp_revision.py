@@ -232,13 +232,17 @@ async def _play_one(run: Path, url: str) -> None:
             break
         await asyncio.sleep(0.1)
     line = json.loads(handout.read_text().splitlines()[0])
-    async with client_of(url, line["token"]) as client:
-        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["task"]
-        prompt = (await client.get_prompt("task")).messages[0].content
-        assert getattr(prompt, "text", "") == line["prompt"]
-        assert not (await client.call_tool("get_table_names", {})).is_error
-        assert not (await client.call_tool("finish", {"response": ["Glucose"]})).is_error
-        try:
-            assert (await client.call_tool("get_table_names", {})).is_error, "nothing is answered after finish"
-        except (MCPError, httpx2.HTTPError, ExceptionGroup):
-            return  # the token is closed already
+    is_finished, is_refused = False, True
+    try:
+        async with client_of(url, line["token"]) as client:
+            assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["task"]
+            prompt = (await client.get_prompt("task")).messages[0].content
+            assert getattr(prompt, "text", "") == line["prompt"]
+            assert not (await client.call_tool("get_table_names", {})).is_error
+            assert not (await client.call_tool("finish", {"response": ["Glucose"]})).is_error
+            is_finished = True
+            is_refused = bool((await client.call_tool("get_table_names", {})).is_error)
+    except (MCPError, httpx2.HTTPError, ExceptionGroup):
+        if not is_finished:
+            raise  # else the token is closed already, or the server has gone
+    assert is_refused, "nothing is answered after finish"
