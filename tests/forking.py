@@ -115,8 +115,9 @@ def wait_for(happened: Callable[[], bool], process: int) -> None:
 
 
 def kill(group: int) -> None:
-    """Kill a group with SIGKILL and return when its leader is gone."""
-    os.killpg(group, signal.SIGKILL)
+    """Kill a group with SIGKILL, if it has not ended, and return when its leader is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
     while is_running(group):
         time.sleep(0.002)
 

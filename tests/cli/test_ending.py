@@ -22,7 +22,7 @@ def test_sigterm_is_an_interrupt_with_a_status_of_its_own(
     before = signal.getsignal(signal.SIGTERM)
     for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
 
-        def told(words: object, number: int = number) -> int:
+        def told(words: object, *, is_process: bool, number: int = number) -> int:
             os.kill(os.getpid(), number)
             threading.Event().wait(60)
             return 0

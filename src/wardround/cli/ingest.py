@@ -86,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report)
     else:
         _print(report, every_column=arguments.fill)
-    return 1 if any(report.quarantined.values()) or report.needed_tables or report.empty_files else 0
+    lost = any(report.quarantined.values()) or report.emptied_cells
+    return 1 if lost or report.needed_tables or report.empty_files else 0
 
 
 def _input(arguments: argparse.Namespace, report: Reporter) -> tuple[SourceSpec, tuple[Path, ...]]:
@@ -181,7 +182,10 @@ def _print_cells(report: IngestReport, *, every_column: bool) -> None:
 
 
 def _print_set_aside(report: IngestReport) -> None:
-    """Say how many rows of what were set aside, of how many, and why."""
+    """Say how many rows of what were set aside, of how many, and why; and which cells were left empty."""
+    for name, cells in report.emptied_cells.items():
+        why = "; ".join(f"{reason} {count:,}" for reason, count in cells.items())
+        print(f"WARNING: left empty what cannot be read and is shown later than its row: {name}: {why}")
     total = sum(report.quarantined.values())
     if not total:
         return

@@ -38,7 +38,7 @@ def cells_of(
     block: RecordsBlock, columns: dict[str, ColumnType], needed: tuple[str, ...] = (), files: FileFormat | None = None
 ) -> tuple[list[dict[str, Any]], list[tuple[int, str, str]], int]:
     """Rows, broken rows and the count of masked cells."""
-    found = csv_cells.read_cells(block, tuple(columns), columns, needed, "labs.csv", files or FileFormat())
+    found = csv_cells.read_cells(block, tuple(columns), columns, needed, "labs.csv", files=files or FileFormat())
     assert all(row.file == "labs.csv" for row in found.broken)
     return found.table.to_pylist(), [(row.line, row.reason, row.raw) for row in found.broken], found.masked
 

@@ -92,7 +92,7 @@ def _rows(
             elif table.subject_from is not None:
                 rows, broken = _with_subject(plan, table, rows, reader.path)
             reader.set_aside(broken)
-            yield rows, [*cells.broken, *broken]
+            yield rows, [*cells.broken, *cells.emptied, *broken]
         counts.add(reader.counts)
 
 
@@ -119,6 +119,7 @@ def _readers(plan: Plan, table: TableSpec, counts: ReadCounts) -> list[TableRead
             ignored=plan.spec.ignored,
             shown=plan.files.name(path),
             files=table.files,
+            later=table.later_columns,
         )
         for path in plan.files.tables[table.name]
     ]
@@ -157,7 +158,9 @@ def _derived(plan: Plan, table: TableSpec, counts: ReadCounts) -> Iterator[tuple
     read = {**{name: source.columns[name] for name in (*where, *table.derive.written)}, **table.columns}
     required = [*_required(table), table.derive.text, *where]
     readers = [
-        TableReader(path=path, name=table.name, columns=read, required=required, files=source.files)
+        TableReader(
+            path=path, name=table.name, columns=read, required=required, files=source.files, later=table.later_columns
+        )
         for path in plan.files.tables[source.name]
     ]
     for cells in (cells for reader in readers for cells in reader.read()):

@@ -317,6 +317,7 @@ def _note_manifest(
                 "columns": note["columns"],
                 "quarantined": note["counts"]["quarantined"] + conflicting[name],
                 "quarantine_reasons": _reasons(note["counts"]["reasons"], conflicting[name]),
+                "emptied_cells": note["counts"]["emptied"],
                 "masked_cells": note["counts"]["masked"],
                 "casts": note["counts"]["casts"],
                 "filled": note["filled"],
@@ -393,6 +394,7 @@ def _report_of(store: Path, plan: Plan, started: float, *, resumed: bool = False
         quarantine_reasons={
             name: reasons for name, each in read.items() if (reasons := each.get("quarantine_reasons"))
         },
+        emptied_cells={name: cells for name, table in tables.items() if (cells := table.get("emptied_cells"))},
         dictionary_rows={name: each["rows"] for name, each in manifest["dictionaries"].items()},
         never_visible={name: table["never_visible"] for name, table in tables.items() if table["never_visible"]},
         missing_tables=tuple(manifest["missing_tables"]),

@@ -95,6 +95,8 @@ class IngestReport:
     dictionary_rows: Mapping[str, int] = field(default_factory=dict)
     quarantine_reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By table or dictionary: why rows were set aside, and how many for each reason."""
+    emptied_cells: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By table: cells that could not be read and are shown later than their row, which is kept without them."""
     empty_files: tuple[str, ...] = ()
     only_headers: tuple[str, ...] = ()
     """Tables and dictionaries whose files hold a header and no row."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +35,12 @@ _LAST_OVERFLOW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedCells:
-    """The good rows of a block and the broken ones. ``masked`` counts cells that held ``___`` in place of a number."""
+    """The good rows of a block and the broken ones. ``emptied`` says which good rows lack a cell that could not be
+    read; ``masked`` counts cells that held ``___`` in place of a number."""
 
     table: pa.Table
     broken: Sequence[BrokenRow] = ()
+    emptied: Sequence[BrokenRow] = ()
     masked: int = 0
 
 
@@ -48,15 +50,19 @@ def read_cells(
     columns: Mapping[str, ColumnType],
     needed: Sequence[str],
     file: str,
+    *,
     files: FileFormat = _PLAIN,
+    later: Collection[str] = (),
 ) -> TypedCells:
     """Convert one block. ``names`` are the file's columns, ``columns`` those that are wanted, with their types; a row
-    without a value in a ``needed`` column is broken."""
+    without a value in a ``needed`` column is broken, and so is one with a cell that cannot be read, but for those of
+    ``later`` columns, which are left empty: how an outcome is written must not decide whether its row is there before.
+    """
     if block.problem is not None:
         return _unread(block, columns, file)
     table = _read_quickly(block, names, columns, files)
     if table is None or any(table.column(name).null_count for name in needed):
-        return _read_slowly(block, names, columns, needed, file, files)
+        return _read_slowly(block, names, columns, needed, file, files=files, later=later)
     return TypedCells(table=table)
 
 
@@ -197,7 +203,9 @@ def _read_slowly(
     columns: Mapping[str, ColumnType],
     needed: Sequence[str],
     file: str,
+    *,
     files: FileFormat,
+    later: Collection[str],
 ) -> TypedCells:
     rows: list[tuple[int, str, list[str]]] = []
     broken: list[BrokenRow] = []
@@ -209,22 +217,33 @@ def _read_slowly(
             rows.append((line, raw, cells))
     arrays: dict[str, list[Any]] = {}
     bad: dict[int, str] = {}
+    unread: list[dict[int, str]] = []
     masked = 0
     for name, kind in columns.items():
         place = names.index(name)
         texts = [cells[place] for _, _, cells in rows]
         masked += 0 if kind == "text" else texts.count(MASKED)
-        arrays[name] = _convert(name, kind, texts, bad, files)
+        unread.append({})
+        arrays[name] = _convert(name, kind, texts, unread[-1] if name in later else bad, files)
         if name in needed:
             missing = (index for index, value in enumerate(arrays[name]) if value is None)
             bad.update({index: f"{name} is missing" for index in missing if index not in bad})
-    for index, reason in sorted(bad.items()):
-        line, raw, _ = rows[index]
-        broken.append(BrokenRow(file=file, line=line, reason=reason, raw=_printable(raw)))
+    broken += _noted(bad, rows, file)
+    kept = ({place: reason for place, reason in each.items() if place not in bad} for each in unread)
+    emptied = [row for each in kept for row in _noted(each, rows, file)]
     table = pa.table({name: pa.array(values, ARROW_TYPES[columns[name]]) for name, values in arrays.items()})
     if bad:
         table = table.filter(pa.array([index not in bad for index in range(len(rows))]))
-    return TypedCells(table=table, broken=sorted(broken, key=lambda row: row.line), masked=masked)
+    broken.sort(key=lambda row: row.line)
+    return TypedCells(table=table, broken=broken, emptied=emptied, masked=masked)
+
+
+def _noted(reasons: Mapping[int, str], rows: Sequence[tuple[int, str, list[str]]], file: str) -> list[BrokenRow]:
+    """Say of rows, by their places, what is wrong with them."""
+    return [
+        BrokenRow(file=file, line=rows[index][0], reason=reason, raw=_printable(rows[index][1]))
+        for index, reason in sorted(reasons.items())
+    ]
 
 
 def _printable(raw: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class ReadCounts:
     unknown_columns: tuple[str, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
     """Of the rows that were set aside."""
+    emptied: dict[str, int] = field(default_factory=dict)
+    """Cells that could not be read and whose rows are kept without them, by reason."""
     casts: dict[str, int] = field(default_factory=dict)
     """Cells of a Parquet file whose type is not the spec's, by column and cast."""
 
@@ -45,6 +47,7 @@ class ReadCounts:
         self.rows += other.rows
         self.quarantined += other.quarantined
         self.add_reasons(other.reasons)
+        self.add_emptied(other.emptied)
         self.masked += other.masked
         for cast, count in other.casts.items():
             self.casts[cast] = self.casts.get(cast, 0) + count
@@ -55,11 +58,17 @@ class ReadCounts:
         for reason, count in reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
+    def add_emptied(self, reasons: Mapping[str, int]) -> None:
+        """Count why cells were left empty."""
+        for reason, count in reasons.items():
+            self.emptied[reason] = self.emptied.get(reason, 0) + count
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReader:
     """Reads ``path`` as ``columns``. ``required`` columns must be in the file, ``needed`` ones filled in every row.
-    ``counts`` fills up while reading; ``shown`` is what reports call the file."""
+    A cell of a ``later`` column that cannot be read is left empty, any other one costs its row. ``counts`` fills up
+    while reading; ``shown`` is what reports call the file."""
 
     path: Path
     name: str
@@ -70,6 +79,7 @@ class TableReader:
     counts: ReadCounts = field(default_factory=ReadCounts)
     shown: str = ""
     files: FileFormat = _PLAIN
+    later: Collection[str] = ()
 
     def header(self) -> frozenset[str]:
         """Return which of ``columns`` the file has. UserError: wrong schema."""
@@ -85,6 +95,7 @@ class TableReader:
         for cells in blocks:
             self.counts.rows += cells.table.num_rows
             self.set_aside(cells.broken)
+            self.counts.add_emptied(reason_kinds(cells.emptied))
             self.counts.masked += cells.masked
             yield cells
 
@@ -111,7 +122,9 @@ class TableReader:
         try:
             present = self._match(file.columns)
             for block in file.blocks():
-                yield read_cells(block, file.columns, present, self.needed, self._shown, self.files)
+                yield read_cells(
+                    block, file.columns, present, self.needed, self._shown, files=self.files, later=self.later
+                )
         finally:
             file.close()
 

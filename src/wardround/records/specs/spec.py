@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wardround.core import Sensitivity
-from wardround.records.rules.language import Constant, Rule
+from wardround.records.rules.language import Constant, Rule, walk
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
 
@@ -218,6 +218,14 @@ class TableSpec:
             types["age"] = "int"
         order = dict.fromkeys((*self.default_columns, *types))
         return {name: types[name] for name in order if name not in self.hidden}
+
+    @property
+    def later_columns(self) -> frozenset[str]:
+        """The columns that are shown later than their row and say nothing of when and whose it is: what stands in them
+        must not decide whether the row is there before."""
+        clocks = {name for rule in (self.event_time, self.available_at) for part in walk(rule) for name in part.columns}
+        named = {self.subject, *self.key, *(self.subject_from or ())[:1], *self.required}
+        return frozenset(self.late).intersection(self.columns) - clocks - named
 
     @property
     def content_columns(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ A column of type time in the spec, ``labresulttime``, is made of the raw ``labre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from wardround.core import UserError, to_microseconds
 from wardround.records.reading.flat_tables import FlatTables
+from wardround.records.reading.quarantine import reason_kinds
 from wardround.records.reading.table_reader import TableReader
 from wardround.records.sources.eicu.stays import INVENTED_DAY, OLDEST, HospitalStay, UnitStay, place_stays
 from wardround.records.specs.arrow_types import integers, valid
@@ -84,7 +85,8 @@ def _write_table(name: str, path: Path, flat: FlatTables, stays: _Stays) -> None
     columns |= {column: "int" for column in columns if f"{column}{_TEXT}" in spec.columns}
     columns |= dict.fromkeys(spec.unique, "int")
     required = [_raw_name(column, spec.columns[column]) for column in spec.required]
-    for rows in _read(path, name, flat, columns, required):
+    later = {_raw_name(column, spec.columns[column]) for column in spec.later_columns}
+    for rows in _read(path, name, flat, columns, required, later=later):
         numbers = integers(rows.column(STAY).combine_chunks(), null=-1)
         places = np.minimum(np.searchsorted(stays.units, numbers), len(stays.units) - 1)
         known = stays.units[places] == numbers
@@ -132,7 +134,15 @@ def _as_numbers(texts: Any) -> Any:
     return pc.if_else(numeric, pc.utf8_trim_whitespace(texts), None).cast(pa.float64())
 
 
-def _read(path: Path, name: str, flat: FlatTables, columns: dict[str, ColumnType], required: Sequence[str]) -> Any:
+def _read(
+    path: Path,
+    name: str,
+    flat: FlatTables,
+    columns: dict[str, ColumnType],
+    required: Sequence[str],
+    *,
+    later: Collection[str] = (),
+) -> Any:
     """Yield the rows of a raw file, broken ones set aside; columns that nobody declared stand there as text."""
     is_table = name not in flat.spec.dictionaries
     key = [STAY] if is_table else list(flat.spec.dictionaries[name].key)
@@ -143,12 +153,15 @@ def _read(path: Path, name: str, flat: FlatTables, columns: dict[str, ColumnType
         required=list(dict.fromkeys([*key, *required])),
         needed=key,
         ignored=flat.spec.ignored,
+        later=later,
     )
     reader.header()
     undeclared: dict[str, ColumnType] = dict.fromkeys(reader.counts.unknown_columns, "text")
     for cells in replace(reader, columns={**columns, **undeclared}).read():
         for broken in cells.broken:
             flat.set_aside(file=path, line=broken.line, reason=broken.reason, raw=broken.raw)
+        for reason, count in reason_kinds(cells.emptied).items():
+            flat.leave_out(f"{name}: cells that cannot be read, {reason}", count)
         flat.read(path, cells.table.num_rows)
         yield cells.table
 
@@ -188,6 +201,7 @@ _PATIENT: dict[str, ColumnType] = {
     "unitdischargelocation": "text",
     "unitdischargestatus": "text",
 }
+_LATER_OF_PATIENT = frozenset({name for name in _PATIENT if "discharge" in name})
 _NEEDED = (STAY, HOSPITAL_STAY, "uniquepid", "hospitaladmittime24", "hospitaladmitoffset")
 
 
@@ -195,7 +209,7 @@ def _write_patients(path: Path, flat: FlatTables) -> _Stays:
     """Write the three tables that ``patient`` holds, and return the stays that were good."""
     raw: dict[int, dict[str, Any]] = {}
     units: list[UnitStay] = []
-    for rows in _read(path, "patient", flat, dict(_PATIENT), _NEEDED):
+    for rows in _read(path, "patient", flat, dict(_PATIENT), _NEEDED, later=_LATER_OF_PATIENT):
         _leave_out_cells("patient", rows, _PATIENT, flat)
         for row in rows.to_pylist():
             unit = _unit_stay(row)

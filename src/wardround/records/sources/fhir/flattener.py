@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wardround.records.reading.flat_tables import FlatTables
@@ -11,7 +12,7 @@ from wardround.records.sources.fhir import clinical, medications, people, result
 from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading, Row
 from wardround.records.sources.fhir.files import Found, read_resources
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
-from wardround.records.sources.fhir.values import Malformed
+from wardround.records.sources.fhir.values import Malformed, without_unread_ends
 from wardround.records.sources.fhir.wall_clock import OffsetCounts, WallClock
 
 MAKERS: Mapping[str, Maker] = {
@@ -88,8 +89,20 @@ def _take(found: Found, names: Names, flat: FlatTables) -> None:
 def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tuple[str, Row]]:
     """Return the rows of one resource, of which none are written; what has none is counted in ``flat``.
 
-    Malformed: it cannot be read.
+    An end that cannot be read is left out and counted: how it is written must not decide whether the resource is there
+    before. Malformed: something else cannot be read.
     """
+    try:
+        return _rows(found, names, flat)
+    except Malformed:
+        body, unread = without_unread_ends(found.resource)
+        if not unread:
+            raise
+        flat.leave_out(f"{found.resource['resourceType']}: ends that cannot be read", unread)
+        return _rows(replace(found, resource=body), names, flat)
+
+
+def _rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tuple[str, Row]]:
     kind = str(found.resource["resourceType"])
     maker = MAKERS.get(kind)
     if maker is None:

@@ -47,6 +47,9 @@ _SHORT = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
 _END_OF_DAY = time(23, 59, 59)
 
 
+_ENDS = frozenset({"end", "deceasedDateTime", "abatementDateTime"})
+
+
 class Malformed(ValueError):
     """An element is not what FHIR says; the text names it and says what was found."""
 
@@ -316,3 +319,32 @@ def _decoded(attachment: Json) -> str:
     except (binascii.Error, TypeError, ValueError):
         raise Malformed(f"attachment.data: not base64: {str(data)[:40]!r}") from None
     return raw.decode("utf-8", "replace").replace("\r\n", "\n").strip()
+
+
+def without_unread_ends(body: Json) -> tuple[Json, int]:
+    """Return an element without those of its times that say when something ended and cannot be read; and how many."""
+    kept, unread = {}, 0
+    for name, value in body.items():
+        if name in _ENDS and not _is_moment(body, name):
+            unread += 1
+            continue
+        kept[name], inside = _each_without_unread_ends(value)
+        unread += inside
+    return kept, unread
+
+
+def _each_without_unread_ends(value: Any) -> tuple[Any, int]:
+    if isinstance(value, dict):
+        return without_unread_ends(value)
+    if not isinstance(value, list):
+        return value, 0
+    each = [_each_without_unread_ends(item) for item in value]
+    return [item for item, _ in each], sum(unread for _, unread in each)
+
+
+def _is_moment(body: Json, name: str) -> bool:
+    try:
+        moment(body, name)
+    except Malformed:
+        return False
+    return True
