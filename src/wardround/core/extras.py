@@ -11,7 +11,7 @@ from wardround.core.errors import UserError
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command for an extra. There is no release yet, so it names the folder of the sources.
+    """Return the command for an extra. It is on no package index, so it names the folder of the sources.
 
     >>> how_to_install("mcp")
     "pip install '.[mcp]' in wardround's source folder"
