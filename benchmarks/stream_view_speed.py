@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from page_times import print_page_times
 from wardround.records import load_source_spec
 from wardround.serve.viewer import ViewedStream, ViewerPages, viewer_app
 from wardround.stream import FollowSettings, coded_responder, follow
@@ -90,19 +90,8 @@ def measure(work: Path, patients: int, requests: int) -> None:
     client = TestClient(viewer_app(ViewerPages([], streams=[stream])), base_url="http://127.0.0.1:8765")
     client.get("/streams/1/patients/0.html")  # the source's spec is read once
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
-    print(f"{'page':<40}{'n':>5}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}{'KB':>7}")
     before = stream.look()
-    for name, addresses in kinds(patients, requests).items():
-        times, sizes, cpu = [], [], time.process_time()
-        for address in addresses:
-            begun = time.perf_counter()
-            answer = client.get(address)
-            times.append((time.perf_counter() - begun) * 1e3)
-            sizes.append(len(answer.content) / 1e3)
-            assert answer.status_code == 200, address
-        spent = (time.process_time() - cpu) / len(addresses) * 1e3
-        p95 = statistics.quantiles(times, n=20)[-1]
-        print(f"{name:<40}{len(times):>5}{statistics.median(times):>9.0f}{p95:>9.0f}{spent:>9.0f}{max(sizes):>7.0f}")
+    print_page_times(client, kinds(patients, requests))
     after = stream.look()
     print(f"meanwhile {after.lines - before.lines:,} lines were taken and {after.told - before.told:,} bundles closed")
 

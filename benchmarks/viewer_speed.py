@@ -12,7 +12,6 @@ import argparse
 import os
 import random
 import re
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from page_times import print_page_times
 from report_speed import multiply, play
 from wardround.core import Message, ToolCall, Usage
 from wardround.log import LOG_SUFFIX, EpisodeLog, LogReader, ToolRecord
@@ -87,19 +87,8 @@ def measure(path: Path, requests: int) -> None:
     run = timed("opening the run", lambda: ViewedRun(path))
     client = TestClient(viewer_app(ViewerPages([run])), base_url="http://127.0.0.1:8765")
     timed("the run's page, first time", lambda: client.get("/runs/1/"))
-    print(f"{len(run.scores):,} episodes\n{'page':<40}{'n':>5}{'p50 ms':>9}{'p95 ms':>9}{'CPU ms':>9}{'KB':>7}")
-    for name, addresses in kinds(run, requests).items():
-        times, sizes, cpu = [], [], time.process_time()
-        for address in addresses:
-            begun = time.perf_counter()
-            answer = client.get(address)
-            times.append((time.perf_counter() - begun) * 1e3)
-            sizes.append(len(answer.content) / 1e3)
-            assert answer.status_code == 200, address
-        spent = (time.process_time() - cpu) / len(addresses) * 1e3
-        p95 = statistics.quantiles(times, n=20)[-1] if len(times) > 1 else times[0]
-        row = f"{statistics.median(times):>9.0f}{p95:>9.0f}{spent:>9.0f}{max(sizes):>7.0f}"
-        print(f"{name:<40}{len(times):>5}{row}")
+    print(f"{len(run.scores):,} episodes")
+    print_page_times(client, kinds(run, requests))
     text = client.get(kinds(run, 1)[f"{TURNS} turns of {CHARACTERS:,} characters"][0]).text
     assert re.search(r"<table class=\"result\">", text)
 

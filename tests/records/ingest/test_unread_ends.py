@@ -11,7 +11,7 @@ import pytest
 
 from records.eicu_tables import PATIENT, eicu_store
 from records.fhir_moments import STAY
-from records.fhir_resources import everything, ndjson, patient
+from records.fhir_resources import everything, ndjson, patient, reference, resource
 from records.mimic_tables import write_folder
 from records.sources.test_mimiciv_clocks import ADMIT, TABLES
 from wardround.cli import main
@@ -39,6 +39,10 @@ def test_a_row_is_there_before_an_end_that_cannot_be_read(tmp_path: Path) -> Non
     kinds = ("dischtime is no time", "deathtime is no time", "hospital_expire_flag is no int")
     assert report.emptied_cells == {"admissions": dict.fromkeys(kinds, count)}
     assert not report.quarantined
+    told, _ = _made(tmp_path / "told", TABLES)
+    for as_of in (ADMIT, "2150-03-12 00:00:00"):
+        moment = parse_time(as_of)
+        assert everything(written.chart(1, moment)) == everything(told.chart(1, moment)), "nor does what it says"
     for as_of in (ADMIT, "2150-03-12 00:00:00", "2151-01-01 00:00:00"):
         moment = parse_time(as_of)
         assert everything(written.chart(1, moment)) == everything(missing.chart(1, moment))
@@ -79,6 +83,19 @@ def test_a_resource_is_there_before_an_end_that_cannot_be_read(tmp_path: Path, e
     unread = {name: count for name, count in report.left_out.items() if "cannot be read" in name}
     expected = {"Encounter: ends that cannot be read": 1, "Patient: ends that cannot be read": 1}
     assert unread == ({} if isinstance(end, str) and end != UNREAD else expected)
+
+
+def test_what_is_read_again_is_counted_once(tmp_path: Path) -> None:
+    """What a drug is called is looked for before its end is read."""
+    drug = {"medicationReference": reference("Medication/m1"), "authoredOn": "2150-01-02T09:00:00Z", "status": "active"}
+    left_out = []
+    for end in ("2150-01-05T10:00:00Z", UNREAD):
+        folder = tmp_path / str(len(left_out))
+        order = resource("MedicationRequest", "r1", **drug, dispenseRequest={"validityPeriod": {"end": end}})
+        ndjson(folder / "raw" / "a.ndjson", [patient(), order])
+        left_out.append(dict(ingest("fhir", folder / "raw", folder / "store").left_out))
+    assert left_out[1].pop("MedicationRequest: ends that cannot be read") == 1
+    assert left_out[0] == left_out[1] == {"name of a medication whose Medication is not in the export": 1}
 
 
 def test_a_unit_stay_is_there_before_a_discharge_that_cannot_be_read(tmp_path: Path) -> None:

@@ -92,9 +92,11 @@ def resource_rows(found: Found, names: Names, flat: FlatTables) -> Sequence[tupl
     An end that cannot be read is left out and counted: how it is written must not decide whether the resource is there
     before. Malformed: something else cannot be read.
     """
+    left_out = flat.left_out.copy()
     try:
         return _rows(found, names, flat)
     except Malformed:
+        flat.left_out = left_out  # what is read again, or set aside whole, has left nothing out
         body, unread = without_unread_ends(found.resource)
         if not unread:
             raise
