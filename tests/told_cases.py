@@ -38,6 +38,34 @@ def question(number: int, source: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
+def published_report(number: int, what: str) -> dict[str, Any]:
+    """An invented case as MedR-Bench's authors publish theirs, to stand under a report's name."""
+    case = {"case_summary": f"- **Patient Information:** {30 + number}-year-old woman.\n- rash {number}."}
+    own = {
+        "diagnosis": {
+            "differential_diagnosis": "1. The rash came after the drug.",
+            "final_diagnosis": "It was **fabled fever**.",
+            "diagnosis_results": "Fabled fever.",
+        },
+        "treatment": {
+            "treatment_planning_analysis": "- Rationale: the drug did it.",
+            "treatment_plan_results": "Stop inventol.",
+        },
+    }[what]
+    return {"raw_case": "The whole report.", "generate_case": case | own, "checked_rare_disease": []}
+
+
+def published_question(number: int, **more: Any) -> dict[str, Any]:
+    """An invented question as MedAgentsBench's authors publish theirs: nothing in it names its question set."""
+    return {
+        "realidx": str(number),
+        "question": f"A man of {40 + number} has taken inventol. What made his rash number {number}?",
+        "options": {"A": "Fablerol", "B": "Inventol", "C": "Mythicin"},
+        "answer_idx": "B",
+        "answer": "Inventol",
+    } | more
+
+
 def both(numbers: Iterable[int], prefix: str) -> list[dict[str, Any]]:
     """A diagnosis and a treatment by turns, each of a report of its own."""
     return [report(n, "treatment" if n % 2 else "diagnosis", f"{prefix}{n}") for n in numbers]

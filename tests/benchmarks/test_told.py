@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from told_cases import both, question, report, write_lines, write_list
+from told_cases import both, published_question, published_report, question, report, write_lines, write_list
 from wardround.benchmarks import Benchmark, CaseFiles, build_told, get_task, question_of
 from wardround.benchmarks.told import MEDAGENTSBENCH, MEDR_BENCH, read_cases
 from wardround.cli import main
@@ -159,3 +160,72 @@ def test_the_published_files_are_read(family: str, file: str, rows: int, shared_
     cases = read_cases(family, path)
     assert len(cases) == rows
     assert all(case.answer in dict(case.options) for case in cases if case.options)
+
+
+def test_medr_bench_as_its_authors_publish_it(tmp_path: Path) -> None:
+    paths = []
+    for what in ("diagnosis", "treatment"):
+        cases = {f"PMC{n}": published_report(n, what) for n in range(10)}
+        paths.append(tmp_path / f"{what}_10_cases.json")
+        paths[-1].write_text(json.dumps(cases), encoding="utf-8")
+    bench = build_told(MEDR_BENCH, CaseFiles(test=tuple(paths)), tmp_path / "bench")
+    counts = Counter(sample.task for sample in bench.all_samples)
+    assert counts == {"medr-bench.diagnosis": 10, "medr-bench.treatment": 10}
+    by_task = {sample.task: sample for sample in bench.all_samples if sample.facts["report"] == "PMC3"}
+    diagnosis, treatment = by_task["medr-bench.diagnosis"], by_task["medr-bench.treatment"]
+    assert diagnosis.subject_id == treatment.subject_id, "two tasks of one report are one subject"
+    assert (diagnosis.target, treatment.target) == (("Fabled fever.",), ("Stop inventol.",))
+    assert diagnosis.facts["reference"] == "1. The rash came after the drug.\nIt was **fabled fever**."
+    assert treatment.facts["reference"] == "- Rationale: the drug did it.\nStop inventol."
+    assert "whole report" not in bench.prompt(diagnosis), "the report itself tells the answer"
+
+
+def test_the_splits_of_the_memory_papers_repository(tmp_path: Path) -> None:
+    rows = [{"case_id": f"PMC{n}", **published_report(n, "treatment")} for n in range(10)]
+    cases = read_cases(MEDR_BENCH, write_lines(tmp_path / "test.jsonl", rows))
+    assert {case.task for case in cases} == {"medr-bench.treatment"}
+    assert [case.report for case in cases] == [f"PMC{n}" for n in range(10)]
+
+
+def test_medagentsbench_as_its_authors_publish_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("medqa", "mmlu-pro", "medxpertqa-u"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        rows = [published_question(n, question=f"{name}: what made rash {n}?") for n in range(10)]
+        write_lines(tmp_path / "data" / name / "test_hard.jsonl", rows)
+    build = ["bench", "build", "medagentsbench", "--test-cases", str(tmp_path / "data"), "--out"]
+    assert main([*build, str(tmp_path / "bench")]) == 0
+    assert "medagentsbench.medqa: 10 cases; its authors publish 100" in capsys.readouterr().out
+    bench = Benchmark.open(tmp_path / "bench")
+    assert Counter(sample.task for sample in bench.all_samples) == {
+        f"medagentsbench.{name}": 10 for name in ("medqa", "mmlu-pro", "medxpertqa")
+    }
+    assert {sample.target for sample in bench.all_samples} == {("B",)}
+    assert set(bench.manifest["files"]) == {f"{name}/test_hard.jsonl" for name in ("medqa", "mmlu-pro", "medxpertqa-u")}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "said"),
+    [
+        ("questions.jsonl", published_question(1), "neither folder nor file is called after a question set"),
+        ("medqa.test_hard.jsonl", published_question(1, answer="Fablerol"), "'Fablerol' is not its option B"),
+        ("medqa.test_hard.jsonl", published_question(1, answer_idx="F"), "'F' is none of its options"),
+    ],
+)
+def test_a_published_question_that_contradicts_itself_is_named(
+    name: str, row: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said):
+        read_cases(MEDAGENTSBENCH, write_lines(tmp_path / name, [row]))
+
+
+def test_the_published_question_sets_are_read_whole(shared_data: Path) -> None:
+    folder = shared_data / "qa-medagentsbench-published"
+    if not folder.is_dir():
+        pytest.skip("the published files of MedAgentsBench are not here")
+    files = sorted(folder.glob("*.jsonl"))
+    for path in files:
+        lines = path.read_text(encoding="utf-8").strip().splitlines()
+        cases = read_cases(MEDAGENTSBENCH, path)
+        assert len(cases) == len(lines)
+        assert [case.answer for case in cases] == [json.loads(line)["answer_idx"] for line in lines]
+    assert len(files) == 8

@@ -291,6 +291,7 @@ def _show(benchmark: Benchmark) -> None:
     if test:
         print_card(honesty_card(trivial_scores(benchmark, test), intervals=False))
     _show_missing(benchmark)
+    _show_published_counts(benchmark)
     for what, kinds in _kinds(benchmark).items():
         print(f"{what}: {', '.join(f'{kind or 0} {count:,}' for kind, count in kinds.items())}")
     drops = benchmark.manifest.get("drops") or {}
@@ -309,6 +310,14 @@ def _show_missing(benchmark: Benchmark) -> None:
                 reasons.setdefault(f"unavailable: {said[what].removeprefix(f'{name}: ')}", []).append(name)
     for reason, names in reasons.items():
         print(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {reason}")
+
+
+def _show_published_counts(benchmark: Benchmark) -> None:
+    """Print which tasks hold another number of cases than their authors publish."""
+    for name, facts in benchmark.manifest.get("tasks", {}).items():
+        published = facts.get("cases_as_published")
+        if published and published != facts["samples"]:
+            print(f"{name}: {facts['samples']:,} cases; its authors publish {published:,}")
 
 
 def _kinds(benchmark: Benchmark) -> dict[str, dict[str, int]]:

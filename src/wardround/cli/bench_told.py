@@ -17,7 +17,12 @@ def add_told_options(parser: argparse.ArgumentParser) -> None:
     """Declare what cases told in words take."""
     told = parser.add_argument_group(", ".join(TOLD_FAMILIES), "cases told in words: no store, no chart")
     told.add_argument(
-        "--cases", nargs="+", type=Path, default=[], metavar="FILE", help="cases, split by hash of report or question"
+        "--cases",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="cases, split by hash of report or question; a folder: its test_hard.jsonl files",
     )
     told.add_argument(
         "--test-cases",

@@ -15,8 +15,8 @@ from wardround.benchmarks.given_files import name_of_file
 from wardround.benchmarks.sample import Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import get_task
-from wardround.benchmarks.told.cases import TextCase, read_cases
-from wardround.benchmarks.told.definitions import PUBLISHED_COUNTS
+from wardround.benchmarks.told.cases import PUBLISHED_NAME, TextCase, case_files, read_cases
+from wardround.benchmarks.told.definitions import AUTHORS_COUNTS, PUBLISHED_COUNTS
 from wardround.benchmarks.told.overlaps import must_not_overlap, overlaps
 from wardround.core import UserError, content_hash, loaded_plugins
 from wardround.records import NoRecords
@@ -51,6 +51,7 @@ def build_told(
     """
     must_be_new(folder)
     check_fractions(fractions)
+    files = CaseFiles(cases=case_files(files.cases), test=case_files(files.test))
     dropped: Counter[str] = Counter()
     placed = _placed(family, files, seed, fractions)
     training = [case for case, split in placed if split != "test"]
@@ -64,7 +65,7 @@ def build_told(
     samples = _samples(placed, dropped)
     if not samples:
         raise UserError(f"no case of {family} in these files; nothing was written (--cases FILE, --test-cases FILE)")
-    cases, test_cases = ([name_of_file(path) for path in paths] for paths in (files.cases, files.test))
+    cases, test_cases = ([_named(path) for path in paths] for paths in (files.cases, files.test))
     manifest: dict[str, Any] = {
         "kind": family,
         "name": family,
@@ -89,6 +90,12 @@ def build_told(
     }
     last = dict.fromkeys(manifest["tasks"], "a case is asked once, so there is no earlier answer")
     return Benchmark(manifest=manifest, all_samples=samples, last=last).save(folder)
+
+
+def _named(path: Path) -> dict[str, str]:
+    """A file's name and hash; MedAgentsBench's files are all called alike, so theirs is named with its folder."""
+    named = name_of_file(path)
+    return named | {"name": f"{path.parent.name}/{path.name}"} if path.name == PUBLISHED_NAME else named
 
 
 def _placed(family: str, files: CaseFiles, seed: int, fractions: Fractions) -> list[Placed]:
@@ -145,5 +152,6 @@ def _facts(task: str, samples: Sequence[Sample]) -> Mapping[str, Any]:
         "title": get_task(task).title,
         "samples": len(of_it),
         "reports_or_questions": len({sample.person for sample in of_it}),
-        "test_samples_in_the_paper": PUBLISHED_COUNTS[task],
+        "test_samples_in_the_paper": PUBLISHED_COUNTS.get(task),
+        "cases_as_published": AUTHORS_COUNTS[task],
     }

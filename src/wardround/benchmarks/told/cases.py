@@ -1,6 +1,7 @@
 """Text cases out of a user's files: what the published files of MedR-Bench and MedAgentsBench hold, row by row.
 
-A file is a JSON list or JSON lines, plain or gzipped.
+A file is a JSON list, JSON lines or, of MedR-Bench, one object by report; plain or gzipped. Both benchmarks are read as
+their authors publish them and as the GSEM paper's repository has them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,13 @@ from wardround.core import UserError, derive_seed
 
 _NO_WORD = re.compile(r"[\W_]+")
 _LETTER = re.compile(r"\s*([A-Z])\s*(?:[.):]|$)")
-_MEDR_TASKS = ("diagnosis", "treatment")
+_MEDR_FIELDS = {
+    "diagnosis": ("diagnosis_results", "differential_diagnosis", "final_diagnosis"),
+    "treatment": ("treatment_plan_results", "treatment_planning_analysis", "treatment_plan_results"),
+}
+"""Of each task, the published fields of the answer, the experts' reasoning and its conclusion."""
+_MEDR_TASKS = tuple(_MEDR_FIELDS)
+PUBLISHED_NAME = "test_hard.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +60,22 @@ def read_cases(family: str, path: Path) -> list[TextCase]:
     found = []
     for number, body in enumerate(_rows(path), start=1):
         try:
-            found.append(read(body))
+            found.append(read(body, path, number))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise UserError(f"{path}, row {number}: not a case of {family}: {what}") from None
     return found
+
+
+def case_files(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the files of cases; a folder stands for every ``test_hard.jsonl`` within it, as MedAgentsBench lies."""
+    found: list[Path] = []
+    for path in paths:
+        within = sorted(path.rglob(PUBLISHED_NAME)) if path.is_dir() else [path]
+        if not within:
+            raise UserError(f"{path} holds no {PUBLISHED_NAME}: name the files of cases")
+        found += within
+    return tuple(found)
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -65,16 +83,35 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise UserError(f"no file {str(path)!r}; docs/text-cases.md says what a file of cases holds")
     raw = path.read_bytes()
     text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    by_report = _by_report(text)
+    if by_report is not None:
+        yield from by_report
+        return
     try:
         if text.lstrip().startswith("["):
             yield from json.loads(text)
         else:
             yield from (json.loads(line) for line in text.splitlines() if line.strip())
     except ValueError as error:
-        raise UserError(f"{path} is neither a JSON list nor JSON lines: {error}") from None
+        raise UserError(f"{path} is neither JSON nor JSON lines: {error}") from None
 
 
-def _medr_case(body: Mapping[str, Any]) -> TextCase:
+def _by_report(text: str) -> list[Mapping[str, Any]] | None:
+    """The cases of one object by report, as MedR-Bench's authors publish them; None: the text is something else."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        cases = json.loads(text)
+    except ValueError:
+        return None  # JSON lines
+    if not cases or not all(isinstance(case, dict) and "generate_case" in case for case in cases.values()):
+        return None
+    return [{"case_id": name, **case} for name, case in cases.items()]
+
+
+def _medr_case(body: Mapping[str, Any], path: Path, number: int) -> TextCase:
+    if "generate_case" in body:
+        return _published_report(body)
     what = body["task_type"]
     if what not in _MEDR_TASKS:
         raise ValueError(f"task_type is {what!r}, not {' or '.join(_MEDR_TASKS)}")
@@ -88,23 +125,59 @@ def _medr_case(body: Mapping[str, Any]) -> TextCase:
     )
 
 
-def _question(body: Mapping[str, Any]) -> TextCase:
-    named = str(body["source_dataset"])
-    if named not in SPELLINGS:
-        raise ValueError(f"source_dataset is {named!r}, not one of {', '.join(SPELLINGS)}")
+def _published_report(body: Mapping[str, Any]) -> TextCase:
+    """A case as MedR-Bench's authors publish it. The task is the one whose answer the case holds; the experts'
+    reasoning ends in their conclusion, as their own evaluation puts them together."""
+    name, case = str(body["case_id"]), body["generate_case"]
+    what = "treatment" if "treatment_plan_results" in case else "diagnosis"
+    answer, reasoning, conclusion = _MEDR_FIELDS[what]
+    return TextCase(
+        task=f"{MEDR_BENCH}.{what}",
+        id=name,
+        text=_said(case, "case_summary"),
+        answer=_said(case, answer),
+        report=name,
+        reference="\n".join(text for field in (reasoning, conclusion) if (text := str(case.get(field) or "").strip())),
+    )
+
+
+def _question(body: Mapping[str, Any], path: Path, number: int) -> TextCase:
+    named = _question_set(body, path)
     options = tuple((str(letter), str(text)) for letter, text in body["options"].items())
+    answer = _letter(_said(body, "answer_idx" if "answer_idx" in body else "answer"), options)
+    if "answer_idx" in body and str(body.get("answer", dict(options)[answer])).strip() not in (
+        dict(options)[answer].strip(),
+        answer,
+    ):
+        raise ValueError(f"its answer {str(body['answer'])[:40]!r} is not its option {answer}")
+    place = next((body[key] for key in ("source_realidx", "realidx", "case_id") if key in body), number)
     return TextCase(
         task=f"{MEDAGENTSBENCH}.{SPELLINGS[named]}",
-        id=f"{named}-{body.get('source_realidx', body.get('case_id'))}",
+        id=f"{named}-{place}",
         text=_said(body, "question"),
-        answer=_letter(_said(body, "answer"), options),
+        answer=answer,
         reference=str(body.get("reference_analysis") or ""),
         options=options,
     )
 
 
-def _either(body: Mapping[str, Any]) -> TextCase:
-    return _question(body) if "options" in body else _medr_case(body)
+def _question_set(body: Mapping[str, Any], path: Path) -> str:
+    """The question set of a row: as it says, else as its folder (``medqa/test_hard.jsonl``) or its file is called."""
+    named = str(body.get("source_dataset") or "")
+    if named:
+        if named not in SPELLINGS:
+            raise ValueError(f"source_dataset is {named!r}, not one of {', '.join(SPELLINGS)}")
+        return named
+    for name in (path.parent.name, path.name.partition(".")[0]):
+        if name.casefold() in SPELLINGS:
+            return name.casefold()
+    raise ValueError(
+        f"it has no source_dataset, and neither folder nor file is called after a question set ({', '.join(SPELLINGS)})"
+    )
+
+
+def _either(body: Mapping[str, Any], path: Path, number: int) -> TextCase:
+    return _question(body, path, number) if "options" in body else _medr_case(body, path, number)
 
 
 def _letter(answer: str, options: tuple[tuple[str, str], ...]) -> str:

@@ -1,4 +1,4 @@
-"""The tasks on cases told in words: MedR-Bench's two, and the five question sets of MedAgentsBench (GSEM, table 1)."""
+"""The tasks on cases told in words: MedR-Bench's two, and the question sets of MedAgentsBench."""
 
 from __future__ import annotations
 
@@ -21,13 +21,32 @@ PUBLISHED_COUNTS: Mapping[str, int] = {
     f"{MEDAGENTSBENCH}.medexqa": 100,
     f"{MEDAGENTSBENCH}.medxpertqa": 100,
 }
-"""Test samples of each in the paper: 1,323."""
+"""Test samples of each in the GSEM paper: 1,323. It leaves out four question sets of MedAgentsBench."""
+AUTHORS_COUNTS: Mapping[str, int] = {
+    f"{MEDR_BENCH}.diagnosis": 957,
+    f"{MEDR_BENCH}.treatment": 496,
+    f"{MEDAGENTSBENCH}.medqa": 100,
+    f"{MEDAGENTSBENCH}.pubmedqa": 100,
+    f"{MEDAGENTSBENCH}.medmcqa": 100,
+    f"{MEDAGENTSBENCH}.medbullets": 89,
+    f"{MEDAGENTSBENCH}.mmlu": 73,
+    f"{MEDAGENTSBENCH}.mmlu-pro": 100,
+    f"{MEDAGENTSBENCH}.afrimedqa": 32,
+    f"{MEDAGENTSBENCH}.medexqa": 100,
+    f"{MEDAGENTSBENCH}.medxpertqa": 200,
+}
+"""Cases of each as their authors publish them (MedR-Bench's case files; MedAgentsBench's hard sets, both of MedXpertQA
+together)."""
 QUESTION_SETS: Mapping[str, str] = {
     "medbullets": "MedBullets",
     "medqa": "MedQA",
     "medmcqa": "MedMCQA",
     "medexqa": "MedExQA",
     "medxpertqa": "MedXpertQA",
+    "pubmedqa": "PubMedQA",
+    "mmlu": "MMLU (medical)",
+    "mmlu-pro": "MMLU-Pro (health)",
+    "afrimedqa": "AfriMedQA",
 }
 SPELLINGS: Mapping[str, str] = {
     **{name: name for name in QUESTION_SETS},
