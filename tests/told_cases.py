@@ -40,7 +40,9 @@ def question(number: int, source: str, **more: Any) -> dict[str, Any]:
 
 def published_report(number: int, what: str) -> dict[str, Any]:
     """An invented case as MedR-Bench's authors publish theirs, to stand under a report's name."""
-    case = {"case_summary": f"- **Patient Information:** {30 + number}-year-old woman.\n- rash {number}."}
+    case = {
+        "case_summary": f"- **Patient Information:** woman of {30 + number}.\n- **Chief Complaint:** rash {number}."
+    }
     own = {
         "diagnosis": {
             "differential_diagnosis": "1. The rash came after the drug.",
@@ -64,6 +66,20 @@ def published_question(number: int, **more: Any) -> dict[str, Any]:
         "answer_idx": "B",
         "answer": "Inventol",
     } | more
+
+
+def write_published(folder: Path, numbers: range) -> tuple[Path, ...]:
+    """Every layout that authors publish: diagnoses and treatments by turns as objects by report, then question sets."""
+    folder.mkdir()
+    found = []
+    for what, of_it in (("diagnosis", numbers[::2]), ("treatment", numbers[1::2])):
+        found.append(folder / f"{what}_cases.json")
+        cases = {f"PMC{number}": published_report(number, what) for number in of_it}
+        found[-1].write_text(json.dumps(cases), encoding="utf-8")
+    for number, name in enumerate(("medqa", "medmcqa", "medbullets"), start=60):
+        (folder / name).mkdir()
+        found.append(write_lines(folder / name / "test_hard.jsonl", [published_question(number)]))
+    return tuple(found)
 
 
 def both(numbers: Iterable[int], prefix: str) -> list[dict[str, Any]]:

@@ -93,8 +93,11 @@ def test_printed_reasoning_scores_are_the_means_of_their_parts() -> None:
         figures = published_figures(name, "DeepSeek-V3.2")
         task = EXHIBITS.get(name).tasks[0]
         for agent in dict.fromkeys(agent for agent, _, _ in figures):
-            parts = [_number(figures[agent, task, part]) for part in ("efficiency", "factuality", "completeness")]
-            assert sum(parts) / 3 == pytest.approx(_number(figures[agent, task, "R"]), abs=0.0011)
+            parts = [
+                _number(figures[agent, task, f"{part} (medr-bench)"])
+                for part in ("efficiency", "factuality", "completeness")
+            ]
+            assert sum(parts) / 3 == pytest.approx(_number(figures[agent, task, "R (medr-bench)"]), abs=0.0011)
 
 
 def _number(printed: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fake_server import Answer, FakeServer, error, text
-from told_cases import both, question, write_lines, write_list
+from told_cases import both, question, write_lines, write_list, write_published
 from wardround.benchmarks import CaseFiles, build_told
 from wardround.cli import main
 from wardround.core import UserError
@@ -19,6 +19,7 @@ from wardround.log import LogReader
 from wardround.memory import Bank
 from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, stages, start, summarise_run
 from wardround.runs.judging import JUDGEMENTS, unjudged
+from wardround.scoring.judging import REASONING_FIGURES
 
 PLAYER, JUDGE = "openai/player", "openai/judge"
 
@@ -46,6 +47,25 @@ def serving(script: Callable[[Any], Answer]) -> FakeServer:
     return FakeServer(script, models=("player", "judge"))
 
 
+def names_the_right(said: str) -> bool:
+    """Whether the answer that a judge is shown holds the right drug or disease."""
+    answer = said.partition("The answer to check")[2].lower().partition("rules")[0]
+    return "inventol" in answer or "fabled" in answer
+
+
+def marks_of_steps(said: str) -> dict[str, Any]:
+    """What a judge by MedR-Bench's protocol replies to a prompt, by how it begins."""
+    step = said.partition("The step to sort\n")[2] or said.partition("The step to check\n")[2]
+    replies = {
+        "Is an answer right": {"why": "read", "same": names_the_right(said)},
+        "What kind of step": {"kind": "citation" if step.startswith("She has a rash") else "reasoning"},
+        "Is one step": {"correct": step.startswith("The drug came first.\n\nStill the same")},
+        "Cut the experts'": {"steps": ["The rash came after the drug.", "Stopping it is what helps."]},
+        "Does a reasoning": {"covered": "after the drug" in said.partition("The reasoning")[0]},
+    }
+    return next(reply for start, reply in replies.items() if said.startswith(start))
+
+
 class Ward:
     """A player who is right where the case's number says so, and a judge who knows the right words."""
 
@@ -67,14 +87,18 @@ class Ward:
         if self.broken:
             return error(400)
         if who == "judge of answers":
-            answer = body["messages"][1]["content"].partition("The answer to check")[2]
-            return text(json.dumps({"why": "read", "same": "inventol" in answer.lower() or "fabled" in answer.lower()}))
-        return text(json.dumps({"useful": [1, 2], "true": [2, 3], "covered": [1]}))
+            return text(json.dumps({"why": "read", "same": names_the_right(body["messages"][1]["content"])}))
+        return text(json.dumps(self._marks(body["messages"][-1]["content"])))
+
+    def _marks(self, said: str) -> Any:
+        if said.startswith("Mark the points"):
+            return {"useful": [1, 2], "true": [2, 3], "covered": [1]}
+        return marks_of_steps(said)
 
     def _who(self, body: Any, said: str) -> str:
         if body["model"] == "player":
             return "player" if "told in words" in said else "teacher"
-        return "judge of reasoning" if "Mark the points" in said else "judge of answers"
+        return "judge of reasoning" if "The answer to check" not in said else "judge of answers"
 
     def _lesson(self, said: str) -> Any:
         """What a construction asks for, by how it asks."""
@@ -156,7 +180,7 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
     assert results["41"].answer == ("Stop Inventol now",)
     # three points: 1 and 2 bring it on, of these 2 is true; one of the reference's two is covered
     figures = results["40"].figures
-    assert list(figures) == ["accuracy", "efficiency", "factuality", "completeness", "R"]
+    assert list(figures) == ["accuracy", *(f"{name} (points)" for name in REASONING_FIGURES)]
     assert [round(value, 4) for value in figures.values()] == [1.0, 0.6667, 0.5, 0.5, 0.5556]
     assert ward.asked == {"player": 6, "judge of answers": 6, "judge of reasoning": 6}
     assert all(one.use.model_calls == 1 for one in results.values()), "the judge's calls are not the player's"
@@ -174,8 +198,36 @@ def test_a_judge_apart_from_the_player_says_what_words_are_worth(
         assert "The drug came first" not in json.dumps(body), "the answer is judged blind to the reasoning"
     assert main(["report", str(folder.path), "--no-episodes"]) == 0
     printed = capsys.readouterr().out
-    assert "judge: 12 calls" in printed
-    assert "completeness" in printed
+    assert "judge: 12 calls of openai/judge by the protocol points" in printed
+    assert "completeness (points)" in printed
+
+
+def test_the_judge_of_medr_bench_is_asked_of_each_step(reports: Path, tmp_path: Path) -> None:
+    """Three steps: the first cites, the others reason, and one of these is right; one of two expert steps is held."""
+    openings: list[str] = []
+
+    def reply(body: Any) -> Answer:
+        said = body["messages"][-1]["content"]
+        if body["model"] == "player":
+            return text(
+                "Reasoning:\n<step 1> She has a rash.\n<step 2> The drug came first.\n\nStill the same step.\n"
+                "<step 3> She is tall.\nAnswer: a fabled fever, or another one"
+            )
+        openings.append(said.partition("\n")[0])
+        return text(json.dumps(marks_of_steps(said)))
+
+    with serving(reply) as server:
+        named = {"judge_protocol": "medr-bench", "tasks": ("medr-bench.diagnosis",), "limit": 1}
+        folder = start(tmp_path / "run", judged(reports, server.url, **named))
+        execute(folder)
+    (result,) = score_run(folder)
+    assert result.value == 1.0, "an answer that includes the right one counts"
+    expected = {"efficiency": 2 / 3, "factuality": 1 / 2, "completeness": 1 / 2, "R": 5 / 9}
+    assert {name: result.figures[f"{name} (medr-bench)"] for name in REASONING_FIGURES} == pytest.approx(expected)
+    assert len(openings) == 1 + 3 + 2 + 1 + 2, "the answer, each step, each that reasons, the cut, each expert step"
+    prompts = RunFolder.open(folder.path).manifest["prompts"]
+    assert any("medr_step_kind" in name for name in prompts)
+    assert not any("judge_reasoning" in name for name in prompts)
 
 
 def test_a_judge_is_needed_and_is_none_of_the_players_unless_said(reports: Path, tmp_path: Path) -> None:
@@ -331,8 +383,7 @@ def test_a_stream_learns_from_judged_answers(reports: Path, tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def text_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("text-cases")
-    questions = [question(n, name) for n, name in enumerate(("medqa", "medmcqa", "medbullets"), start=60)]
-    test = (write_list(place / "r.json.gz", both(range(40, 44), "R")), write_lines(place / "q.jsonl", questions))
+    test = write_published(place / "published", range(40, 44))
     files = CaseFiles(cases=(write_list(place / "train.json.gz", both(range(20), "T")),), test=test)
     build_told("text-cases", files, place / "bench")
     return place / "bench"

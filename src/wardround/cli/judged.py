@@ -6,6 +6,7 @@ import sys
 
 from wardround.runs import RunFolder, open_benchmark, stages
 from wardround.runs.judging import JUDGEMENTS, unjudged
+from wardround.scoring.judging import WORDS
 
 
 def print_judge(folder: RunFolder) -> None:
@@ -13,10 +14,12 @@ def print_judge(folder: RunFolder) -> None:
     judge = folder.settings.scoring.judge
     if judge is None:
         return
+    protocol = "" if judge == WORDS else f" by the protocol {folder.settings.scoring.judge_protocol}"
     asked = stages(folder, JUDGEMENTS)
     read = sum(stage.usage.input_tokens for stage in asked)
     written = sum(stage.usage.output_tokens for stage in asked)
-    print(f"judge: {sum(stage.calls for stage in asked):,} calls of {judge}, {read:,} tokens in, {written:,} out")
+    calls = sum(stage.calls for stage in asked)
+    print(f"judge: {calls:,} calls of {judge}{protocol}, {read:,} tokens in, {written:,} out")
     waiting = unjudged(folder, open_benchmark(folder))
     if waiting:
         print(

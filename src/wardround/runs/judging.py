@@ -21,7 +21,16 @@ from wardround.runs.folder import RunFolder
 from wardround.runs.models import open_named_model
 from wardround.runs.settings import RunSettings
 from wardround.scoring import score_answer
-from wardround.scoring.judging import WORDS, Judge, JudgedCase, ModelJudge, Verdict, WordsJudge
+from wardround.scoring.judging import (
+    MEDR_BENCH_JUDGE,
+    WORDS,
+    Judge,
+    JudgedCase,
+    MedRBenchJudge,
+    ModelJudge,
+    Verdict,
+    WordsJudge,
+)
 
 JUDGEMENTS = "judgements"
 
@@ -153,7 +162,7 @@ class Judging:
     async def close(self) -> None:
         """Write what waits, and close."""
         self.log.close()
-        if isinstance(self.judge, ModelJudge):
+        if isinstance(self.judge, ModelJudge | MedRBenchJudge):
             await self.judge.model.close()
 
 
@@ -183,6 +192,5 @@ def _judge(settings: RunSettings, store: Store) -> Judge:
     name = settings.scoring.judge or WORDS
     if name == WORDS:
         return WordsJudge()
-    return ModelJudge(
-        name=name, model=open_named_model(settings, store, name), reasons=settings.scoring.judge_reasoning
-    )
+    kind = MedRBenchJudge if settings.scoring.judge_protocol == MEDR_BENCH_JUDGE else ModelJudge
+    return kind(name=name, model=open_named_model(settings, store, name), reasons=settings.scoring.judge_reasoning)

@@ -118,7 +118,7 @@ class _Scorer:
             if verdict is None:
                 return None
             labels = verdict.labels(answer, sample.target[0])
-        reasoning = None if verdict is None else verdict.reasoning
+        reasoning = None if verdict is None else verdict.figures
         tools = self._candidate_tools
         score = score_episode(outline, sample, labels, tools, self._spaces, reasoning=reasoning)
         if score.steps is not None:

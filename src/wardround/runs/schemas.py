@@ -66,6 +66,7 @@ _LATER = frozenset(
         "memory.evolution.snapshots",
         "scoring.judge",
         "scoring.judge_may_play",
+        "scoring.judge_protocol",
         "scoring.judge_reasoning",
     }
 )

@@ -19,7 +19,7 @@ from wardround.records.shards.layout import STORE_VERSION
 from wardround.runs.folder import RunFolder
 from wardround.runs.schemas import unsaid_settings
 from wardround.runs.settings import RunSettings
-from wardround.scoring.judging import judge_prompts
+from wardround.scoring.judging import MEDR_BENCH_JUDGE, judge_prompts, medr_bench_prompts
 from wardround.scoring.judging.equivalence import equivalence_prompts
 
 
@@ -64,7 +64,7 @@ def prompt_hashes(agents: Sequence[AgentSpec], benchmark: Benchmark, settings: R
     files = [file for agent in agents for file in agent.prompt_files()]
     files += benchmark.prompts
     if settings.scoring.judge is not None and any(task.answer.judged for task in benchmark.tasks):
-        files += judge_prompts()
+        files += medr_bench_prompts() if settings.scoring.judge_protocol == MEDR_BENCH_JUDGE else judge_prompts()
     if settings.scoring.equivalence and any(task.answer.by_steps for task in benchmark.tasks):
         files += equivalence_prompts()
     if settings.aids.answer_rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wardround.core import check_settings, setting
+from wardround.scoring.judging.verdict import POINTS, JudgeProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,12 @@ class ScoringSettings:
         "model that judges answers in words of one's own (a name of [models.NAME] too), or 'words': no model, a floor",
     )
     judge_may_play: bool = setting(False, "the judge may be a model that plays too, as in the GSEM paper")
+    judge_protocol: JudgeProtocol = setting(
+        POINTS,
+        "how the judge marks: points (ours, one call for a reasoning) or medr-bench (after its authors' public code: "
+        "a call for each step, and an answer that includes the right one counts)",
+        source="MedR-Bench",
+    )
     judge_reasoning: bool = setting(True, "the judge marks the reasoning too: efficiency, factuality, completeness")
 
     equivalence: int = setting(

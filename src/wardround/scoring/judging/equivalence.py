@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wardround.core import Message, PromptFile, load_prompt
-from wardround.models import Model, ModelSettings, Request, complete_structured
-from wardround.scoring.judging.judge import Record
+from wardround.core import PromptFile, load_prompt
+from wardround.models import Model
+from wardround.scoring.judging.judge import JudgeCalls, Record
 
-_SETTINGS = ModelSettings(temperature=0.0, max_output_tokens=256, seed=0)
-_CALLS = 2
-"""Of one step: the question and its repair."""
 _PROMPT = "judge_equivalence"
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -43,15 +40,9 @@ class PlanGrade:
 
 async def grade_plan(model: Model, case: PlanCase, *, episode: str, place: int, record: Record) -> PlanGrade:
     """Ask for the grade of one plan, the ``place``-th of its episode. ProviderError, FormatError: it cannot be had."""
-    messages = (
-        Message(role="system", content=load_prompt("wardround.scoring", "judge_system").render()),
-        Message(role="user", content=load_prompt("wardround.scoring", _PROMPT).render(case=case)),
-    )
-    request = Request(messages=messages, tools=(), settings=_SETTINGS, episode=episode, ordinal=place * _CALLS)
-    found = await complete_structured(
-        model, request, _SCHEMA, record=lambda asked, reply: record(asked, reply, _PROMPT)
-    )
-    return PlanGrade(step=case.step, grade=int(found.value["grade"]), why=str(found.value.get("why", "")))
+    calls = JudgeCalls(model=model, episode=episode, record=record, calls=place)
+    said = await calls.ask(_PROMPT, {"case": case}, _SCHEMA)
+    return PlanGrade(step=case.step, grade=int(said["grade"]), why=str(said.get("why", "")))
 
 
 def equivalence_prompts() -> tuple[PromptFile, ...]:

@@ -11,18 +11,18 @@ from wardround.codes import normalise_label
 from wardround.core import Message, PromptFile, load_prompt
 from wardround.models import Model, ModelSettings, Reply, Request, complete_structured
 from wardround.scoring.judging.points import points_of
-from wardround.scoring.judging.verdict import Verdict, reasoning_figures
+from wardround.scoring.judging.verdict import POINTS, Verdict, reasoning_figures
 
 WORDS = "words"
 _PROMPTS = ("judge_system", "judge_answer", "judge_reasoning")
 _REPLY_TOKENS = 1024
 _SETTINGS = ModelSettings(temperature=0.0, max_output_tokens=_REPLY_TOKENS, seed=0)
-_REASONING_ORDINAL = 2
-"""Two calls before it at most: the answer's and its repair."""
+_CALLS = 2
+"""Of one question: itself and its repair."""
 _WORD = re.compile(r"\w+")
 _SMALL = frozenset(("a", "an", "and", "the", "of", "in", "with", "to", "for", "due", "by", "on", "or"))
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
-_ANSWER_SCHEMA = {
+ANSWER_SCHEMA = {
     "type": "object",
     "properties": {"why": {"type": "string"}, "same": {"type": "boolean"}},
     "required": ["same"],
@@ -51,6 +51,30 @@ class JudgedCase:
 
 Record = Callable[[Request, Reply, str], None]
 """Told of every call and its purpose."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgeCalls:
+    """The calls of a judge about one episode: each is numbered, recorded under its template, and answered in JSON."""
+
+    model: Model
+    episode: str
+    record: Record
+    calls: int = 0
+
+    async def ask(self, prompt: str, shown: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the judge's reply to a template. ProviderError, FormatError: it gave none that can be read."""
+        system = load_prompt("wardround.scoring", "judge_system").render()
+        user = load_prompt("wardround.scoring", prompt).render(**shown)
+        messages = (Message(role="system", content=system), Message(role="user", content=user))
+        ordinal = self.calls * _CALLS
+        request = Request(messages=messages, tools=(), settings=_SETTINGS, episode=self.episode, ordinal=ordinal)
+        self.calls += 1
+        found = await complete_structured(
+            self.model, request, schema, record=lambda asked, reply: self.record(asked, reply, prompt)
+        )
+        value: Mapping[str, Any] = found.value
+        return value
 
 
 class Judge(Protocol):
@@ -89,44 +113,19 @@ class ModelJudge:
 
     async def judge(self, case: JudgedCase, *, episode: str, record: Record) -> Verdict:
         """Ask of the answer, then of the reasoning, where there is a reference for it."""
-        said = await self._ask(
-            "judge_answer", {"case": case}, _ANSWER_SCHEMA, episode=episode, ordinal=0, record=record
-        )
+        calls = JudgeCalls(model=self.model, episode=episode, record=record)
+        said = await calls.ask("judge_answer", {"case": case}, ANSWER_SCHEMA)
         reference = points_of(case.reference) if self.reasons else ()
-        figures = await self._reasoning(case, reference, episode, record) if reference else {}
+        figures = await _reasoning(calls, case, reference) if reference else {}
         why = str(said.get("why", ""))
-        return Verdict(right=bool(said["same"]), judge=self.name, why=why, reasoning=figures)
+        return Verdict(right=bool(said["same"]), judge=self.name, why=why, protocol=POINTS, reasoning=figures)
 
-    async def _reasoning(
-        self, case: JudgedCase, reference: tuple[str, ...], episode: str, record: Record
-    ) -> dict[str, float]:
-        points = points_of(case.reasoning)
-        shown = {"case": case, "points": points, "reference": reference}
-        schema = _reasoning_schema(len(points), len(reference))
-        marks = await self._ask(
-            "judge_reasoning", shown, schema, episode=episode, ordinal=_REASONING_ORDINAL, record=record
-        )
-        return reasoning_figures(len(points), marks["useful"], marks["true"], len(reference), marks["covered"])
 
-    async def _ask(
-        self,
-        prompt: str,
-        shown: Mapping[str, Any],
-        schema: Mapping[str, Any],
-        *,
-        episode: str,
-        ordinal: int,
-        record: Record,
-    ) -> Mapping[str, Any]:
-        system = load_prompt("wardround.scoring", "judge_system").render()
-        user = load_prompt("wardround.scoring", prompt).render(**shown)
-        messages = (Message(role="system", content=system), Message(role="user", content=user))
-        request = Request(messages=messages, tools=(), settings=_SETTINGS, episode=episode, ordinal=ordinal)
-        found = await complete_structured(
-            self.model, request, schema, record=lambda asked, reply: record(asked, reply, prompt)
-        )
-        value: Mapping[str, Any] = found.value
-        return value
+async def _reasoning(calls: JudgeCalls, case: JudgedCase, reference: tuple[str, ...]) -> dict[str, float]:
+    points = points_of(case.reasoning)
+    shown = {"case": case, "points": points, "reference": reference}
+    marks = await calls.ask("judge_reasoning", shown, _reasoning_schema(len(points), len(reference)))
+    return reasoning_figures(len(points), marks["useful"], marks["true"], len(reference), marks["covered"])
 
 
 def judge_prompts() -> tuple[PromptFile, ...]:

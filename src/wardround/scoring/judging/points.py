@@ -19,13 +19,16 @@ def points_of(text: str) -> tuple[str, ...]:
 
     What stands behind the last ``Answer:`` is the answer and no reasoning.
     """
-    marks = list(_ANSWER.finditer(text))
-    reasoning = text[: marks[-1].start()] if marks else text
-    lines = (
-        _LABEL.sub("", _MARKER.sub("", line)).strip() for line in reasoning.splitlines() if not _HEADING.match(line)
-    )
+    lines = (_MARKER.sub("", line).strip() for line in reasoning_part(text).splitlines())
     found = [point for line in lines for point in _parts(line) if _WORD.search(point)]
     return tuple(found[:MOST_POINTS])
+
+
+def reasoning_part(text: str) -> str:
+    """Return a reply without its answer and without headings, alone in their line or before the first words."""
+    marks = list(_ANSWER.finditer(text))
+    reasoning = text[: marks[-1].start()] if marks else text
+    return "\n".join(_LABEL.sub("", line) for line in reasoning.splitlines() if not _HEADING.match(line)).strip()
 
 
 def _parts(line: str) -> list[str]:

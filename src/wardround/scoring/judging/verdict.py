@@ -1,8 +1,8 @@
 """What a judge says of one answer, and the figures that code makes of it.
 
 Efficiency: the share of the points of the reasoning that bring it on. Factuality: the share of those that are true.
-Completeness: the share of the reference's points that the reasoning holds. R is their mean. The definitions are ours:
-the GSEM paper names the three and defines none.
+Completeness: the share of the reference's points that the reasoning holds. R is their mean (GSEM, table 4). How the
+points are marked is the judge's protocol: ``points`` is ours, ``medr-bench`` that of MedR-Bench's public code.
 """
 
 from __future__ import annotations
@@ -10,22 +10,34 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from wardround.codes import LabelSet
 
 REASONING_FIGURES = ("efficiency", "factuality", "completeness", "R")
+JudgeProtocol = Literal["points", "medr-bench"]
+POINTS: JudgeProtocol = "points"
+MEDR_BENCH_JUDGE: JudgeProtocol = "medr-bench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether an answer says the same as the right one, ``why``, by which ``judge``; the figures of its reasoning,
-    none where that was not judged."""
+    """Whether an answer says the same as the right one, and ``why``.
+
+    ``judge`` and ``protocol`` say who decided (no protocol: words alone). ``reasoning`` holds the figures of the
+    reasoning, none where that was not judged.
+    """
 
     right: bool
     judge: str
     why: str = ""
+    protocol: str = ""
     reasoning: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures of the reasoning, each named with its protocol: two protocols' are no measure of each other."""
+        return {f"{name} ({self.protocol})": value for name, value in self.reasoning.items()}
 
     def labels(self, answer: Collection[str], target: str) -> LabelSet:
         """Return how an answer is spelt: what the judge calls right is another spelling of the target."""
