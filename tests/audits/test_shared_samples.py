@@ -14,7 +14,8 @@ from wardround.audits import audit_swap
 from wardround.audits.outcome_swap import placement_of
 from wardround.audits.swap import load_swap_table, write_swapped
 from wardround.benchmarks.other_futures import differing_answers
-from wardround.bundles.futures import differing_bundles
+from wardround.benchmarks.other_questions import differing_questions
+from wardround.bundles.futures import differing_bundles, differing_records
 from wardround.records import Store, ingest
 
 SAMPLES = {
@@ -45,7 +46,14 @@ def test_another_future_changes_nothing_of_a_sample(shared_data: Path, tmp_path:
         pytest.skip(f"{name} is dear: set WARDROUND_WHOLE_SAMPLES=1")
     store, raw = _cut(source, folders, count, tmp_path)
     samples = list(_moments(store))
-    report = audit_swap(store, samples, raw, others=False, charts=[differing_answers, differing_bundles])
+    report = audit_swap(
+        store,
+        samples,
+        raw,
+        others=False,
+        charts=[differing_answers, differing_bundles],
+        stores=[differing_questions, differing_records],
+    )
     assert report.clean, report.as_text()
     assert report.samples >= count - 1
     assert report.changed_rows > 20

@@ -105,6 +105,12 @@ def test_a_report_is_clean_without_any_difference_and_says_what_was_left_out() -
         "clean",
     ]
     for field in ("answers", "questions"):
-        assert SwapReport(policy="known_at", **{field: 1}).as_text().endswith("LEAKS")
-    found.of("labs").extra = 1
+        assert SwapReport(policy="known_at", **{field: 1}).as_text().splitlines()[-1].startswith("LEAKS in")
+    assert found.as_text().splitlines()[-1] == "clean"
+    labs = found.of("labs")
+    labs.extra, labs.differing = 1, 2
+    labs.columns.update({"": 1, "storetime": 2})
+    found.questions, found.places = 3, Counter({"clinseek: clinseek.ICU_Stay_7day (icustays.outtime)": 3})
     assert not found.clean
+    last = "LEAKS in charts: labs.rows (1); charts: labs.storetime (2); clinseek: clinseek.ICU_Stay_7day (icustays.outtime) (3)"
+    assert found.as_text().splitlines()[-1] == last

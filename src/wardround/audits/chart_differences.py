@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from wardround.records.chart.censor import ChartTable
@@ -25,6 +26,8 @@ class TableLeaks:
     differing: int = 0
     missing: int = 0
     extra: int = 0
+    columns: Counter[str] = field(default_factory=Counter)
+    """By column how many cells differ; by an empty name how many rows are missing or too many."""
 
     @property
     def clean(self) -> bool:
@@ -78,6 +81,7 @@ def compare_charts(found: ChartFindings, shown: Chart, expected: Chart | None, a
     age = None if expected is None else expected.age
     if shown.age != age:
         found.of("patients").differing += 1
+        found.of("patients").columns["age"] += 1
         found.example(f"{place}: age {shown.age!r}, {after} {age!r}")
     if expected is not None:
         _compare_shapes(found, place, shown, expected, after)
@@ -92,6 +96,7 @@ def _compare_shapes(found: ChartFindings, place: str, shown: Chart, expected: Ch
     for name in sorted({*ours, *theirs}):
         if ours.get(name) != theirs.get(name):
             found.of(name).differing += 1
+            found.of(name).columns["which columns it has"] += 1
             here, there = (list(columns.get(name, ())) or "no table" for columns in (ours, theirs))
             found.example(f"{place}: {name} has the columns {_short(here)}, {after} {_short(there)}")
 
@@ -108,17 +113,21 @@ def _compare_tables(
     extra, missing = sorted(set(ids) - set(others)), sorted(set(others) - set(ids))
     leaks.extra += len(extra)
     leaks.missing += len(missing)
+    if extra or missing:
+        leaks.columns[""] += len(extra) + len(missing)
     for word, names in (("extra", extra), ("missing", missing)):
         if names:
             found.example(f"{place}: {len(names)} {word} rows in {shown.name}, for example {names[0]}")
     if not extra and not missing and ids != others:
         leaks.differing += sum(a != b for a, b in zip(ids, others, strict=True))
+        leaks.columns["the order of its rows"] += 1
         found.example(f"{place}: rows of {shown.name} stand in another order")
     others_by_id = {row["row_id"]: row for row in theirs}
     for row in ours:
         other = others_by_id.get(row["row_id"], row)
         columns = [column for column in row if column not in other or not _equal(row[column], other[column])]
         leaks.differing += len(columns)
+        leaks.columns.update(columns)
         if columns:
             cell, otherwise = row[columns[0]], other.get(columns[0])
             found.example(f"{place}: {row['row_id']}.{columns[0]} is {_short(cell)}, {after} {_short(otherwise)}")

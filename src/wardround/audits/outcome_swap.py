@@ -30,12 +30,14 @@ CompareCharts = Callable[[Chart, Chart], Iterator[str]]
 @dataclass(slots=True, kw_only=True)
 class Compared:
     """What was made of two stores up to each subject's moment: how much of it, every difference in words, and how often
-    it differs by definition, by declared reason. ``left_out``: what could not be compared, and why."""
+    it differs by definition, by declared reason. ``left_out``: what could not be compared, and why. ``places`` counts
+    the differences by family, task and column."""
 
     compared: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     declared: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
+    places: Counter[str] = field(default_factory=Counter)
 
 
 CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Compared]
@@ -45,8 +47,8 @@ CompareStores = Callable[[Store, Store, Mapping[int, datetime]], Compared]
 @dataclass(slots=True, kw_only=True)
 class SwapReport(ChartFindings):
     """What an outcome swap found. ``changed_rows``: raw rows that were otherwise; ``uncovered`` files have no entry in
-    the swap table and stayed as they were, ``unruled`` rows fit no rule of their file. ``compared``, ``declared`` and
-    ``left_out``: see :class:`Compared`."""
+    the swap table and stayed as they were, ``unruled`` rows fit no rule of their file. ``compared``, ``declared``,
+    ``left_out`` and ``places``: see :class:`Compared`."""
 
     rounds: int = 0
     raw_rows: int = 0
@@ -56,6 +58,7 @@ class SwapReport(ChartFindings):
     compared: Counter[str] = field(default_factory=Counter)
     declared: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
+    places: Counter[str] = field(default_factory=Counter)
     uncovered: set[str] = field(default_factory=set)
     unruled: dict[str, int] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
@@ -64,6 +67,19 @@ class SwapReport(ChartFindings):
     def clean(self) -> bool:
         """Whether charts, answers and questions are the same in both futures."""
         return not (self.differences or self.answers or self.questions)
+
+    @property
+    def leaking(self) -> tuple[str, ...]:
+        """Where anything differs: table and column of charts, the tools, family, task and column of questions."""
+        charts = [
+            f"charts: {name}.{column or 'rows'} ({count:,})"
+            for name, leaks in sorted(self.tables.items())
+            for column, count in sorted(leaks.columns.items())
+        ]
+        answers = [f"tool answers ({self.answers:,})"] if self.answers else []
+        other = self.questions - sum(self.places.values())
+        rest = [f"questions ({other:,})"] if other > 0 else []
+        return (*charts, *answers, *(f"{place} ({count:,})" for place, count in sorted(self.places.items())), *rest)
 
     def as_text(self) -> str:
         """Return the report for people."""
@@ -83,7 +99,7 @@ class SwapReport(ChartFindings):
         ]
         lines += self.table_lines()
         lines += self.assumptions
-        lines.append("clean" if self.clean else "LEAKS")
+        lines.append("clean" if self.clean else f"LEAKS in {'; '.join(self.leaking)}")
         return "\n".join(lines)
 
 
@@ -135,6 +151,8 @@ def audit_swap(
             for kind, rows in counts.unruled.items():
                 found.unruled[kind] = found.unruled.get(kind, 0) + rows
             _compare(found, store, other, moments, charts, stores)
+    for what in [what for what in found.left_out if found.compared[f"questions of {what}"]]:
+        del found.left_out[what]  # nobody was asked it in one round, somebody was in another
     return found
 
 
@@ -159,6 +177,7 @@ def _compare(
         found.compared += both.compared
         found.declared += both.declared
         found.left_out |= both.left_out
+        found.places += both.places
         for difference in both.differences:
             found.questions += 1
             found.example(difference)

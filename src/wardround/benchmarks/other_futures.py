@@ -59,6 +59,7 @@ def differing_candidates(store: Store, other: Store, moments: Mapping[int, datet
     calls = [call for name in sorted(here.keys() & there.keys()) for call in _candidate_calls(here[name])]
     found.compared["calls of candidate tools"] += len(calls)
     found.differences += _differing(first, second, calls)
+    found.places["candidate tables"] += len(found.differences)
     first.close()
     second.close()
     return found

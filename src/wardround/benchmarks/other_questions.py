@@ -19,9 +19,10 @@ import pyarrow as pa
 from wardround.audits import Compared
 from wardround.benchmarks.agentehr import label_events
 from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS
-from wardround.benchmarks.clinseek.other_futures import possible_questions
+from wardround.benchmarks.clinseek.other_futures import possible_questions, time_text
 from wardround.benchmarks.clinseek_mm.definitions import PUBLISHED_COUNTS, mm_name
 from wardround.benchmarks.clinseek_mm.other_futures import possible_film_questions
+from wardround.benchmarks.columns import EVENT
 from wardround.benchmarks.drawing import choose_event
 from wardround.benchmarks.ehrshot import build_ehrshot
 from wardround.benchmarks.ehrshot.concepts import load_concepts
@@ -29,12 +30,13 @@ from wardround.benchmarks.ehrshot.places import places_of
 from wardround.benchmarks.hindsight import draw_reason, hindsight_of
 from wardround.benchmarks.label_events import LabelEvent
 from wardround.benchmarks.sample import Sample
-from wardround.core import UserError, to_microseconds
+from wardround.benchmarks.task import get_task
+from wardround.core import UserError, format_time, to_microseconds
 from wardround.records import Chart, SpanRole, Store, unplayed
 
 _SEED = 0
 Question = tuple[str, int, str]
-"""Task, subject, and what tells its questions apart: the time, and a number among those of one time."""
+"""Task, subject, and what tells its questions apart: the time, as people read it, and what else is of its own."""
 Moments = Mapping[int, datetime]
 
 
@@ -42,12 +44,14 @@ Moments = Mapping[int, datetime]
 class AskedQuestions:
     """The questions asked of a store by each subject's moment, with whether each was settled by then.
 
-    ``tasks`` are those the source can tell, whether or not a subject is asked one; ``left_out`` says why others cannot.
+    ``tasks`` are those the source can ask, whether or not a subject is asked one; ``left_out`` says why others cannot;
+    ``hangs_on`` names by task the columns that decide whether and when it is asked.
     """
 
     settled: Mapping[Question, bool] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[str] = ()
+    hangs_on: Mapping[str, str] = field(default_factory=dict)
 
 
 def differing_questions(store: Store, other: Store, moments: Moments) -> Compared:
@@ -83,7 +87,9 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
             found.declared[reason] += 1
             continue
         where = "only here" if question in here.settled else "only in the other future"
-        found.differences.append(f"{subject}: {task} at {asked} is asked {where}")
+        hangs_on = here.hangs_on.get(task) or there.hangs_on.get(task, "")
+        found.differences.append(f"{subject}: {task} at {asked} is asked {where}: it hangs on {hangs_on}")
+        found.places[f"{get_task(task).family}: {task} ({hangs_on})"] += 1
     for task in here.tasks:
         if task not in found.left_out and not found.compared[f"questions of {task}"]:
             found.left_out[task] = "nobody is asked it by then in either future"
@@ -99,26 +105,38 @@ def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
     asked = [one for one in built.all_samples if one.moment <= moments.get(one.subject_id, datetime.min)]
     return AskedQuestions(
         settled={
-            (one.task, one.subject_id, one.id.removeprefix(f"{one.task}-{one.subject_id}-")): _is_settled(
-                charts[one.subject_id], one
-            )
-            for one in asked
+            (one.task, one.subject_id, _told_apart(one)): _is_settled(charts[one.subject_id], one) for one in asked
         },
         left_out={name: said["unavailable"] for name, said in built.manifest["tasks"].items() if "unavailable" in said},
         tasks=tuple(built.manifest["tasks"]),
+        hangs_on={name: _hangs_on(store, name) for name in built.manifest["tasks"]},
     )
 
 
+def _told_apart(sample: Sample) -> str:
+    """The moment of a question, and the result that it is about."""
+    about = sample.facts["row_ids"] if get_task(sample.task).about == "result" else ()
+    return " for ".join((format_time(sample.moment), *about))
+
+
+def _hangs_on(store: Store, task: str) -> str:
+    """The columns that decide whether an EHRSHOT question is asked."""
+    if get_task(task).about == "result":
+        return ", ".join(f"{place.table}.{EVENT}" for place in store.spec.roles.lab)
+    stays = places_of(store.spec).stays
+    return f"{stays.table}.{','.join(stays.ends)}"
+
+
 def _clinseek(store: Store, moments: Moments) -> AskedQuestions:
-    settled, left_out = possible_questions(store, moments)
-    return AskedQuestions(settled=settled, left_out=left_out, tasks=tuple(CLINSEEK_TASKS))
+    settled, left_out, hangs_on = possible_questions(store, moments)
+    return AskedQuestions(settled=settled, left_out=left_out, tasks=tuple(CLINSEEK_TASKS), hangs_on=hangs_on)
 
 
 def _films(store: Store, moments: Moments) -> AskedQuestions:
     settled, left_out = possible_film_questions(store, moments)
-    return AskedQuestions(
-        settled=settled, left_out=left_out, tasks=tuple(mm_name(one, shown=True) for one in PUBLISHED_COUNTS)
-    )
+    tasks = tuple(mm_name(one, shown=True) for one in PUBLISHED_COUNTS)
+    table = next((one.table for one in store.spec.roles.image), "")
+    return AskedQuestions(settled=settled, left_out=left_out, tasks=tasks, hangs_on=dict.fromkeys(tasks, table))
 
 
 def _is_settled(chart: Chart, sample: Sample) -> bool:
@@ -179,13 +197,23 @@ def _agentehr(events: Events, known: _Known) -> AskedQuestions:
     """Every event that could be asked about."""
     return AskedQuestions(
         settled={
-            (task, subject, f"{event.prediction_us}-{event.event_us}-{event.encounter}"): known.settles(subject, event)
+            (task, subject, _asked_at(event)): known.settles(subject, event)
             for task, by_subject in events.items()
             for subject, as_of in known.moments.items()
             for event in by_subject.get(subject, ())
             if event.prediction_us <= to_microseconds(as_of)
-        }
+        },
+        hangs_on={task: _rows_of(known.store, task) for task in events},
     )
+
+
+def _asked_at(event: LabelEvent) -> str:
+    return f"{time_text(event.prediction_us)} for {time_text(event.event_us)} in encounter {event.encounter}"
+
+
+def _rows_of(store: Store, task: str) -> str:
+    role = store.spec.roles.first(get_task(task).role)
+    return "" if role is None else f"{role.table}.{EVENT}"
 
 
 def _compare_draws(found: Compared, futures: tuple[Events, Events], known: Sequence[_Known]) -> None:
@@ -200,6 +228,7 @@ def _compare_draws(found: Compared, futures: tuple[Events, Events], known: Seque
             pairs = zip(drawn, known, strict=True)
             if all(event is not None and one.settles(subject, event) for event, one in pairs):
                 found.differences.append(f"{subject}: {task}: of the events known another is drawn in the other future")
+                found.places[f"{get_task(task).family}: {task} (which event is drawn)"] += 1
             else:
                 found.declared[draw_reason()] += 1
 

@@ -41,7 +41,9 @@ def differing_records(store: Store, other: Store, moments: Mapping[int, datetime
     for subject, as_of in moments.items():
         here, there = (_until(each, subject, as_of) for each in (store, other))
         found.compared["bundles of whole records"] += len(here)
-        found.differences += [f"{subject} by {as_of}, whole record: {what}" for what in _differing(here, there)]
+        differing = [f"{subject} by {as_of}, whole record: {what}" for what in _differing(here, there)]
+        found.differences += differing
+        found.places["bundles of whole records"] += len(differing)
     return found
 
 

@@ -105,6 +105,11 @@ class DecisionAsking:
         """Say why no subject of this store can be asked."""
         return self.reason or _no_spans(self.rule.spans, self.store)
 
+    @property
+    def hangs_on(self) -> str:
+        """The columns that decide whether and when a question is asked."""
+        return "; ".join(f"{one.table}.{','.join(one.columns) or 'row_id'}" for one in self.labels[:2])
+
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
         """Ask at the moment whose own number is the least among those from which such an event follows in time."""
         found = self.questions(timeline)

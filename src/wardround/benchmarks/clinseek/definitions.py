@@ -19,7 +19,7 @@ from wardround.core import strict
 FAMILY = "clinseek"
 SpanName = Literal["admission", "stay", "emergency"]
 Labels = Literal["role", "titles", "atc", "group", "table"]
-Anchor = Literal["emergency_end", "first_day", "first_unit_day", "discharge"]
+Anchor = Literal["emergency_begun", "emergency_end", "first_day", "first_unit_day", "discharge"]
 Outcome = Literal[
     "admitted",
     "dies_in_stay",

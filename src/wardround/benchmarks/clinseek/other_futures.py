@@ -10,15 +10,15 @@ from wardround.benchmarks.clinseek.definitions import RULES
 from wardround.benchmarks.clinseek.questions import Asking, StayQuestion
 from wardround.benchmarks.clinseek.timeline import Timeline
 from wardround.benchmarks.pipeline import BuildSettings
-from wardround.core import to_microseconds
+from wardround.core import format_time, from_microseconds, to_microseconds
 from wardround.records import Chart, Store
 
 
 def possible_questions(
     store: Store, moments: Mapping[int, datetime]
-) -> tuple[dict[tuple[str, int, str], bool], dict[str, str]]:
-    """Return every question asked by each subject's moment, with whether what made it be asked was known by then, and
-    the tasks that the store cannot ask, with the reasons."""
+) -> tuple[dict[tuple[str, int, str], bool], dict[str, str], dict[str, str]]:
+    """Return every question asked by each subject's moment, with whether what made it be asked was known by then, the
+    tasks that the store cannot ask, with the reasons, and by task the columns that its questions hang on."""
     settings = BuildSettings()
     asking = {name: asking_of(name, store, settings, None) for name in RULES}
     left_out = {name: reason for name, one in asking.items() if (reason := one.unavailable()) is not None}
@@ -35,7 +35,7 @@ def possible_questions(
                     _key(name, each): each.settled <= now and (each.stay in over or not each.told_late)
                     for each in _asked_by(one, timeline, now)
                 }
-    return settled, left_out
+    return settled, left_out, {name: one.hangs_on for name, one in asking.items() if name not in left_out}
 
 
 def stays_over(chart: Chart) -> frozenset[str]:
@@ -58,4 +58,9 @@ def _asked_by(asking: Asking, timeline: Timeline, now: int) -> list[StayQuestion
 
 
 def _key(task: str, one: StayQuestion) -> tuple[str, int, str]:
-    return task, one.subject, f"{one.asked}-{one.curated_from}"
+    return task, one.subject, f"{time_text(one.asked)} with input from {time_text(one.curated_from)}"
+
+
+def time_text(moment: int) -> str:
+    """Write a moment in microseconds as people read it."""
+    return format_time(from_microseconds(moment))

@@ -16,8 +16,9 @@ MOST_EVENTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayQuestion:
-    """Times in microseconds. ``asked`` is when the last event of the curated input became known, ``curated_from`` where
-    that input begins; ``event`` is when the answer comes about (None: it never does).
+    """Times in microseconds. ``asked`` is the moment of the question and the end of the curated input, ``curated_from``
+    where that input begins; ``event`` is when the answer comes about (None: it never does). An empty ``target``: the
+    record does not say what the answer is.
 
     ``settled``: when all is known that made it be asked (an event that follows in time, a stay that went on);
     where ``told_late``, the row of the ``stay`` must show its end too.
@@ -41,6 +42,10 @@ class Asking(Protocol):
 
     def unavailable(self) -> str | None:
         """Say why no subject of this store can be asked, None if one can."""
+
+    @property
+    def hangs_on(self) -> str:
+        """The columns that decide whether and when a question is asked, for people."""
 
     def questions(self, timeline: Timeline) -> Sequence[StayQuestion]:
         """Return every question that a subject could be asked."""

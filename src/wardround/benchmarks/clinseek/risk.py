@@ -1,7 +1,9 @@
-"""Risks: whether something will have come about, asked at a moment of a stay that its name gives.
+"""Risks: whether something will have come about, asked at a moment of a stay that the task gives.
 
-The moment is the last one, by the task's hour, at which the chart changed. A stay is chosen before its answer is looked
-at. What of the answer the chart shows by then makes the question void: it is counted and not asked.
+The moment is an hour of the stay (two hours, a day after its beginning) or its end; the end of an emergency visit is
+asked about at the last change of the chart before it. A question exists whatever follows: the stay is chosen first, its
+answer is looked up afterwards, and is unknown where the record never says how the stay ended. What of the answer the
+chart shows by the moment makes the question void: it is counted and not asked.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +24,11 @@ from wardround.records import Store, unplayed
 
 YES, NO = "1", "0"
 _DAY = 24 * HOUR
+_BEGUN: Mapping[Anchor, int] = {"emergency_begun": 2 * HOUR, "first_day": _DAY, "first_unit_day": _DAY}
+"""How long after its beginning a stay is asked about, if it goes on then."""
 _FOREVER = np.iinfo(np.int64).max
 _SPAN_OF: Mapping[Anchor, SpanName] = {
+    "emergency_begun": "emergency",
     "emergency_end": "emergency",
     "first_day": "admission",
     "first_unit_day": "stay",
@@ -63,15 +69,27 @@ class RiskAsking:
         return None
 
     def question(self, timeline: Timeline, dropped: Counter[str]) -> StayQuestion | None:
-        """Ask about the stay whose own number is the least."""
+        """Ask about the stay whose own number is the least; None where the record does not say what became of it."""
         made = self._of_spans(timeline)
         dropped.update(one for one in made if isinstance(one, str))
         found = [one for one in made if not isinstance(one, str)]
-        return min(found, key=self._number) if found else None
+        if not found:
+            return None
+        chosen = min(found, key=self._number)
+        if not chosen.target:
+            dropped["answer_unknown"] += 1
+            return None
+        return chosen
 
     def questions(self, timeline: Timeline) -> list[StayQuestion]:
-        """Return the question of every stay that can be asked about."""
+        """Return the question of every stay that can be asked about, whether or not its answer is known."""
         return [one for one in self._of_spans(timeline) if not isinstance(one, str)]
+
+    @property
+    def hangs_on(self) -> str:
+        """The columns that decide whether and when a stay is asked about."""
+        role = getattr(self.store.spec.roles, _SPAN_OF[self.rule.moment])
+        return f"{role.table}.{','.join(role.ends)}"
 
     def _of_spans(self, timeline: Timeline) -> list[StayQuestion | str]:
         return [self._of_span(timeline, span) for span in timeline.spans(_SPAN_OF[self.rule.moment])]
@@ -89,20 +107,23 @@ class RiskAsking:
         within = moments[(moments >= since) & (moments <= until)]
         if not len(within):
             return "nothing_known_by_then"
-        asked = int(within[-1])
+        asked = int(within[-1]) if self.rule.moment == "emergency_end" else until
         outcome = _OUTCOMES[self.rule.outcome](self.rule, timeline, span, asked)
-        if outcome is None:
-            return "died_before"
-        if outcome.event is not None and outcome.event <= asked:
+        if outcome is not None and outcome.event is not None and outcome.event <= asked:
             return "already_known"
-        return StayQuestion(
+        asks = partial(
+            StayQuestion,
             subject=timeline.subject,
             asked=asked,
             curated_from=since,
-            target=(YES if outcome.yes else NO,),
-            settled=max(until + 1, span.known),
+            settled=max(span.end if self.rule.moment == "emergency_end" else until, span.known),
             stay=span.row_id,
             told_late=span.told_late,
+        )
+        if outcome is None or span.end == NO_TIME:
+            return asks(target=())
+        return asks(
+            target=(YES if outcome.yes else NO,),
             event=outcome.event,
             row_ids=() if outcome.row_id is None else (outcome.row_id,),
             late_cells={} if outcome.of_stay is None else {outcome.of_stay: self._ends(span)},
@@ -114,22 +135,18 @@ class RiskAsking:
 
 def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
     """From when to when the curated input may reach, both included; or why the stay is not asked about."""
+    if rule.moment in _BEGUN:
+        until = span.start + _BEGUN[rule.moment]
+        goes_on = span.end == NO_TIME or span.end > until
+        return (span.start, until) if goes_on else "left_before_the_hour"
     if span.end == NO_TIME or span.end <= span.start:
         return "stay_without_end"
     if rule.moment == "emergency_end":
-        return span.start, _before_leaving(rule, timeline, span) - 1
-    if rule.moment == "discharge":
-        return max(span.start, span.end - _DAY), span.end
-    until = span.start + _DAY
-    return (span.start, until) if span.end > until else "left_within_a_day"
-
-
-def _before_leaving(rule: RiskRule, timeline: Timeline, span: Span) -> int:
-    """When a visit is over: its end tells where the person went, and an admission's row that there is one."""
-    led_to = _admission_of(timeline, span)
-    if rule.outcome != "admitted" or led_to is None:
-        return span.end
-    return min(span.end, max(led_to.start, span.start + 1))
+        return span.start, span.end - 1
+    left = max(span.end, span.known)  # when the record says that the person has left
+    if any(span.start <= death <= left for death in timeline.deaths.tolist()):
+        return "died_before"
+    return max(span.start, span.end - _DAY), left
 
 
 def _admission_of(timeline: Timeline, visit: Span) -> Span | None:
@@ -140,8 +157,10 @@ def _admission_of(timeline: Timeline, visit: Span) -> Span | None:
     return next((stay for stay in stays if visit.start <= stay.start <= visit.end), None)
 
 
-def _admitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _admitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
     led_to = _admission_of(timeline, span)
+    if led_to is None and span.encounter is not None:  # it names a stay that the record does not hold
+        return None
     return StayOutcome(yes=False) if led_to is None else StayOutcome(yes=True, event=led_to.start, row_id=led_to.row_id)
 
 
@@ -150,9 +169,11 @@ def _death_in(timeline: Timeline, span: Span) -> int | None:
     return found[0] if found else None
 
 
-def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
-    """Of an emergency visit: in the stay that it led to, or in the visit itself."""
+def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
+    """Of an emergency visit: in the stay that it led to, or in the visit itself. None: nobody wrote how it ended."""
     stay = (_admission_of(timeline, span) or span) if span.kind == "emergency" else span
+    if stay.end == NO_TIME:
+        return None
     death = _death_in(timeline, stay)
     if death is None:
         return StayOutcome(yes=False, of_stay=span.row_id)
@@ -165,7 +186,7 @@ def _intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) 
     return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
 
 
-def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _dies_or_intensive_care(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
     moved = _intensive_care(rule, timeline, span, asked)
     return moved if moved.yes else _dies_in_stay(rule, timeline, span, asked)
 
@@ -174,8 +195,8 @@ def _returns(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> Stay
     return _next_within(timeline.spans(span.kind), span, rule)
 
 
-def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    return None if _death_in(timeline, span) is not None else _next_within(timeline.spans("admission"), span, rule)
+def _readmitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+    return _next_within(timeline.spans("admission"), span, rule)
 
 
 def _next_within(stays: tuple[Span, ...], span: Span, rule: RiskRule) -> StayOutcome:
@@ -184,8 +205,10 @@ def _next_within(stays: tuple[Span, ...], span: Span, rule: RiskRule) -> StayOut
     return StayOutcome(yes=False) if found is None else StayOutcome(yes=True, event=found.start, row_id=found.row_id)
 
 
-def _stays(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
+def _stays(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
     """In hospital more than the hours, in intensive care as many or more: as the paper's source counts them."""
+    if span.end == NO_TIME:
+        return None
     length, asked_length = span.end - span.start, rule.hours * HOUR
     longer = length > asked_length if span.kind == "admission" else length >= asked_length
     return StayOutcome(yes=longer, event=span.end, of_stay=span.row_id)
@@ -197,11 +220,17 @@ def _dies(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOut
     return StayOutcome(yes=True, event=found[0], of_stay=span.row_id) if found else StayOutcome(yes=False)
 
 
-def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome:
-    stay = next((one for one in timeline.spans("admission") if one.start <= span.start <= one.end), None)
-    last = _FOREVER if stay is None else stay.end
+def _returns_to_unit(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
+    around = [one for one in timeline.spans("admission") if _is_in(span.start, one)]
+    if span.end == NO_TIME or (around and around[0].end == NO_TIME):
+        return None
+    last = around[0].end if around else _FOREVER
     later = [one for one in timeline.spans("stay") if one.key > span.key and span.end <= one.start <= last]
     return StayOutcome(yes=True, event=later[0].start, row_id=later[0].row_id) if later else StayOutcome(yes=False)
+
+
+def _is_in(moment: int, span: Span) -> bool:
+    return span.start <= moment and (span.end == NO_TIME or moment <= span.end)
 
 
 _OUTCOMES: Mapping[str, Callable[[RiskRule, Timeline, Span, int], StayOutcome | None]] = {

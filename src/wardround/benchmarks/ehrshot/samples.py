@@ -14,7 +14,7 @@ from wardround.benchmarks.ehrshot.places import Places
 from wardround.benchmarks.sample import Sample, Split
 from wardround.benchmarks.split import person_id
 from wardround.benchmarks.task import Task
-from wardround.core import format_time, from_microseconds
+from wardround.core import content_hash, format_time, from_microseconds
 from wardround.records import Store
 from wardround.records.shards.layout import NEVER_TIME
 
@@ -24,7 +24,6 @@ def make_samples(
 ) -> list[Sample]:
     """Make samples of the drawn questions; their rows' ids are looked up now, for these only."""
     ids = _RowIds(store)
-    seen: Counter[tuple[int, int]] = Counter()
     made = []
     answer = _answer(task)
     for place in drawn.tolist():
@@ -33,11 +32,10 @@ def make_samples(
         table = questions.tables[int(questions.table_of[place])]
         of_stay = row == stay and table == places.stays.table
         moment = from_microseconds(asked)
-        seen[subject, asked] += 1
-        again = f"-{seen[subject, asked]}" if seen[subject, asked] > 1 else ""
+        row_id = "" if row < 0 else ids.of(subject, table, row)
         made.append(
             Sample(
-                id=f"{task.name}-{subject}-{moment:%Y%m%dT%H%M%S}{again}",
+                id=f"{task.name}-{subject}-{moment:%Y%m%dT%H%M%S}{_result(task, row_id)}",
                 task=task.name,
                 subject_id=subject,
                 person_id=person_id(store, subject),
@@ -47,12 +45,17 @@ def make_samples(
                 stratum="any",
                 facts={
                     "event_time": None if event == NO_TIME else format_time(from_microseconds(event)),
-                    **_answer_place(places, "" if row < 0 else ids.of(subject, table, row), of_stay),
+                    **_answer_place(places, row_id, of_stay),
                     **({"stay": ids.of(subject, places.stays.table, stay)} if stay >= 0 else {}),
                 },
             )
         )
     return made
+
+
+def _result(task: Task, row_id: str) -> str:
+    """Name the result that a question is about: another one of the same minute, known later, must not rename it."""
+    return f"-{content_hash(row_id)[:8]}" if task.about == "result" else ""
 
 
 def last_answers(

@@ -28,6 +28,7 @@ class DifferingMoments:
             for one in here ^ there:
                 where = "only here" if one in here else "only in the other future"
                 found.differences.append(f"{one.subject_id}: {task} at {one.prediction_time} is asked {where}")
+                found.places[f"own: {task}"] += 1
         return found
 
 
