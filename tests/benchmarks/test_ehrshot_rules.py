@@ -96,6 +96,13 @@ def test_intensive_care_on_the_day_of_admission_is_not_asked_about(icu: tuple[st
     assert dropped == {"icu_on_admission_day": 1}
 
 
+def test_intensive_care_without_an_end_belongs_to_the_stay_that_follows_and_to_no_later_one() -> None:
+    """Whether its end is recorded later must not decide who is asked."""
+    stays = spans(("2150-01-01 10:00:00", "2150-01-05 10:00:00"), ("2150-03-01 10:00:00", "2150-03-05 10:00:00"))
+    asked = icu_transfers(stays, spans(("2150-01-01 09:00:00", None)), Counter())
+    assert shown(asked) == [("2150-03-01 23:59:59", 0)]
+
+
 @pytest.mark.parametrize(
     "icu",
     [

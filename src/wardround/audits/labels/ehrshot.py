@@ -84,7 +84,8 @@ def _overnight(raw: RawFiles) -> Iterator[tuple[int, RawStay]]:
 def _intensive_care(raw: RawFiles) -> Iterator[Answer]:
     spans: dict[int, list[tuple[datetime, datetime]]] = defaultdict(list)
     for row in raw.rows_if_there("icu/icustays"):
-        spans[int(row["subject_id"])].append((when(row["intime"]), when(row["outtime"] or row["intime"])))
+        left = when(row["outtime"]) if row["outtime"] else datetime.max
+        spans[int(row["subject_id"])].append((when(row["intime"]), left))
     for subject, stay in _overnight(raw):
         inside = [a for a, b in spans[subject] if a <= stay.over and (a >= stay.start or b > stay.start)]
         if not any(begin.date() <= stay.start.date() for begin in inside):

@@ -60,13 +60,15 @@ def icu_transfers(stays: Spans, icu: Spans, dropped: Counter[str]) -> LabelledQu
     """guo_icu: whether intensive care begins later in a stay, asked at the end of its first day.
 
     Not asked of a stay that ends on that day, nor where the person is or was in intensive care by then. Intensive care
-    that began before the stay (in the emergency room) and goes on in it belongs to it.
+    that began before the stay (in the emergency room) and goes on in it, or has no end on record, belongs to it.
     """
     questions = []
     for place, (start, end) in enumerate(_pairs(stays)):
         reason = _not_over_night(start, end)
         asked = end_of_day(start)
-        within = (icu.starts <= end) & ((icu.starts >= start) | (icu.ends > start))
+        left_before = int(stays.ends[:place].max(initial=NO_TIME))
+        goes_on = (icu.ends > start) | ((icu.ends == NO_TIME) & (icu.starts > left_before))
+        within = (icu.starts <= end) & ((icu.starts >= start) | goes_on)
         if not reason and bool(np.any(within & (icu.starts <= asked))):
             reason = "icu_on_admission_day"
         if reason:
