@@ -112,5 +112,7 @@ def test_a_report_is_clean_without_any_difference_and_says_what_was_left_out() -
     labs.columns.update({"": 1, "storetime": 2})
     found.questions, found.places = 3, Counter({"clinseek: clinseek.ICU_Stay_7day (icustays.outtime)": 3})
     assert not found.clean
-    last = "LEAKS in charts: labs.rows (1); charts: labs.storetime (2); clinseek: clinseek.ICU_Stay_7day (icustays.outtime) (3)"
-    assert found.as_text().splitlines()[-1] == last
+    assert found.as_text().splitlines()[-1] == (
+        "LEAKS in charts: labs.rows (1); charts: labs.storetime (2); "
+        "clinseek: clinseek.ICU_Stay_7day (icustays.outtime) (3)"
+    )
