@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from wardround.audits.raw_subjects import Folders, RawSubjects
+from wardround.audits.raw_subjects import Folders, RawSubjects, one_file
 from wardround.core import end_of_day, parse_time
 from wardround.records.ingest.clocks import rule_columns
 from wardround.records.rules.language import Column
@@ -56,17 +56,12 @@ def write_deleted(
             rows = (
                 row for subject, as_of in moments.items() for row in _left(raw, store, table, subject, as_of, counts)
             )
-            _write(target_folder / f"{_one_file(table)}.csv", header, rows)
+            _write(target_folder / f"{one_file(table)}.csv", header, rows)
         elif table.derive is not None and table.derive.source in raw.tables:
-            _write(target_folder / f"{_one_file(table)}.csv", tuple(table.columns), _derived(store, table, moments))
+            _write(target_folder / f"{one_file(table)}.csv", tuple(table.columns), _derived(store, table, moments))
     for name, (header, entries) in raw.dictionaries.items():
         _write(target_folder / f"{store.spec.dictionaries[name].path}.csv", header, entries)
     return counts
-
-
-def _one_file(table: TableSpec) -> str:
-    """Return a path that the table's own path finds again: a pattern's files become one."""
-    return table.path.replace("**/", "").replace("*", "0")
 
 
 def _left(

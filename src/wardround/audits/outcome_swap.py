@@ -16,7 +16,9 @@ from pathlib import Path
 
 from wardround.audits.chart_differences import ChartFindings, compare_charts
 from wardround.audits.leaks import Sample, rounds_of, same_settings
-from wardround.audits.swap import load_swap_table, write_swapped
+from wardround.audits.own import answered_by, read_knowledge, write_plain
+from wardround.audits.raw_subjects import plainly_written
+from wardround.audits.swap import SwapTable, load_swap_table, swap_sources, write_swapped
 from wardround.audits.swap.write import NOWHERE, Placement
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.chart.chart import Chart, Policy
@@ -110,6 +112,7 @@ def audit_swap(
     *,
     policy: Policy = "known_at",
     user_codes: Path | None = None,
+    knowledge: Path | None = None,
     others: bool = True,
     charts: Sequence[CompareCharts] = (),
     stores: Sequence[CompareStores] = (),
@@ -118,7 +121,8 @@ def audit_swap(
     """Audit charts at some (subject, as-of time) against another future of the same past.
 
     ``raw_folder`` is what the store was made from. ``others``: whether subjects without a sample are copied too, as
-    they are. ``charts`` and ``stores`` say what else must be equal. UserError: the source has no swap table, or the
+    they are. ``charts`` and ``stores`` say what else must be equal. ``knowledge``: a second person's answers, for a
+    source of one's own; then others are left out. UserError: nobody says what of the source could be known when, or the
     store was made in a time zone, while the table reads times as they are written.
     """
     if "time_zone" in store.manifest["settings"]:
@@ -126,24 +130,29 @@ def audit_swap(
             "the outcome swap reads times as they are written, and this store was made with --time-zone: "
             "ingest the same files without it into another store, and swap there"
         )
-    table = load_swap_table(store.spec.name)
-    folders = [raw_folder] if isinstance(raw_folder, Path) else list(raw_folder)
     wanted = sorted(set(samples))
+    folders = (raw_folder,) if isinstance(raw_folder, Path) else tuple(raw_folder)
+    if knowledge is None:
+        table, spec, who = _table_of(store), store.spec, []
+    else:
+        table, spec, others = read_knowledge(knowledge, store.spec), plainly_written(store.spec), False
+        who = [f"what could be known when: by {answered_by(knowledge)}, {knowledge.name}"]
     rounds = list(rounds_of(wanted))
     found = SwapReport(
         policy=policy,
         samples=len(wanted),
         rounds=len(rounds),
-        assumptions=tuple(store.manifest.get("assumptions", ())),
+        assumptions=(*store.manifest.get("assumptions", ()), *who),
     )
-    placement = placement_of(store)
+    placement = NOWHERE if knowledge is not None else placement_of(store)
     for done, moments in enumerate(rounds):
         report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
         with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:
+            plain = (write_plain(store, folders, Path(name) / "plain", moments),) if knowledge is not None else folders
             copies, counts = write_swapped(
-                table, folders, Path(name) / "raw", moments, placement=placement, others=others
+                table, plain, Path(name) / "raw", moments, placement=placement, others=others
             )
-            ingest(store.spec, copies, Path(name) / "store", settings=same_settings(store, user_codes))
+            ingest(spec, copies, Path(name) / "store", settings=same_settings(store, user_codes))
             other = Store.open(Path(name) / "store")
             found.raw_rows += counts.rows
             found.changed_rows += counts.changed
@@ -154,6 +163,16 @@ def audit_swap(
     for what in [what for what in found.left_out if found.compared[f"questions of {what}"]]:
         del found.left_out[what]  # nobody was asked it in one round, somebody was in another
     return found
+
+
+def _table_of(store: Store) -> SwapTable:
+    """Return the table of a source that ships. UserError: it is one's own, and a second person has to say."""
+    if store.spec.name not in swap_sources():
+        raise UserError(
+            f"source {store.spec.name!r} is your own: somebody who did not write its spec has to say what could be "
+            "known when: wardround spec knowledge SPEC --out FILE, then --knowledge FILE"
+        )
+    return load_swap_table(store.spec.name)
 
 
 def _compare(

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wardround.audits.own import count_early_cells, known_by_roles, read_knowledge
 from wardround.audits.shown_times import ShownTable
-from wardround.core import Progress, Reporter, UserError, from_microseconds, silent
+from wardround.core import Progress, Reporter, from_microseconds, silent
 from wardround.records.rules.language import Times
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.store import Store
@@ -82,16 +84,25 @@ class _Record:
 
 
 def audit_plausibility(
-    store: Store, against: Store | None = None, *, subjects: Collection[int] = (), report: Reporter = silent
+    store: Store,
+    against: Store | None = None,
+    *,
+    subjects: Collection[int] = (),
+    knowledge: Path | None = None,
+    report: Reporter = silent,
 ) -> PlausibilityReport:
     """Look at the whole records of subjects (default: all). ``against``: a store of the same people from another
-    source; then only what this one shows earlier is looked for. UserError: the source is not known to the audit."""
+    source; then only what this one shows earlier is looked for. ``knowledge``: a second person's answers about this
+    source, compared with every row and cell. UserError: the answers are not about this source, or not complete."""
     known = _known(store)
+    answers = None if knowledge is None else read_knowledge(knowledge, store.spec)
     wanted = [int(subject) for subject in store.subjects if not subjects or int(subject) in subjects]
     found = PlausibilityReport(
         source=store.spec.name, against=None if against is None else against.spec.name, subjects=len(wanted)
     )
     others = None if against is None else _by_name(against, _known(against))
+    if store.spec.name not in _content():
+        found.skipped |= _not_told(known, knowledge)
     for done, subject in enumerate(wanted):
         report(Progress(label="plausibility", done=done, total=len(wanted), unit="subjects"))
         record = _Record(store, subject)
@@ -99,6 +110,9 @@ def audit_plausibility(
             _after_deaths(found, record, known)
             _after_outcomes(found, record, known)
             _early_keys(found, record, known)
+            if answers is not None:
+                shown = {name: table for name in store.table_names if (table := record.table(name)) is not None}
+                count_early_cells(found.note, answers, store.spec, subject, shown)
         else:
             name = _name_of(record, known)
             if name in others:
@@ -109,13 +123,21 @@ def audit_plausibility(
 
 
 def _known(store: Store) -> Mapping[str, Any]:
-    content = _content()
-    if store.spec.name not in content:
-        raise UserError(
-            f"the plausibility audit does not know source {store.spec.name!r}; it knows {', '.join(content)}"
-        )
-    part: Mapping[str, Any] = content[store.spec.name]
-    return part
+    """Return what must not be seen before what: by hand of the sources that ship, by roles of any other."""
+    return _content().get(store.spec.name) or known_by_roles(store.spec)
+
+
+def _not_told(known: Mapping[str, Any], knowledge: Path | None) -> dict[str, str]:
+    """Say what cannot be looked at of a source of one's own, and why."""
+    why = {
+        "deaths": "no table plays the role `death`",
+        "outcomes": "no table plays the role `admission` with `ends`",
+        "care": "no table plays `lab`, `vital`, `administration`, `intake` or `output`",
+    }
+    found = {f"{what} of the record": reason for what, reason in why.items() if not known[what]}
+    if knowledge is None:
+        found["what nobody could have known yet"] = "no second person was asked: wardround spec knowledge"
+    return found
 
 
 @cache
@@ -171,35 +193,41 @@ def _after_outcomes(found: PlausibilityReport, record: _Record, known: Mapping[s
         if table is None:
             continue
         ends: dict[str, int] = {}
-        for stay, shown in zip(table.texts(key), _cells(table, column, word or "").tolist(), strict=True):
+        stays = table.texts(_stay_column(known, name, key) or key)
+        for stay, shown in zip(stays, _cells(table, column, word or "").tolist(), strict=True):
             if stay:
                 ends[stay] = min(shown, ends.get(stay, NEVER_TIME))
         what = f"care after {name}.{column} tells how the stay ended"
-        for care, care_key in known["care"].items():
-            rows = record.table(care)
-            if rows is None or care_key != key:
+        for care in known["care"]:
+            rows, care_key = record.table(care), _stay_column(known, care, key)
+            if rows is None or care_key is None:
                 continue
-            last = np.array([ends.get(stay, NEVER_TIME) for stay in rows.texts(key)], np.int64)
+            last = np.array([ends.get(stay, NEVER_TIME) for stay in rows.texts(care_key)], np.int64)
             late = np.flatnonzero(_happened(rows) > last)
             text = f"{record.subject}: {len(late)} rows of {care} after {name}.{column} is shown"
             found.note(what, rows.rows.num_rows, len(late), text)
 
 
+def _stay_column(known: Mapping[str, Any], table: str, key: str) -> str | None:
+    """Return the column in which a table names the stay that outcomes name in ``key``; None where it names none."""
+    if "names" in known:
+        found: str | None = known["names"].get(table, {}).get(key)
+        return found
+    return key if known["care"].get(table) == key else None
+
+
 def _early_keys(found: PlausibilityReport, record: _Record, known: Mapping[str, Any]) -> None:
     """Count keys that are shown before what they name."""
-    for column, named in known["keys"].items():
-        places = [named] if isinstance(named[0], str) else named
+    for column, places, tables in _keys_looked_at(record.store, known):
         shown: dict[str, int] = {}
         for name, key in places:
             target = record.table(name)
             if target is not None:
                 for text, at in zip(target.texts(key), target.row.tolist(), strict=True):
                     shown[text] = min(at, shown.get(text, NEVER_TIME))
-        for name in record.store.table_names:
+        for name in tables:
             table = record.table(name)
-            if table is None or column not in table.rows.schema.names or [name, column] in places:
-                continue
-            if column in table.spec.hidden:
+            if table is None or column not in table.rows.schema.names or column in table.spec.hidden:
                 continue
             cells, keys = table.cell(column), table.texts(column)
             early = [n for n, key in enumerate(keys) if key in shown and cells[n] < shown[key]]
@@ -209,6 +237,17 @@ def _early_keys(found: PlausibilityReport, record: _Record, known: Mapping[str, 
                 else ""
             )
             found.note(f"{name}.{column} before what it names", sum(map(bool, keys)), len(early), text)
+
+
+def _keys_looked_at(
+    store: Store, known: Mapping[str, Any]
+) -> Iterator[tuple[str, Sequence[Sequence[str]], Sequence[str]]]:
+    """Yield a column, the (table, column) places that it names, and the tables in which it does."""
+    for name, column, other, key in known.get("key_places", ()):
+        yield column, [(other, key)], [name]
+    for column, named in known.get("keys", {}).items():
+        places = [named] if isinstance(named[0], str) else named
+        yield column, places, [name for name in store.table_names if [name, column] not in places]
 
 
 def _by_name(store: Store, known: Mapping[str, Any]) -> dict[str, int]:

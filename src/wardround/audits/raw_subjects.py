@@ -15,9 +15,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from wardround.records.reading.cell_texts import reader_of
-from wardround.records.reading.csv_blocks import CsvFile
 from wardround.records.reading.csv_blocks import RecordsBlock as CsvBlock
 from wardround.records.reading.parquet_cells import as_text
+from wardround.records.reading.table_reader import open_records
 from wardround.records.sources.flatten import flattened
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType, DictionarySpec, SourceSpec, TableSpec
@@ -117,7 +117,7 @@ def _blocks(path: Path, files: FileFormat, types: Mapping[str, ColumnType]) -> I
     if path.name.lower().endswith(".parquet"):
         yield from _parquet_blocks(path, files)
         return
-    with contextlib.closing(CsvFile(path, files)) as file:
+    with contextlib.closing(open_records(path, files)) as file:
         yield file.columns, pa.table({name: pa.array([], pa.string()) for name in file.columns})
         for block in file.blocks():
             yield file.columns, _plain(_cells(block, file.columns), files, types)
@@ -187,6 +187,11 @@ def plainly_written(spec: SourceSpec) -> SourceSpec:
         tables={name: replace(table, files=plain(table.files)) for name, table in spec.tables.items()},
         dictionaries={name: replace(each, files=plain(each.files)) for name, each in spec.dictionaries.items()},
     )
+
+
+def one_file(table: TableSpec) -> str:
+    """Return a path that the table's own path finds again: a pattern's files become one."""
+    return table.path.replace("**/", "").replace("[0-9]*", "0").replace("*", "0")
 
 
 def _spelt(column: Any) -> Any:

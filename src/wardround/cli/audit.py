@@ -35,7 +35,9 @@ EXAMPLES = """
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --limit 50
   wardround audit leaks --store store --sample 12345678,2150-01-31T08:00
   wardround audit leaks --store store --benchmark bench --raw mimic-iv-demo-2.2 --swap --limit 50
+  wardround audit leaks --store store --benchmark bench --raw hospital --swap --knowledge hospital.knowledge.toml
   wardround audit plausibility --store store
+  wardround audit plausibility --store store --knowledge hospital.knowledge.toml
   wardround audit plausibility --store meds-store --against mimiciv-store
   wardround audit labels --benchmark bench --raw mimic-iv-demo-2.2
   wardround audit labels --benchmark clinseek --raw mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2
@@ -95,6 +97,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         examples=EXAMPLES,
     )
     plausible.add_argument("--store", type=Path, required=True, help="folder of the store")
+    for action in (leaks, plausible):
+        action.add_argument(
+            "--knowledge", type=Path, metavar="FILE", help="a second person's answers about a source of your own"
+        )
     plausible.add_argument("--against", type=Path, help="a store of the same people from another source")
     labels = actions.add_parser(
         "labels", help="work out a benchmark's labels again from the raw files", description=LABELS, examples=EXAMPLES
@@ -142,7 +148,7 @@ def _check_labels(arguments: argparse.Namespace) -> int:
 def _audit_plausibility(arguments: argparse.Namespace) -> int:
     progress = TerminalProgress()
     against = None if arguments.against is None else Store.open(arguments.against)
-    found = audit_plausibility(Store.open(arguments.store), against, report=progress)
+    found = audit_plausibility(Store.open(arguments.store), against, knowledge=arguments.knowledge, report=progress)
     progress.close()
     _print(found, arguments)
     return 0 if found.clean else 1
@@ -158,6 +164,8 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
         samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
     if (arguments.swap or arguments.alone) and not (arguments.raw and arguments.swap):
         raise UserError("--swap needs --raw with the files that the store was made from; --alone belongs to --swap")
+    if arguments.knowledge is not None and not arguments.swap:
+        raise UserError("--knowledge belongs to --swap here; without it: wardround audit plausibility --knowledge FILE")
     progress = TerminalProgress()
     store = Store.open(arguments.store)
     report: LeakReport | SwapReport
@@ -169,6 +177,7 @@ def _audit_leaks(arguments: argparse.Namespace) -> int:
             tuple(arguments.raw),
             policy=arguments.policy,
             user_codes=_codes_of(store),
+            knowledge=arguments.knowledge,
             others=not arguments.alone,
             charts=[differing_answers, differing_bundles],
             stores=[differing_questions, differing_candidates, differing_records, *own],

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from wardround.audits.own import knowledge_questions, read_knowledge
 from wardround.cli.table import print_rows
 from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
@@ -19,6 +20,8 @@ EXAMPLES = """
   wardround spec check hospital.toml
   wardround spec show hospital.toml
   wardround spec show mimiciv
+  wardround spec knowledge hospital.toml --out hospital.knowledge.toml
+  wardround spec knowledge hospital.toml --check hospital.knowledge.toml
   wardround spec schema > source-spec.schema.json
 """
 
@@ -34,12 +37,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("schema", help="print the JSON Schema of spec files, for editors")
     show = commands.add_parser("show", help="print a spec's tables, clocks and roles")
     show.add_argument("spec", help="a spec file, a folder of them, or a source's name")
+    knowledge = commands.add_parser(
+        "knowledge", help="ask somebody else when each row and column could be read, for the audits"
+    )
+    knowledge.add_argument("spec", help="a spec file, a folder of them, or a store's spec folder")
+    way = knowledge.add_mutually_exclusive_group()
+    way.add_argument("--out", type=Path, help="file to write the questions to (default: print)")
+    way.add_argument("--check", type=Path, metavar="FILE", help="say whether the answers in this file can be used")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Draft, check or show."""
     if arguments.action == "init":
         return _init(arguments.folder, arguments.out)
+    if arguments.action == "knowledge":
+        return _knowledge(load_source_spec(arguments.spec), arguments.out, arguments.check)
     if arguments.action == "check":
         return _check(arguments.spec)
     if arguments.action == "schema":
@@ -50,14 +62,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _init(folder: Path, out: Path | None) -> int:
-    text = draft_spec(folder)
+    return _written(draft_spec(folder), out, f"answer every TODO in it, then run: wardround spec check {out}")
+
+
+def _written(text: str, out: Path | None, then: str) -> int:
+    """Print a text, or write it to a new file and say what to do with it."""
     if out is None:
         print(text)
         return 0
     if out.exists():
         raise UserError(f"{out}: is there already; choose another file or remove it")
     write_atomically(out, text)
-    print(f"{out}: answer every TODO in it, then run: wardround spec check {out}")
+    print(f"{out}: {then}")
+    return 0
+
+
+def _knowledge(spec: SourceSpec, out: Path | None, check: Path | None) -> int:
+    if check is None:
+        return _written(knowledge_questions(spec), out, "give it to somebody who did not write the spec")
+    read_knowledge(check, spec)
+    print(f"{check}: every question about {spec.name!r} is answered")
     return 0
 
 

@@ -138,7 +138,11 @@ def load_swap_table(source: str) -> SwapTable:
 
 def parse_swap_table(text: str) -> SwapTable:
     """Read a swap table from its text. RecordError: a key or a clock that means nothing."""
-    content = tomllib.loads(text)
+    return swap_table(tomllib.loads(text))
+
+
+def swap_table(content: Mapping[str, Any]) -> SwapTable:
+    """Make a swap table of what was read of its file. RecordError: a key or a clock that means nothing."""
     source = content["source"]
     by = source.get("subject_by")
     numbers = tuple(source.get("numbers", ()))

@@ -1,5 +1,5 @@
-"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz`` or ``.parquet``, with or without the module folder, in
-capitals or not; the folder above a release will do.
+"""Finding a source's files: ``<folder>/<path>.csv``, ``.csv.gz``, ``.parquet`` or JSON lines, with or without the
+module folder, in capitals or not; the folder above a release will do.
 
 A table's path with a ``*`` in it stands for every file that matches: the table is all of them together. So is a folder
 of parts that has the table's name.
@@ -15,9 +15,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from wardround.core import UserError
+from wardround.records.reading.json_lines import JSON_LINES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 
-_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+_SUFFIXES = (".csv", ".csv.gz", ".parquet", *JSON_LINES)
 _PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
 """The name of one of a folder's parts."""
 _MOST_FOLDERS = 10_000

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from wardround.core import RecordError, UserError
 from wardround.records.reading.csv_blocks import CsvFile
 from wardround.records.reading.csv_cells import TypedCells, read_cells
+from wardround.records.reading.json_lines import JSON_LINES, JsonLinesFile
 from wardround.records.reading.parquet_cells import as_text as as_text
 from wardround.records.reading.parquet_cells import cells_as
 from wardround.records.reading.quarantine import BrokenRow, reason_kinds
@@ -86,7 +87,7 @@ class TableReader:
         if self.path.name.lower().endswith(".parquet"):
             with self._open_parquet() as file:
                 return frozenset(self._match(tuple(self._own_names(file))))
-        with contextlib.closing(CsvFile(self.path, self.files)) as file:
+        with contextlib.closing(open_records(self.path, self.files)) as file:
             return frozenset(self._match(file.columns))
 
     def read(self) -> Iterator[TypedCells]:
@@ -118,7 +119,7 @@ class TableReader:
         return present
 
     def _csv(self) -> Iterator[TypedCells]:
-        file = CsvFile(self.path, self.files)
+        file = open_records(self.path, self.files)
         try:
             present = self._match(file.columns)
             for block in file.blocks():
@@ -160,6 +161,11 @@ class TableReader:
             return pq.ParquetFile(self.path)
         except (OSError, pa.ArrowInvalid) as error:
             raise RecordError(f"{self.path}: the file is truncated or damaged ({error})") from None
+
+
+def open_records(path: Path, files: FileFormat = _PLAIN) -> CsvFile | JsonLinesFile:
+    """Open a file of rows that is no Parquet file: CSV, or JSON lines by its name."""
+    return JsonLinesFile(path, files) if path.name.lower().endswith(JSON_LINES) else CsvFile(path, files)
 
 
 def _without_gaps(table: pa.Table, needed: Sequence[str], file: str, row: int) -> TypedCells:

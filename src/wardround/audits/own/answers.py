@@ -1,0 +1,129 @@
+"""The knowledge table of an own source: a second person's answers, read strictly into a swap table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wardround.audits.own.questions import asked_columns, asked_tables, linked_columns
+from wardround.audits.raw_subjects import one_file
+from wardround.audits.swap.clocks import Clockwork, read_clock
+from wardround.audits.swap.knowledge import SwapTable, swap_table
+from wardround.core import RecordError, UserError, nearest, read_toml
+from wardround.records.specs.open_questions import refuse_open_questions
+from wardround.records.specs.spec import SourceSpec, TableSpec
+
+OWN_SUBJECT = "_subject"
+"""The column of a plain copy that says whose a row is."""
+_WITH_THE_ROW = "row"
+_ANY_TIME = "2000-01-01 00:00:00"
+
+
+def read_knowledge(path: Path, spec: SourceSpec) -> SwapTable:
+    """Read the answers about a spec's tables. UserError names the first that is open, missing or wrong."""
+    body = read_toml(path)
+    refuse_open_questions(body, path.name)
+    source, files = body.get("source", {}), body.get("files", {})
+    if source.get("name") != spec.name:
+        raise UserError(f"{path.name}: source.name is {source.get('name')!r}, the store's source is {spec.name!r}")
+    if not source.get("answered_by"):
+        raise UserError(f"{path.name}: source.answered_by: say who answered; it must not be who wrote the spec")
+    tables = {table.name: table for table in asked_tables(spec)}
+    for name in (*files, *tables):
+        if name not in tables or name not in files:
+            why = "no such table" if name not in tables else "nobody answered for it"
+            raise UserError(f"{path.name}: files.{name}: {why}; see 'wardround spec knowledge {spec.name}'")
+    own = {name: _by_path(anchor, tables) for name, anchor in body.get("anchors", {}).items()}
+    anchors = {**_anchors(tables.values()), **own}
+    rules = {}
+    for name, table in tables.items():
+        parts = files[name] if isinstance(files[name], list) else [files[name]]
+        place = f"{path.name}: files.{name}"
+        rules[one_file(table)] = [_rule(place, part, spec, table, anchors) for part in parts]
+    fixed = [one.path for one in spec.dictionaries.values()]
+    head = {"name": spec.name, "subject": OWN_SUBJECT, "fixed": fixed}
+    try:
+        return swap_table({"source": head, "anchors": anchors, "files": rules})
+    except (RecordError, KeyError) as error:
+        raise UserError(f"{path.name}: {error}") from None
+
+
+def answered_by(path: Path) -> str:
+    """Return who answered."""
+    return str(read_toml(path)["source"]["answered_by"])
+
+
+def _by_path(anchor: Mapping[str, Any], tables: Mapping[str, TableSpec]) -> dict[str, Any]:
+    """Return an anchor of the person's own, its table by the name of the copy's file."""
+    table = tables.get(anchor.get("file", ""))
+    return {**anchor, "file": anchor.get("file") if table is None else one_file(table)}
+
+
+def _anchors(tables: Iterable[TableSpec]) -> dict[str, dict[str, Any]]:
+    """Return ``TABLE.COLUMN``: every time of every table, by the column in which others name its rows."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in tables:
+        key = table.key[0] if len(table.key) == 1 else table.encounter
+        if key is not None:
+            times = (name for name, kind in table.columns.items() if kind in ("time", "date"))
+            found |= {f"{table.name}.{name}": {"file": one_file(table), "key": key, "latest": name} for name in times}
+    return found
+
+
+def _rule(
+    place: str, part: Mapping[str, Any], spec: SourceSpec, table: TableSpec, anchors: Mapping[str, Any]
+) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    answered: list[str] = []
+    if "row" not in part:
+        raise UserError(f"{place}: nobody says when a row is there (row = ...)")
+    _check(f"{place}.row", part["row"], table, anchors)
+    for names, answer in part.get("cells", {}).items():
+        answered += [name.strip() for name in names.split(",")]
+        known = answer["known"] if isinstance(answer, Mapping) else answer
+        if known != _WITH_THE_ROW:
+            _check(f"{place}.cells.{names}", known, table, anchors)
+            cells[names] = answer
+    strange = [name for name in answered if name not in table.columns]
+    missing = [name for name in asked_columns(table) if name not in answered]
+    if strange:
+        raise UserError(f"{place}.cells: {_no_column(strange[0], table)}")
+    if missing:
+        raise UserError(f"{place}.cells: nobody says when {missing[0]!r} could be read")
+    links = {*linked_columns(spec, table), *filter(None, (table.subject, table.encounter))}
+    own = {"links": sorted(links - set(table.key)), "key": list(table.key)}
+    return {**own, **part, "cells": cells}
+
+
+class _Noticing:
+    """A row that notes which columns a clock looks at. ``text`` is what every cell holds."""
+
+    def __init__(self, *texts: str) -> None:
+        self.asked: list[str] = []
+        self._texts = texts
+
+    def texts(self, path: str) -> Sequence[str]:
+        self.asked.append(path)
+        return self._texts
+
+
+def _check(place: str, answer: str | Sequence[str], table: TableSpec, anchors: Mapping[str, Any]) -> None:
+    """Refuse an answer that names no column of the table, or no time of another."""
+    for text in (answer,) if isinstance(answer, str) else answer:
+        probes = (_Noticing(), _Noticing(_ANY_TIME))
+        work = Clockwork(anchors={name: {} for name in anchors})
+        try:
+            clock = read_clock(text)
+            for probe in probes:
+                clock(probe, work)
+        except RecordError as error:
+            raise UserError(f"{place}: {text!r} is no answer ({error})") from None
+        for name in (name for probe in probes for path in probe.asked for name in path.split("+")):
+            if name.removesuffix(":tail") not in table.columns:
+                raise UserError(f"{place}: {text!r}: {_no_column(name, table)}")
+
+
+def _no_column(name: str, table: TableSpec) -> str:
+    near = nearest(name, table.columns, limit=1)
+    return f"no column {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it has {', '.join(table.columns)}")
