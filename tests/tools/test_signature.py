@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from fake_chart import small_chart
@@ -13,6 +13,11 @@ from wardround.tools.arguments import read_arguments
 from wardround.tools.signature import schema_of
 
 Weight = Annotated[float, Range(0.5, 400), "Weight in kg."]
+
+
+class Pair(TypedDict):
+    name: str
+    rows: list[int]
 
 
 @tool("record", name="body-mass-index", other_names={"cm": "height"})
@@ -59,16 +64,57 @@ def test_the_schema_is_the_signature_and_the_description_the_docstring() -> None
         (str, {"type": "string"}),
         (bool, {"type": "boolean"}),
         (list[int], {"type": "array", "items": {"type": "integer"}}),
-        (list[Any], {"type": "array"}),
-        (dict[str, float], {"type": "object"}),
+        (
+            list[Pair],
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}, "rows": {"type": "array", "items": {"type": "integer"}}},
+                    "required": ["name", "rows"],
+                    "additionalProperties": False,
+                },
+            },
+        ),
         (Literal["low", "high"], {"type": "string", "enum": ["low", "high"]}),
         (str | None, {"type": ["string", "null"]}),
-        (list[str] | str, {"type": ["array", "string"], "items": {"type": "string"}}),
+        (list[str] | str, {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
         (Annotated[int, "a number"], {"type": "integer"}),
     ],
 )
 def test_types_as_json_schemas(hint: Any, schema: dict[str, Any]) -> None:
     assert schema_of(hint) == schema
+
+
+@tool("record")
+def of_pairs(*, pairs: list[Pair], other: list[str] | int | None = None) -> str:
+    """Show what is given."""
+    return f"{pairs} {other}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"pairs": [{"name": "a", "rows": [1]}]}, "[{'name': 'a', 'rows': [1]}] None"),
+        ({"pairs": {"name": "a", "rows": [1]}}, "[{'name': 'a', 'rows': [1]}] None"),
+        ({"pairs": {"a": [1], "b": [2]}}, "[{'name': 'a', 'rows': [1]}, {'name': 'b', 'rows': [2]}] None"),
+        ({"pairs": [], "other": "x"}, "[] ['x']"),
+        ({"pairs": [], "other": 3}, "[] 3"),
+    ],
+)
+def test_slips_in_lists_of_objects_are_mended(arguments: dict[str, Any], shown: str) -> None:
+    environment = Environment(small_chart(400), Toolset((of_pairs,)))
+    assert environment.call("of_pairs", arguments).text == shown
+
+
+def test_an_optional_argument_that_cannot_be_read_costs_a_note() -> None:
+    environment = Environment(small_chart(400), Toolset((body_mass_index,)))
+    result = environment.call("body-mass-index", {"weight": 81, "height": "tall"})
+    assert not result.is_error
+    assert result.text.splitlines() == [
+        "28.0",
+        "Note: body-mass-index: 'height' must be integer, got a string: 'tall'. The call was made without it.",
+    ]
 
 
 def test_a_tool_of_one_s_own_is_called_like_ours() -> None:
@@ -87,7 +133,7 @@ def test_a_tool_of_one_s_own_is_called_like_ours() -> None:
 
 
 def test_arguments_left_out_take_the_default_of_the_signature() -> None:
-    assert read_arguments(body_mass_index, {"weight": 70}, subject_id=1) == {"weight": 70, "height": 170}
+    assert read_arguments(body_mass_index, {"weight": 70}, subject_id=1) == ({"weight": 70, "height": 170}, ())
     with pytest.raises(ToolFailure, match="needs the argument 'weight' \\(number\\)"):
         read_arguments(body_mass_index, {}, subject_id=1)
 

@@ -36,11 +36,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
-    """What a model is told of a tool. ``parameters`` is a JSON schema of type object."""
+    """What a model is told of a tool. ``parameters`` is a JSON schema of type object, ``strict`` if in strict form."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    strict: bool = False
     _wire: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -54,7 +55,13 @@ class ToolSchema:
 
     def to_wire(self) -> dict[str, Any]:
         """Return the chat-completions form."""
-        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        function: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
+        if self.strict:
+            function["strict"] = True
         return {"type": "function", "function": function}
 
 

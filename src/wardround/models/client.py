@@ -11,6 +11,7 @@ from wardround.models.endpoint import Endpoint
 from wardround.models.protocol import Reply, Request
 from wardround.models.retry import Attempts, Fault
 from wardround.models.shown_pictures import ShowPictures
+from wardround.models.strict_schema import in_strict_form, refuses_form
 from wardround.models.too_long import as_too_long
 from wardround.models.tool_names import has_dots, refuses_dots, with_own_names, without_dots
 from wardround.models.wire import ReadReply, encode_request, read_reply
@@ -49,6 +50,7 @@ class ChatModel:
         self._extra = dict(extra or {})
         self._takes_schema = True
         self._takes_dots = True
+        self._strict = False
 
     async def check(self) -> None:
         """Raise ProviderError when the endpoint cannot be reached, refuses the key, or serves no such model."""
@@ -80,17 +82,30 @@ class ChatModel:
         await self.endpoint.close()
 
     def _encode(self, request: Request) -> bytes:
+        request = request if self._takes_dots else without_dots(request)
         return encode_request(
-            request if self._takes_dots else without_dots(request),
+            in_strict_form(request) if self._strict else request,
             self._served_name,
             extra=self._extra,
             with_schema=self._takes_schema,
+            strict=self._strict,
             pictures=self._pictures,
         )
 
     def _refuses_a_part(self, request: Request, fault: Fault) -> bool:
         """Whether the server refuses a part of requests that it can be asked without, as it is from now on."""
-        return self._refuses_names(request, fault) or self._refuses_schema(request, fault)
+        return (
+            self._refuses_names(request, fault)
+            or self._refuses_form(request, fault)
+            or self._refuses_schema(request, fault)
+        )
+
+    def _refuses_form(self, request: Request, fault: Fault) -> bool:
+        """Whether the server takes schemas in strict form alone; they go out so from now on."""
+        if self._strict or not (request.tools or (request.response_schema is not None and self._takes_schema)):
+            return False
+        self._strict = refuses_form(fault.status, fault.message)
+        return self._strict
 
     def _refuses_names(self, request: Request, fault: Fault) -> bool:
         if not self._takes_dots or not has_dots(request) or not refuses_dots(fault.status, fault.message):

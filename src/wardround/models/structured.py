@@ -11,6 +11,7 @@ from typing import Any
 from wardround.core import FormatError, Message, load_prompt, without_thinking
 from wardround.models.protocol import Model, Reply, Request
 from wardround.models.schema import violation
+from wardround.models.strict_schema import from_strict_form
 
 _FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 _MOST_OPENINGS = 500
@@ -77,6 +78,7 @@ def read_value(text: str, schema: Mapping[str, Any]) -> tuple[Any, str | None]:
         value, found = _load(candidate)
         if not found:
             continue
+        value = from_strict_form(value, schema)
         broken = violation(value, schema)
         if broken is None:
             return value, None

@@ -61,11 +61,12 @@ def encode_request(
     *,
     extra: Mapping[str, Any] | None = None,
     with_schema: bool = True,
+    strict: bool = False,
     pictures: ShowPictures = "user",
 ) -> bytes:
     """Return the request's body. ``extra`` fields are added last; an extra that is None removes a standard field.
 
-    ``pictures``: in which messages those of tool results go out.
+    ``strict``: the request's schemas are in strict form. ``pictures``: in which messages those of tool results go out.
     """
     settings = request.settings
     fields: dict[str, Any] = {
@@ -77,7 +78,7 @@ def encode_request(
         "logprobs": True if settings.token_logprobs else None,
     }
     if with_schema and request.response_schema is not None:
-        schema = {"name": "answer", "schema": request.response_schema}
+        schema = {"name": "answer", "schema": request.response_schema, **({"strict": True} if strict else {})}
         fields["response_format"] = {"type": "json_schema", "json_schema": schema}
     extra = dict(extra or {})
     if "max_completion_tokens" in extra:

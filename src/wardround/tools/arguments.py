@@ -1,14 +1,14 @@
 """Reading a tool call's arguments: the text a model wrote becomes checked keyword arguments, or a clear error.
 
-A small subset of JSON schema is enough (type, items, enum, default, minimum, maximum). Harmless slips are mended
-(``"5"`` for 5, one string for a list of one, JSON inside a string); everything else is a ToolFailure that names the
-argument, what was wrong and what would be right.
+A small subset of JSON schema is enough (type, anyOf, items, enum, default, minimum, maximum). Harmless slips are mended
+(``"5"`` for 5, one string for a list of one, JSON inside a string). An optional argument that cannot be read is left
+out with a note; everything else is a ToolFailure that names the argument, what was wrong and what would be right.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wardround.core import ToolFailure
@@ -21,8 +21,13 @@ _BOUND_CATEGORIES = frozenset({"record", "table", "candidate"})
 _MISSING = object()
 
 
-def read_arguments(tool: Tool, arguments: str | Mapping[str, Any], *, subject_id: int) -> dict[str, Any]:
-    """Return the validated arguments of one call. ``subject_id`` is the session's: any other value is refused."""
+def read_arguments(
+    tool: Tool, arguments: str | Mapping[str, Any], *, subject_id: int
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the validated arguments of one call, and a note for each optional one that could not be read.
+
+    ``subject_id`` is the session's: any other value is refused (ToolFailure).
+    """
     given = _as_mapping(tool, arguments)
     if _characters(given) > MOST_CHARACTERS:
         raise ToolFailure(f"{tool.name}: the arguments are longer than {MOST_CHARACTERS:,} characters; send fewer.")
@@ -36,6 +41,7 @@ def read_arguments(tool: Tool, arguments: str | Mapping[str, Any], *, subject_id
         if name not in properties:
             raise ToolFailure(_unknown_argument(tool, name))
     values: dict[str, Any] = {}
+    notes: list[str] = []
     for name, schema in properties.items():
         value = given.get(name, _MISSING)
         if value is _MISSING or (value is None and "null" not in _types(schema)):
@@ -44,8 +50,14 @@ def read_arguments(tool: Tool, arguments: str | Mapping[str, Any], *, subject_id
             if "default" in schema:
                 values[name] = schema["default"]
             continue
-        values[name] = _coerce(value, schema, f"{tool.name}: {name!r}")
-    return values
+        try:
+            values[name] = _coerce(value, schema, f"{tool.name}: {name!r}")
+        except ToolFailure as failure:
+            if name in tool.parameters.get("required", ()):
+                raise
+            values |= {name: schema["default"]} if "default" in schema else {}
+            notes.append(f"{failure} The call was made without it.")
+    return values, tuple(notes)
 
 
 def _properties(tool: Tool) -> Mapping[str, Mapping[str, Any]]:
@@ -140,6 +152,8 @@ def _kind(value: Any) -> str:
 
 
 def _coerce(value: Any, schema: Mapping[str, Any], where: str) -> Any:
+    if "anyOf" in schema:
+        return _any_of(value, schema["anyOf"], where)
     types = _types(schema)
     if isinstance(value, str) and not value.isascii():
         value = clean_text(value)
@@ -147,7 +161,7 @@ def _coerce(value: Any, schema: Mapping[str, Any], where: str) -> Any:
         if _is(value, kind):
             return _checked(value, kind, schema, where)
     for kind in types:
-        mended = _mend(value, kind)
+        mended = _mend(value, kind, schema)
         if mended is not _MISSING:
             return _checked(mended, kind, schema, where)
     if not types:
@@ -180,9 +194,22 @@ def _json_or_none(text: str) -> Any:
         return None
 
 
-def _mend(value: Any, kind: str) -> Any:
+def _any_of(value: Any, options: Sequence[Mapping[str, Any]], where: str) -> Any:
+    """The value by the option of its type, else by the first that it can be mended for; ToolFailure where none is."""
+    failures = []
+    for option in sorted(options, key=lambda option: not any(_is(value, kind) for kind in _types(option))):
+        try:
+            return _coerce(value, option, where)
+        except ToolFailure as failure:
+            failures.append(failure)
+    raise failures[0]
+
+
+def _mend(value: Any, kind: str, schema: Mapping[str, Any]) -> Any:
     if kind == "string" and isinstance(value, int | float):
         return json.dumps(value)
+    if kind == "array" and isinstance(value, Mapping):
+        return _as_entries(value, list(schema.get("items", {}).get("properties", ())))
     if kind == "array" and isinstance(value, str | int | float):
         return [value]
     if kind == "boolean" and str(value).strip().casefold() in ("true", "false"):
@@ -190,6 +217,15 @@ def _mend(value: Any, kind: str) -> Any:
     if kind in ("integer", "number") and isinstance(value, str | float):
         return _number(value, kind)
     return _MISSING
+
+
+def _as_entries(value: Mapping[str, Any], fields: Sequence[str]) -> Any:
+    """A list of entries from one entry, or from an object of pairs where an entry has two fields."""
+    if fields and set(fields) <= set(value):
+        return [dict(value)]
+    if len(fields) != 2:
+        return _MISSING
+    return [dict(zip(fields, pair, strict=True)) for pair in value.items()]
 
 
 def _number(value: str | float, kind: str) -> Any:

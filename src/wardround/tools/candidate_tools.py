@@ -25,7 +25,7 @@ _OTHER_NAMES = ("keyword", "keywords", "text", "texts", "queries", "name", "name
 """What the papers' tools, and models that remember them, call the words to look for."""
 _READ_AS = re.compile(r"^(the name|spelling|code descriptions) of .*")
 """A reason with the words that a query was read as: they are long, and say what the candidate says."""
-Query = Annotated[list[str] | str, "One text or a list of texts."]
+Query = Annotated[list[str], "The texts to look up."]
 """As both papers' tools take them."""
 CandidateTable = Annotated[str, "Name of a candidate table."]
 candidate_tool = partial(tool, "candidate", other_names=dict.fromkeys(_OTHER_NAMES, "query"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -79,8 +80,10 @@ class Environment(Session):
         """Run one call; a model's mistake comes back as a result with ``is_error``."""
         try:
             tool = self._tool(name)
-            values = read_arguments(tool, arguments, subject_id=self.chart.subject_id)
+            values, notes = read_arguments(tool, arguments, subject_id=self.chart.subject_id)
             result = self._run(tool, values)
+            if notes:
+                result = replace(result, text="\n".join((result.text, *(f"Note: {note}" for note in notes))))
         except ToolFailure as failure:
             return ToolResult(text=self._clip(f"Error: {failure}"), is_error=True)
         self._read.update(result.row_ids)

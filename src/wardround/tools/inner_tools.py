@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from wardround.core import ToolFailure, format_time
 from wardround.tools.arguments import clean_text
@@ -13,10 +13,18 @@ from wardround.tools.session import Session
 from wardround.tools.signature import tool
 
 _NAMED = 20
+
+
+class CitedAnswer(TypedDict):
+    """What a model cites for one answer."""
+
+    answer: str
+    row_ids: list[str]
+
+
 CitedRows = Annotated[
-    dict[str, Any] | list[Any] | None,
-    "Optional: for each answer the row ids (first column of the tool results) that support it. "
-    'Either {"answer": ["table:id", ...], ...} or [{"answer": "...", "row_ids": ["table:id", ...]}, ...].',
+    list[CitedAnswer] | None,
+    "Optional: for each answer the row ids (first column of the tool results) that support it.",
 ]
 Response = Annotated[list[str], "The final answer: a list of strings, spelled as in the candidate table."]
 
@@ -46,11 +54,11 @@ def finish(session: Session, *, response: Response, evidence: CitedRows = None) 
     answer = tuple(dict.fromkeys(item.strip() for item in response if item.strip()))
     if session.checks_answers:
         _check_answer(session, answer)
-    cited = read_evidence(evidence)
+    cited, problems = read_evidence(evidence or ())
     noun = "item" if len(answer) == 1 else "items"
     rows = sum(map(len, cited.values()))
     text = f"Answer recorded: {len(answer)} {noun}" + (f", {rows} cited rows." if cited else ".")
-    return ToolResult(text=text, answer=answer, evidence=cited)
+    return ToolResult(text="\n".join((text, *problems)), answer=answer, evidence=cited)
 
 
 def _check_answer(session: Session, answer: Sequence[str]) -> None:
@@ -75,37 +83,23 @@ def _nearest(space: CandidateSpace, name: str) -> str:
     return f"{name!r}: {', '.join(found) or 'nothing like it'}"
 
 
-def read_evidence(evidence: Any) -> dict[str, tuple[str, ...]]:
-    """Read ``{answer: [row ids]}`` or ``[{"answer": ..., "row_ids": [...]}]``; ToolFailure says what is wrong."""
-    if not evidence:
-        return {}
-    if isinstance(evidence, Mapping) and not {"answer", "row_ids"} <= set(evidence):
-        pairs = [(str(answer), rows) for answer, rows in evidence.items()]
-    else:
-        entries = [evidence] if isinstance(evidence, Mapping) else evidence
-        pairs = [_entry(entry, index) for index, entry in enumerate(entries)]
+def read_evidence(entries: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the row ids cited for each answer, and a note for each entry that cannot be read and is left out."""
     cited: dict[str, tuple[str, ...]] = {}
-    for written, rows in pairs:
-        answer = clean_text(written).strip()
-        known = cited.get(answer, ())
-        cited[answer] = tuple(dict.fromkeys((*known, *_row_ids(answer, rows))))
-    return cited
-
-
-def _entry(entry: Any, index: int) -> tuple[str, Any]:
-    if isinstance(entry, Mapping) and "answer" in entry and "row_ids" in entry:
-        return str(entry["answer"]), entry["row_ids"]
-    raise ToolFailure(
-        f'finish: evidence item {index} must be {{"answer": "...", "row_ids": ["table:id", ...]}}, got {entry!r:.80}.'
-    )
-
-
-def _row_ids(answer: str, rows: Any) -> tuple[str, ...]:
-    if isinstance(rows, str):
-        rows = [rows]
-    if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows):
-        raise ToolFailure(f"finish: the evidence for {answer!r} must be a list of row ids such as 'labevents:12345'.")
-    return tuple(clean_text(row).strip() for row in rows)
+    problems = []
+    for index, entry in enumerate(entries):
+        rows = entry.get("row_ids") if isinstance(entry, Mapping) else None
+        rows = [rows] if isinstance(rows, str) else rows
+        if not isinstance(rows, list | tuple) or not all(isinstance(row, str) for row in rows) or "answer" not in entry:
+            problems.append(
+                f"Note: evidence item {index} was left out: it must be "
+                f'{{"answer": "...", "row_ids": ["labevents:12345", ...]}}, got {entry!r:.80}.'
+            )
+            continue
+        answer = clean_text(str(entry["answer"])).strip()
+        found = (clean_text(row).strip() for row in rows)
+        cited[answer] = tuple(dict.fromkeys((*cited.get(answer, ()), *found)))
+    return cited, tuple(problems)
 
 
 @tool("inner")

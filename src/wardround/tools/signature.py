@@ -14,7 +14,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from wardround.core import UserError
 from wardround.tools.definition import Category, Tool
@@ -27,10 +27,6 @@ _TYPES: Mapping[Any, str] = {
     bool: "boolean",
     int: "integer",
     float: "number",
-    list: "array",
-    Sequence: "array",
-    dict: "object",
-    Mapping: "object",
     type(None): "null",
 }
 Written = Callable[..., ToolResult | str]
@@ -133,8 +129,10 @@ def _given(hint: Any) -> Any:
 def schema_of(hint: Any) -> dict[str, Any]:
     """Return the JSON schema of a type; TypeError where it has none here.
 
-    >>> schema_of(list[str] | str)
-    {'type': ['array', 'string'], 'items': {'type': 'string'}}
+    Every list says what it holds and every object which fields it has, as strict endpoints ask.
+
+    >>> schema_of(list[str])
+    {'type': 'array', 'items': {'type': 'string'}}
     """
     origin = get_origin(hint)
     if origin is Annotated:
@@ -143,19 +141,22 @@ def schema_of(hint: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(get_args(hint))}
     if origin in (Union, types.UnionType):
         return _either([schema_of(part) for part in get_args(hint)])
-    kind = _TYPES.get(origin or hint)
+    if is_typeddict(hint):
+        members = get_type_hints(hint, include_extras=True)
+        fields = {name: schema_of(member) for name, member in members.items()}
+        return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    if origin in (list, Sequence) and get_args(hint) != (Any,):
+        return {"type": "array", "items": schema_of(get_args(hint)[0])}
+    kind = _TYPES.get(hint)
     if kind is None:
-        raise TypeError(f"{hint!r} is none of str, int, float, bool, list, dict, Literal and their unions")
-    items = get_args(hint) if kind == "array" else ()
-    return {"type": kind} if items in ((), (Any,)) else {"type": kind, "items": schema_of(items[0])}
+        raise TypeError(f"{hint!r} is none of str, int, float, bool, list[...], a TypedDict, Literal and their unions")
+    return {"type": kind}
 
 
 def _either(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    kinds = [part["type"] for part in parts]
-    merged: dict[str, Any] = {"type": kinds}
-    for part in parts:
-        merged |= {key: value for key, value in part.items() if key != "type"}
-    return merged
+    if all(set(part) == {"type"} for part in parts):
+        return {"type": [part["type"] for part in parts]}
+    return {"anyOf": list(parts)}
 
 
 def _no_schema(function: Written, name: str, why: str) -> UserError:
