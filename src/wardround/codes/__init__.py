@@ -1,19 +1,11 @@
-"""Codes: code systems and the labels they lead to (ICD -> CCS, drugs -> ATC, abbreviations, clinical names).
+"""Codes: code systems and the labels they lead to (ICD -> CCS, drugs -> ATC, abbreviations).
 
 Knows no record, no tool and no task.
 """
 
 from wardround.codes.abbreviations import load_abbreviations
 from wardround.codes.ccs import Category, CodeGrouper, load_ccs, load_ccs_phrases, load_ccs_words, plain_code
-from wardround.codes.clinical_names import (
-    clinical_name,
-    drug_class,
-    drug_classes,
-    drug_name,
-    lab_panel,
-    load_drug_classes,
-)
-from wardround.codes.drug_names import normalise_drug_name
+from wardround.codes.drug_names import load_drug_synonyms, normalise_drug_name
 from wardround.codes.drugs import DrugGrouper, load_drugs
 from wardround.codes.lab_words import load_lab_words, load_panels
 from wardround.codes.labels import LabelSet, distinct_labels, normalise_label
@@ -27,18 +19,13 @@ __all__ = [
     "LabelSet",
     "UserCodes",
     "add_user_codes",
-    "clinical_name",
     "distinct_labels",
-    "drug_class",
-    "drug_classes",
-    "drug_name",
     "how_to_add",
-    "lab_panel",
     "load_abbreviations",
     "load_ccs",
     "load_ccs_phrases",
     "load_ccs_words",
-    "load_drug_classes",
+    "load_drug_synonyms",
     "load_drugs",
     "load_lab_words",
     "load_panels",

@@ -83,13 +83,14 @@ def _without_salts(words: list[str]) -> list[str]:
 
 def _known(text: str) -> str | None:
     """The synonym table's substance, followed once more (Depakote: divalproex: valproic acid)."""
-    synonyms = _synonyms()
+    synonyms = load_drug_synonyms()
     first = synonyms.get(text)
     return synonyms.get(first, first) if first else None
 
 
 @cache
-def _synonyms() -> Mapping[str, str]:
+def load_drug_synonyms() -> Mapping[str, str]:
+    """Return brand or short form -> substance, several joined by a hyphen."""
     return MappingProxyType({row[0]: row[1] for row in _rows("drug_synonyms")})
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.codes import drug_classes
 from wardround.core import UserError
 from wardround.definitions.catalogue import DEFINITIONS
 from wardround.definitions.infection import is_sepsis, suspected_infection
@@ -29,6 +28,7 @@ from wardround.definitions.organs import (
 )
 from wardround.definitions.support import norepinephrine_equivalent, ventilation_status
 from wardround.records import Chart
+from wardround.vocabulary import drug_classes
 
 CHART = {
     "heart_rate": (220045,), "systolic": (220179, 220050, 225309), "mean_pressure": (220052, 220181, 225312),

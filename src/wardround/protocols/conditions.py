@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wardround.codes import clinical_name, normalise_label
+from wardround.codes import normalise_label
 from wardround.protocols.facts import Direction, Facts, Level
+from wardround.vocabulary import clinical_name
 
 Truth = bool | None
 Relation = Literal[">", ">=", "<", "<=", "="]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
-from wardround.codes import clinical_name, drug_class, drug_classes, drug_name, normalise_label
+from wardround.codes import normalise_label
+from wardround.vocabulary import clinical_name, drug_class, drug_classes, drug_name
 
 T = TypeVar("T")
 Level = Literal["low", "normal", "high"]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wardround.codes import clinical_name, drug_class, drug_classes, drug_name
 from wardround.protocols.conditions import Condition, Joined, Negated, Node, Stated
 from wardround.protocols.facts import Facts
 from wardround.protocols.language import Trigger, compile_trigger
 from wardround.protocols.rules import GlobalProtocol, ProtocolRule, RuleAction
+from wardround.vocabulary import clinical_name, drug_class, drug_classes, drug_name
 
 _NAMES = 65_536
 """So many names are remembered with the rules that ask for them."""

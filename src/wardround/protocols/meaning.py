@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from wardround.codes import clinical_name
 from wardround.protocols.conditions import AtLevel, AtValue, Condition, HoursSince, Joined, Negated, Node, Stated
+from wardround.vocabulary import clinical_name
 
 _MOST = 64
 """Alternatives of a trigger beyond which it is not compared: none that people write has so many."""

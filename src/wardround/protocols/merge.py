@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
-from wardround.codes import clinical_name
 from wardround.protocols.conditions import AtLevel, AtValue, Condition, Node, conditions_of
 from wardround.protocols.index import CompiledRule, compile_rule
 from wardround.protocols.meaning import excludes, is_same
 from wardround.protocols.rules import FORBIDDING, GlobalProtocol, ProtocolRule
+from wardround.vocabulary import clinical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from wardround.codes import clinical_name, drug_class, drug_name
 from wardround.core import UserError, canonical_json, content_hash
 from wardround.protocols.facts import is_drug, is_same_action
+from wardround.vocabulary import clinical_name, drug_class, drug_name
 
 ActionKind = Literal["MEDICATIONS", "LABS", "PROCEDURES"]
 Verb = Literal["start", "stop", "order", "perform", "avoid", "hold"]

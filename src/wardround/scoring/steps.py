@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Literal, TypedDict
 import numpy as np
 
 from wardround.answers import StepAction, StepActions
-from wardround.codes import LabelSet, clinical_name, drug_class, drug_classes, drug_name, lab_panel
+from wardround.codes import LabelSet
 from wardround.log import Played
 from wardround.scoring.bootstrap import Interval, cluster_bootstrap, mean_of_rows
 from wardround.scoring.scorer import SCORERS, Scorer
+from wardround.vocabulary import clinical_name, drug_name, lab_panel, main_class
 
 MOST = 5
 TYPES = ("MEDICATIONS", "LABS", "PROCEDURES")
@@ -41,8 +42,8 @@ class StepHits:
 def step_hits(answer: Iterable[str] | None, target: Iterable[str], matching: Matching = "name") -> list[StepHits]:
     """Return what was hit at every step and type that has a decision, in order.
 
-    ``class``: drugs stand for their narrowest class of our table, tests for the panel they are ordered with, and what
-    has none for itself; two of one class are one decision.
+    ``class``: drugs stand for the class they are counted under, tests for the panel they are ordered with, and what has
+    none for itself; two of one class are one decision.
     """
     wanted, said = _by_step(target), _by_step(answer or ())
     found = []
@@ -77,8 +78,8 @@ def _by_step(actions: Iterable[str]) -> dict[tuple[int | None, str], list[str]]:
 def _key(kind: str, name: str, matching: Matching) -> str:
     """The form in which an action is compared."""
     if kind == MEDICATIONS:
-        by_class = drug_class(name) or next(iter(drug_classes(name)), None)
-        return by_class if matching == "class" and by_class is not None else drug_name(name)
+        by_class = main_class(name) if matching == "class" else None
+        return by_class or drug_name(name)
     panel = lab_panel(name) if matching == "class" and kind == LABS else None
     return panel or clinical_name(name)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from wardround.agents.loop.steps import PredictedAction
 from wardround.agents.stays.router import HeldRule
-from wardround.codes import drug_class, drug_classes
+from wardround.vocabulary import drug_class, drug_classes
 
 OnFail = Literal["replace", "drop", "flag"]
 _LEAST_SHARE = 1e-4

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from wardround.bundles import PatientState, Trend, ValueLevel
-from wardround.codes import clinical_name
 from wardround.protocols import (
     AtLevel,
     AtValue,
@@ -24,6 +23,7 @@ from wardround.protocols import (
     is_problem,
     keys_of,
 )
+from wardround.vocabulary import clinical_name
 
 HOUR_OF_DAY = "hour of day"
 STAY = "stay"

@@ -8,8 +8,8 @@ import numpy as np
 
 from wardround.agents.stays.charted import StateFacts
 from wardround.bundles import EventKind, Trend
-from wardround.codes import clinical_name
 from wardround.protocols import spell
+from wardround.vocabulary import clinical_name
 
 FRESH_HOURS = 3
 """A result counts as new so long after its specimen: a laboratory takes an hour or two."""

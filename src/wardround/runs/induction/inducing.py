@@ -15,7 +15,6 @@ from wardround.agents.stays.charted import StateFacts
 from wardround.answers import StepAction
 from wardround.benchmarks import Benchmark, Sample
 from wardround.bundles import EventKind
-from wardround.codes import clinical_name
 from wardround.core import LeakError, Progress, Reporter, UserError, content_hash, derive_seed, silent
 from wardround.protocols import GlobalProtocol, InducedFrom, RuleIndex
 from wardround.records import Store
@@ -26,6 +25,7 @@ from wardround.runs.induction.kept_counts import Counted, Keep, anew, kept_in, p
 from wardround.runs.induction.stay_steps import Action, decisions_of, seen_steps
 from wardround.runs.induction.step_table import RUNNING, StepTable, TrainingStep
 from wardround.runs.stays import played_bundles
+from wardround.vocabulary import clinical_name
 
 TRAINING = "train"
 MEDICATIONS = "MEDICATIONS"

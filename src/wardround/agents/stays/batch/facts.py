@@ -16,8 +16,8 @@ from wardround.agents.stays.batch.readings import NamedReadings, read_trends
 from wardround.bundles import BundleStream, EventKind, StateLimits
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
-from wardround.codes import clinical_name
 from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
+from wardround.vocabulary import clinical_name
 
 _KINDS = max(EventKind) + 1
 NEVER = int(np.iinfo(np.int64).min)

@@ -1,0 +1,203 @@
+"""What a name stands for: laboratory test, vital, drug, class of drugs, problem, procedure or device.
+
+From our own tables, the laboratory words and drug names of ``codes``, and a table that a user adds beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import cast, get_args
+
+from wardround.codes import load_drug_synonyms, load_lab_words, normalise_label
+from wardround.core import UserError
+from wardround.vocabulary.drugs import drug_class, drug_name, is_drug, is_known_drug, load_drug_classes
+from wardround.vocabulary.measurements import find_measurement, load_measurements
+from wardround.vocabulary.names import Concept, ConceptKind, clinical_name, singular, words_of
+from wardround.vocabulary.tables import cell_parts, table_rows
+
+_LONGEST = 7
+"""Words of the longest name that is looked for in a text."""
+_MEASURED_FIRST = frozenset(
+    {"potassium", "sodium", "chloride", "calcium", "magnesium", "phosphate", "iron", "glucose", "albumin",
+     "bicarbonate"}
+)  # fmt: skip
+"""What is a laboratory test before it is a drug."""
+_WORDS_TOO = frozenset(
+    {"all", "as", "he", "ms", "pe", "it", "hit", "cap", "aids", "ra", "had", "burn", "ad", "icd", "af", "mi", "ct",
+     "lp", "t", "k", "p", "na", "cl", "cr", "ca", "pt", "mg", "ag", "hd", "fe", "be", "tt", "la", "le", "sg", "li",
+     "rr", "hr", "gas", "gap", "ap", "ld", "hp", "ig", "fk", "ha"}
+)  # fmt: skip
+"""Short names that are words too, or units: in a running text they count only as written in the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A concept named in a text, and the characters that name it."""
+
+    concept: Concept
+    start: int
+    end: int
+    text: str
+
+
+def find_concept(text: str, kind: ConceptKind | None = None) -> Concept | None:
+    """Return what a name stands for, of one kind where it is given; None where no table has it.
+
+    >>> find_concept("CHF"), find_concept("MAP"), find_concept("Unasyn")
+    (Concept(kind='problem', name='heart failure'), Concept(kind='vital', name='mean arterial pressure'), \
+Concept(kind='drug', name='ampicillin-sulbactam'))
+    """
+    return next((one for one in _candidates(text) if kind in (None, one.kind)), None)
+
+
+def concepts_in(text: str) -> tuple[Mention, ...]:
+    """Return every concept that a text names, in its order, the longest name first where names overlap."""
+    found: list[Mention] = []
+    words = [(match.start(), match.end(), singular(normalise_label(match[0]))) for match in _WORD.finditer(text)]
+    place = 0
+    while place < len(words):
+        mention = _mention_at(text, words, place)
+        if mention is None:
+            place += 1
+            continue
+        found.append(mention)
+        place += sum(1 for start, _, _ in words[place:] if start < mention.end)
+    return tuple(found)
+
+
+def is_a(given: Concept, asked: Concept) -> bool:
+    """Whether one concept is the other or one of its kind (septic shock is a sepsis, warfarin an anticoagulant)."""
+    if given == asked:
+        return True
+    if given.kind in ("drug", "drug_class") and asked.kind in ("drug", "drug_class"):
+        return is_drug(given.name, asked.name)
+    return asked.name in _above(given.name)
+
+
+def add_concepts(path: Path) -> int:
+    """Add a user's table of names and return how many rows it has.
+
+    A row: kind <tab> name <tab> spellings, split by ";" <tab> what it is one of. UserError: unknown kind, or no name.
+    """
+    added = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        kind, name, spellings, above = (*line.split("\t"), "", "", "")[:4]
+        if kind not in get_args(ConceptKind) or not name.strip():
+            raise UserError(
+                f"{path}, line {number}: write kind, name, spellings; kinds: {', '.join(get_args(ConceptKind))}"
+            )
+        added.append((kind, name.strip(), spellings, above))
+    _USER_ROWS.extend(added)
+    forget_tables()
+    return len(added)
+
+
+def forget_tables() -> None:
+    """Read the tables again when they are next asked."""
+    for one in (_own, _spoken, _parents, _candidates):
+        one.cache_clear()
+
+
+_USER_ROWS: list[tuple[str, str, str, str]] = []
+_WORD = re.compile(r"[^\W_]+")
+
+
+@lru_cache(maxsize=65_536)
+def _candidates(text: str) -> tuple[Concept, ...]:
+    """Return everything a name may stand for, likeliest first."""
+    words = words_of(text)
+    found = list(_own().get(words, ()))
+    measured = _lab(text)
+    drug = _drug(text)
+    first = measured is not None and (drug is None or measured.name in _MEASURED_FIRST)
+    ordered = (measured, drug) if first else (drug, measured)
+    return tuple(dict.fromkeys([*found, *(one for one in ordered if one is not None)]))
+
+
+def _lab(text: str) -> Concept | None:
+    known = find_measurement(text)
+    if known is not None:
+        return Concept(known.kind, clinical_name(known.name))
+    plain = normalise_label(text)
+    words = load_lab_words()
+    return Concept("lab", clinical_name(text)) if plain in words or clinical_name(text) in _lab_names() else None
+
+
+def _drug(text: str) -> Concept | None:
+    if not words_of(text):
+        return None
+    own = drug_class(text)
+    if own is not None:
+        return Concept("drug_class", own)
+    return Concept("drug", drug_name(text)) if is_known_drug(text) else None
+
+
+def _mention_at(text: str, words: list[tuple[int, int, str]], place: int) -> Mention | None:
+    for length in range(min(_LONGEST, len(words) - place), 0, -1):
+        key = tuple(word for _, _, word in words[place : place + length])
+        concept = _spoken().get(key)
+        if concept is None:
+            continue
+        start, end = words[place][0], words[place + length - 1][1]
+        said = text[start:end]
+        if " ".join(key) in _WORDS_TOO and not said.isupper():
+            continue
+        return Mention(concept=concept, start=start, end=end, text=said)
+    return None
+
+
+@cache
+def _own() -> Mapping[tuple[str, ...], tuple[Concept, ...]]:
+    """By words the concepts of our table and of the user's, the user's first."""
+    found: dict[tuple[str, ...], tuple[Concept, ...]] = {}
+    for kind, name, spellings, _ in (*_USER_ROWS, *table_rows("concepts", 4)):
+        concept = Concept(cast(ConceptKind, kind), name)
+        for text in (name, *cell_parts(spellings)):
+            key = words_of(text)
+            found[key] = (*found.get(key, ()), concept)
+    return MappingProxyType(found)
+
+
+@cache
+def _spoken() -> Mapping[tuple[str, ...], Concept]:
+    """By words what a running text may name: no word that says nothing, no lay word of a laboratory test."""
+    found: dict[tuple[str, ...], Concept] = {}
+    for text in (*load_lab_words(), *(one.name for one in load_measurements())):
+        concept = _lab(text)
+        if concept is not None and words_of(text):
+            found.setdefault(words_of(text), concept)
+    drugs = {part for members in load_drug_classes().values() for part in members}
+    spelt = {*drugs, *load_drug_synonyms(), *load_drug_classes()}
+    for key in [key for _, spellings, _ in table_rows("drug_classes", 3) for key in cell_parts(spellings)] + sorted(
+        spelt
+    ):
+        concept = find_concept(key)
+        if concept is not None:
+            found[words_of(key)] = concept
+    found |= {words: concepts[0] for words, concepts in _own().items()}
+    return MappingProxyType({words: concept for words, concept in found.items() if words})
+
+
+@cache
+def _lab_names() -> frozenset[str]:
+    return frozenset(clinical_name(name) for names in load_lab_words().values() for name in names if name)
+
+
+@cache
+def _parents() -> Mapping[str, tuple[str, ...]]:
+    rows = (*table_rows("concepts", 4), *_USER_ROWS)
+    return MappingProxyType({name: cell_parts(above) for _, name, _, above in rows if above})
+
+
+def _above(name: str) -> set[str]:
+    found: set[str] = set()
+    for parent in _parents().get(name, ()):
+        found |= {parent, *_above(parent)}
+    return found

@@ -1,0 +1,241 @@
+"""Drugs by what is in them: ingredients, classes, and whether an allergy stands against one.
+
+A combination or a brand is its ingredients (Unasyn: ampicillin and sulbactam); a class is its members. What our tables
+do not have is a drug of its own name, and is never told apart from an allergy that they do not have: that is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from types import MappingProxyType
+
+from wardround.codes import load_drug_synonyms, normalise_drug_name, normalise_label
+from wardround.vocabulary.names import words_of
+from wardround.vocabulary.tables import cell_parts, table_rows
+from wardround.vocabulary.truth import Truth, any_of
+
+_CACHED = 65_536
+_VERDICTS: Mapping[str, Truth] = {"yes": True, "no": False, "unknown": None}
+_CHEMICAL = frozenset(
+    {
+        "beta-lactams",
+        "penicillins",
+        "cephalosporins",
+        "carbapenems",
+        "sulfonamide antibiotics",
+        "opioids",
+        "heparin products",
+    }
+)
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_name(text: str) -> str:
+    """The one name of a drug: its ingredient, or several joined by a hyphen; the name itself where none is left."""
+    return normalise_drug_name(text) or normalise_label(text)
+
+
+@lru_cache(maxsize=_CACHED)
+def ingredients(name: str) -> frozenset[str]:
+    """Return what is in a drug; of a drug that our tables do not have its own name; of a class nothing.
+
+    >>> sorted(ingredients("Unasyn 3 g IV")), sorted(ingredients("Aspirin EC 81 mg"))
+    (['ampicillin', 'sulbactam'], ['aspirin'])
+    """
+    if drug_class(name) is not None:
+        return frozenset()
+    for one in (normalise_label(name), drug_name(name)):
+        if one in _known():
+            return frozenset({one})
+    parts = [_synonym(part) for part in _SPLIT.split(one) if part]
+    return frozenset(parts) if any(part in _known() for part in parts) else frozenset({one})
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_classes(name: str) -> tuple[str, ...]:
+    """Return the classes that a drug, or a class, belongs to, narrowest first; none where the table has it not."""
+    own = drug_class(name)
+    within = load_drug_classes()
+    if own is not None:
+        held = [(len(members), one) for one, members in within.items() if within[own] <= members]
+    else:
+        inside = _actives(name)
+        held = [(len(members), one) for one, members in within.items() if inside & members]
+    return tuple(one for _, one in sorted(held))
+
+
+@lru_cache(maxsize=_CACHED)
+def main_class(name: str) -> str | None:
+    """Return the class that a drug is counted under: the first of the table that holds it; None where none does."""
+    own, held = drug_class(name), set(drug_classes(name))
+    return own or next((one for one in _main_classes() if one in held), None)
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_groups(name: str) -> frozenset[str]:
+    """Return everything a drug may be asked for as: its own name, its ingredients and their classes."""
+    own = drug_class(name)
+    return frozenset({own or drug_name(name), *ingredients(name), *drug_classes(name)})
+
+
+@cache
+def load_drug_classes() -> Mapping[str, frozenset[str]]:
+    """Class -> its ingredients, those of the classes within it too."""
+    rows = {name.lstrip("~"): cell_parts(members) for name, _, members in table_rows("drug_classes", 3)}
+    return MappingProxyType({name: frozenset(_members(name, rows)) for name in rows})
+
+
+@lru_cache(maxsize=_CACHED)
+def drug_class(text: str) -> str | None:
+    """The class that a text names (``broad spectrum antibiotic``), None where it names none."""
+    return _class_spellings().get(words_of(text))
+
+
+@lru_cache(maxsize=_CACHED)
+def is_known_drug(name: str) -> bool:
+    """Whether our tables have a drug, or one of its ingredients, or the class that a name is."""
+    return drug_class(name) is not None or not _known().isdisjoint(ingredients(name))
+
+
+@lru_cache(maxsize=_CACHED)
+def is_drug(given: str, asked: str) -> bool:
+    """Whether a given drug is the one asked for, holds it, or is of the class asked for.
+
+    >>> is_drug("Unasyn", "penicillins"), is_drug("Unasyn", "ampicillin"), is_drug("ampicillin", "Unasyn")
+    (True, True, False)
+    """
+    if drug_class(asked) is not None:
+        return drug_class(asked) in drug_groups(given)
+    return drug_name(asked) == drug_name(given) or (
+        bool(ingredients(given)) and ingredients(asked) <= ingredients(given)
+    )
+
+
+@lru_cache(maxsize=_CACHED)
+def may_hold(given: str, asked: str) -> bool:
+    """Whether a given drug is, holds, or may turn out to be, what is asked for: a class may be any of its members."""
+    return is_drug(given, asked) or not _contents(given).isdisjoint(_actives(asked))
+
+
+@lru_cache(maxsize=_CACHED)
+def conflicts(drug: str, allergen: str) -> Truth:
+    """Say whether an allergy, as charts write it, stands against a drug or class.
+
+    Cross-reactions stand in ``data/cross_reactions.tsv``; an allergen that no table has is unknown.
+
+    >>> conflicts("Unasyn", "Allergy to penicillin (finding)"), conflicts("furosemide", "Sulfa")
+    (True, False)
+    >>> conflicts("metoprolol", "blue stuff")
+    """
+    return any_of(_conflict(drug, one) for one in read_allergens(allergen))
+
+
+@lru_cache(maxsize=_CACHED)
+def read_allergens(text: str) -> tuple[str, ...]:
+    """Return what an allergy is to, without the words around it ("Allergy to penicillin (finding)": penicillin)."""
+    if words_of(text) in _others():
+        return (normalise_label(text),)
+    plain = _AROUND.sub(" ", _BRACKETS.sub(" ", normalise_label(text)))
+    whole = " ".join(plain.strip(" .:-").split()) or normalise_label(text)
+    if _is_read(whole):
+        return (whole,)
+    parts = tuple(part.strip() for part in re.split(r"[,;/+&]|\band\b|\bor\b", whole) if part.strip())
+    return parts if len(parts) > 1 and any(map(_is_read, parts)) else (whole,)
+
+
+def _is_read(allergen: str) -> bool:
+    return words_of(allergen) in _others() or is_known_drug(allergen)
+
+
+def _conflict(drug: str, allergen: str) -> Truth:
+    if words_of(allergen) in _others():
+        return False
+    if drug_name(drug) == drug_name(allergen):
+        return True
+    if not is_known_drug(allergen):
+        return True if allergen in normalise_label(drug) else None
+    if not is_known_drug(drug):
+        return None
+    if drug_class(drug) is not None:
+        return any_of(_between(one, allergen) for one in sorted(_contents(drug)))
+    return any_of(_between(one, allergen) for one in sorted(_actives(drug)))
+
+
+def _between(ingredient: str, allergen: str) -> Truth:
+    """Whether an allergy stands against one ingredient: itself, then the closest row of the table."""
+    sources = _actives(allergen) if drug_class(allergen) is None else _contents(allergen)
+    if ingredient in sources:
+        return True
+    asked = [drug_class(allergen)] if drug_class(allergen) else [*sorted(sources), *drug_classes(allergen)]
+    for source in asked:
+        for target in (ingredient, *drug_classes(ingredient)):
+            verdict = _crossing().get((str(source), target))
+            if verdict is not None:
+                return _VERDICTS[verdict]
+    alike = set(drug_classes(allergen)) & set(drug_classes(ingredient)) & _CHEMICAL
+    return None if alike else False
+
+
+def _contents(name: str) -> frozenset[str]:
+    """The ingredients of a drug, or the members of a class."""
+    own = drug_class(name)
+    return load_drug_classes()[own] if own is not None else ingredients(name)
+
+
+def _actives(name: str) -> frozenset[str]:
+    """What of a drug is asked about: an inhibitor that only ever comes with another drug is not its allergen."""
+    held = _contents(name)
+    return held - load_drug_classes()["beta-lactamase inhibitors"] or held
+
+
+@cache
+def _crossing() -> Mapping[tuple[str, str], str]:
+    return MappingProxyType({(source, target): verdict for source, target, verdict in table_rows("cross_reactions", 3)})
+
+
+@cache
+def _others() -> frozenset[tuple[str, ...]]:
+    return frozenset(words_of(text) for _, texts in table_rows("other_allergens", 2) for text in cell_parts(texts))
+
+
+@cache
+def _known() -> frozenset[str]:
+    members = frozenset[str]().union(*load_drug_classes().values())
+    return members | {part for name in load_drug_synonyms().values() for part in _SPLIT.split(name)}
+
+
+@cache
+def _class_spellings() -> Mapping[tuple[str, ...], str]:
+    found: dict[tuple[str, ...], str] = {}
+    for name, spellings, _ in table_rows("drug_classes", 3):
+        for text in (name, *cell_parts(spellings)):
+            found.setdefault(words_of(text), name.lstrip("~"))
+    return MappingProxyType(found)
+
+
+@cache
+def _main_classes() -> tuple[str, ...]:
+    return tuple(name for name, _, _ in table_rows("drug_classes", 3) if not name.startswith("~"))
+
+
+def _members(name: str, rows: Mapping[str, tuple[str, ...]]) -> set[str]:
+    found: set[str] = set()
+    for member in rows[name]:
+        found |= _members(member[1:-1], rows) if member.startswith("[") else {member}
+    return found
+
+
+def _synonym(part: str) -> str:
+    return load_drug_synonyms().get(part.strip(), part.strip())
+
+
+_SPLIT = re.compile(r"\s*[-/+]\s*")
+_BRACKETS = re.compile(r"\((?:finding|disorder|substance|situation|product|medication|drug)\)")
+_AROUND = re.compile(
+    r"\b(?:known |severe |documented |reported |history of |h/o |hx of |type i )*"
+    r"(?:allerg(?:y|ies|ic)(?: reaction)?|anaphyla(?:xis|ctic reaction)|hypersensitivity|intolerance|intolerant"
+    r"|adverse reaction|adverse drug reaction|propensity to adverse reactions|angioedema|rash|hives|drug allergy)"
+    r"(?: (?:to|with|from))?\b|\b(?:antibiotics? class|containing products?|antigen|extract)\b"
+)

@@ -1,0 +1,113 @@
+"""What is known of a measurement: the units it comes in, which numbers are plausible in each, what leads to moles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from types import MappingProxyType
+from typing import Literal, cast
+
+from wardround.vocabulary.names import Concept, clinical_name
+from wardround.vocabulary.tables import cell_parts, table_rows
+from wardround.vocabulary.units import convert_unit, plain_unit, read_unit, rounded, without_body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsualUnit:
+    """A unit that a measurement comes in, and the lowest and highest number charted or written in it. ``unit`` is None
+    where the number has none (pH, INR)."""
+
+    unit: str | None
+    low: float
+    high: float
+
+    def is_plausible(self, number: float) -> bool:
+        """Whether a number may be one in this unit."""
+        return self.low <= number <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A measurement: its units, the usual one first; ``molar_mass`` in g/mol; ``valence`` in Eq/mol."""
+
+    name: str
+    kind: Literal["lab", "vital"]
+    units: tuple[UsualUnit, ...]
+    molar_mass: float | None = None
+    valence: float | None = None
+
+
+@lru_cache(maxsize=65_536)
+def find_measurement(concept: Concept | str) -> Measurement | None:
+    """Return what is known of a measurement, by any of its names; None where nothing is."""
+    return _measurements().get(clinical_name(concept if isinstance(concept, str) else concept.name))
+
+
+def usual_units(concept: Concept | str) -> tuple[UsualUnit, ...]:
+    """Return the units that a measurement comes in, the usual one first; none where nothing is known of it."""
+    found = find_measurement(concept)
+    return () if found is None else found.units
+
+
+@cache
+def load_measurements() -> tuple[Measurement, ...]:
+    """Return every measurement of our table."""
+    return tuple(
+        Measurement(
+            name=name,
+            kind=cast(Literal["lab", "vital"], kind),
+            units=tuple(map(_usual_unit, cell_parts(units))),
+            molar_mass=float(mass) if mass else None,
+            valence=float(valence) if valence else None,
+        )
+        for name, kind, units, mass, valence in table_rows("measurements", 5)
+    )
+
+
+def convert(
+    value: float, from_unit: str, to_unit: str, concept: Concept | str | None = None, *, weight: float | None = None
+) -> float | None:
+    """Return a number in another unit; None where there is no way that is known.
+
+    ``concept``: whose molar mass leads from grams to moles and whose valence from moles to equivalents; ``weight``: kg.
+
+    >>> convert(59, "g/L", "g/dL"), convert(150, "umol/L", "mg/dL", "creatinine"), convert(1, "mmol/L", "mEq/L", "Mg")
+    (5.9, 1.6968, 2.0)
+    """
+    plain = convert_unit(value, from_unit, to_unit, weight=weight)
+    if plain is not None or concept is None:
+        return plain
+    known, source, target = find_measurement(concept), read_unit(from_unit), read_unit(to_unit)
+    if known is None or source is None or target is None:
+        return None
+    per_mole = {"mass": known.molar_mass, "substance": 1.0, "charge": known.valence}
+    amounts = [next((kind for kind, power in unit.dimension if kind in per_mole), "") for unit in (source, target)]
+    rest = [
+        tuple(part for part in without_body(unit.dimension) if part[0] not in per_mole) for unit in (source, target)
+    ]
+    sizes = [per_mole.get(amount) for amount in amounts]
+    if rest[0] != rest[1] or sizes[0] is None or sizes[1] is None:
+        return None
+    return rounded(value * source.size / sizes[0] * sizes[1] / target.size)
+
+
+@cache
+def _measurements() -> Mapping[str, Measurement]:
+    return MappingProxyType({clinical_name(one.name): one for one in load_measurements()})
+
+
+def _usual_unit(text: str) -> UsualUnit:
+    *unit, low, high = text.split(" ")
+    said = " ".join(unit)
+    return UsualUnit(unit=None if said == "1" else said, low=float(low), high=float(high))
+
+
+def is_unitless(unit: str | None, known: Measurement | None) -> bool:
+    """Whether a unit says nothing: none is given, or the measurement has none and the unit is a filler (``units``)."""
+    plain = plain_unit(unit)
+    has_none = known is not None and any(one.unit is None for one in known.units)
+    return plain is None or (has_none and plain in _FILLERS)
+
+
+_FILLERS = frozenset({"units", "unit", "ratio", "points", "index", "1", "#", "fraction"})

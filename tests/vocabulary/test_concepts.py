@@ -1,0 +1,77 @@
+"""What names stand for, alone and in a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.core import UserError
+from wardround.vocabulary import Concept, add_concepts, concepts, concepts_in, find_concept, is_a
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [
+        ("CHF", "problem", "heart failure"),
+        ("Congestive Heart Failure", "problem", "heart failure"),
+        ("map", "vital", "mean arterial pressure"),
+        ("hgb", "lab", "hemoglobin"),
+        ("potassium", "lab", "potassium"),
+        ("sugar", "lab", "glucose"),
+        ("Coumadin", "drug", "warfarin"),
+        ("aspirin", "drug", "aspirin"),
+        ("pressors", "drug_class", "vasopressors"),
+        ("blood cultures", "procedure", "blood culture"),
+        ("hemodialysis", "procedure", "dialysis"),
+        ("ESRD", "problem", "end stage renal disease"),
+        ("temperature", "vital", "temperature"),
+    ],
+)
+def test_names_stand_for_concepts(text: str, kind: str, name: str) -> None:
+    assert find_concept(text) == Concept(kind, name)  # type: ignore[arg-type]
+
+
+def test_a_kind_chooses_and_what_no_table_has_is_nothing() -> None:
+    assert find_concept("vancomycin") == Concept("drug", "vancomycin")
+    assert find_concept("vancomycin", "lab") == Concept("lab", "vancomycin")
+    assert find_concept("creatinine rising") is None
+    assert find_concept("") is None
+
+
+def test_one_concept_is_one_of_another() -> None:
+    sepsis, shock = Concept("problem", "sepsis"), Concept("problem", "septic shock")
+    assert is_a(shock, sepsis)
+    assert not is_a(sepsis, shock)
+    assert is_a(Concept("problem", "septic shock"), Concept("problem", "infection"))
+    assert is_a(Concept("drug", "warfarin"), Concept("drug_class", "anticoagulants"))
+
+
+def test_a_text_names_its_concepts_and_words_that_only_look_like_one_are_none() -> None:
+    text = "58yo with CHF and T2DM on Coumadin, septic shock; Hb 6.8, K 6.1. He had all his meds. It hit as PE was out."
+    assert [(one.concept.name, one.text) for one in concepts_in(text)] == [
+        ("heart failure", "CHF"),
+        ("diabetes", "T2DM"),
+        ("warfarin", "Coumadin"),
+        ("septic shock", "septic shock"),
+        ("hemoglobin", "Hb"),
+        ("potassium", "K"),
+        ("pulmonary embolism", "PE"),
+    ]
+    assert all(text[one.start : one.end] == one.text for one in concepts_in(text))
+
+
+def test_a_table_of_the_users_own_goes_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concepts, "_USER_ROWS", [])
+    table = tmp_path / "own.tsv"
+    table.write_text("# ours\nlab\tFactor Xa level\tXa-lvl\t\nproblem\tHeyde syndrome\tHeyde's\tbleeding\n")
+    assert add_concepts(table) == 2
+    try:
+        assert find_concept("xa lvl") == Concept("lab", "Factor Xa level")
+        assert is_a(Concept("problem", "Heyde syndrome"), Concept("problem", "bleeding"))
+        table.write_text("laboratory\tX\n")
+        with pytest.raises(UserError, match=r"line 1: write kind"):
+            add_concepts(table)
+    finally:
+        monkeypatch.undo()
+        concepts.forget_tables()

@@ -1,0 +1,147 @@
+"""Numbers with units: read, converted, compared; a definite answer only where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.vocabulary import (
+    RELATIONS,
+    Quantity,
+    compare,
+    comparison,
+    convert,
+    find_measurement,
+    parse_quantity,
+    read_unit,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("50,000 /uL", Quantity(value=50000, unit="/uL")),
+        ("1.5 mg/dL", Quantity(value=1.5, unit="mg/dL")),
+        ("<0.01", Quantity(value=0.01, comparator="<")),
+        ("≥ 4 mmol/L", Quantity(value=4, unit="mmol/L", comparator=">=")),
+        ("70-100 mmHg", Quantity(value=70, high=100, unit="mmHg")),
+        ("between 70 and 100 mmHg", Quantity(value=70, high=100, unit="mmHg")),
+        ("1.5 x baseline", Quantity(value=1.5, multiple_of="baseline")),
+        ("2-fold of baseline", Quantity(value=2, multiple_of="baseline")),
+        ("50k", Quantity(value=50000)),
+        ("50 K/uL", Quantity(value=50, unit="K/uL")),
+        ("38.5°C", Quantity(value=38.5, unit="°C")),
+        ("150 x 10^9/L", Quantity(value=150, unit="x 10^9/L")),
+        ("-4 mEq/L", Quantity(value=-4, unit="mEq/L")),
+        ("1,5 mg/dL", None),  # a comma of thousands or of decimals: not to be told
+        ("2+", None),
+        ("4 for 30 minutes", None),
+        ("1.5 x creatinine", None),
+        ("100-70", None),
+        ("", None),
+    ],
+)
+def test_quantities_are_read_or_refused(text: str, read: Quantity | None) -> None:
+    assert parse_quantity(text) == read
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "target", "concept", "found"),
+    [
+        (59, "g/L", "g/dL", None, 5.9),
+        (150, "umol/L", "mg/dL", "creatinine", 1.6968),
+        (180.156, "mg/dL", "mmol/L", "glucose", 10.0),
+        (28.014, "mg/dL", "mmol/L", "BUN", 10.0),
+        (1, "mg/dL", "umol/L", "bilirubin", 17.104),
+        (4.1, "mmol/L", "mEq/L", "potassium", 4.1),
+        (1, "mmol/L", "mEq/L", "magnesium", 2.0),
+        (8.0156, "mg/dL", "mmol/L", "calcium", 2.0),
+        (14, "g/dL", "mmol/L", "hemoglobin", 8.68783),
+        (150, "K/uL", "10*9/L", None, 150),
+        (150000, "/uL", "K/mm3", None, 150),
+        (4.5, "m/uL", "10E12/L", None, 4.5),
+        (98.6, "°F", "C", None, 37.0),
+        (1, "kPa", "mm Hg", None, 7.50062),
+        (2.4, "units/hour", "mU/min", None, 40.0),
+        (30, "mL/hr", "L/day", None, 0.72),
+        (154.324, "lb", "kg", None, 70.0),
+    ],
+)
+def test_conversions_by_hand(value: float, source: str, target: str, concept: str | None, found: float) -> None:
+    assert convert(value, source, target, concept) == pytest.approx(found, rel=1e-4)
+    assert convert(found, target, source, concept) == pytest.approx(value, rel=1e-4)
+
+
+def test_what_cannot_be_converted_is_unknown() -> None:
+    assert convert(5, "mg/hr", "ug/kg/min", weight=80) == pytest.approx(1.04167, rel=1e-5)
+    assert convert(5, "mg/hr", "ug/kg/min") is None
+    assert convert(150, "umol/L", "mg/dL") is None, "no molar mass without a concept"
+    assert convert(150, "umol/L", "mg/dL", "procalcitonin") is None
+    assert convert(500, "ng/mL FEU", "ng/mL") is None
+    assert convert(1, "mEq/L", "mmol/L", "phosphate") is None, "its valence depends on the pH"
+    assert read_unit("K/uL") != read_unit("m/uL")
+    assert read_unit("bananas") is None
+
+
+@pytest.mark.parametrize(
+    ("reading", "unit", "relation", "threshold", "asked", "concept", "truth"),
+    [
+        (59, "g/L", "<", 7, None, "hemoglobin", True),
+        (59, "g/L", "<", 7, "g/dL", "hemoglobin", True),
+        (80, "g/L", "<", 7, "g/dL", "hemoglobin", False),
+        (80, "g/L", "<", 7, None, "hemoglobin", None),  # not under 7 g/dL, under 7 mmol/L
+        (150, "umol/L", ">", 2, None, "creatinine", False),
+        (150, "umol/L", ">", 120, None, "creatinine", True),
+        (1.5, "mg/dL", ">", 120, None, "creatinine", True),
+        (120, "K/uL", "<", 50000, None, "platelets", False),
+        (40, "K/uL", "<", 50000, None, "platelets", True),
+        (40000, "/uL", "<", 50, None, "platelets", True),
+        (8, "mmol/L", "<", 40, None, "glucose", None),
+        (8, "mmol/L", ">", 180, None, "glucose", False),
+        (39, "mg/dL", "<", 40, None, "glucose", True),
+        (5.6, "mEq/L", ">", 5.5, "mmol/L", "K", True),
+        (4.5, None, ">", 4, "mmol/L", "lactate", True),
+        (0.6, None, ">", 50, "%", "FiO2", True),
+        (60, None, ">", 0.5, None, "FiO2", True),
+        (7.2, "units", "<", 7.3, None, "pH", True),
+        (98.6, "°F", ">", 38, None, "temperature", False),
+        (102, None, ">", 38.3, "C", "Temperature Fahrenheit", True),
+        (10, "foo", ">", 5, "bar", "made-up test", None),
+        (10, "foo", ">", 5, "foo", "made-up test", True),
+        (10, "mg/dL", ">", 5, "sec", "creatinine", None),
+    ],
+)
+def test_a_bare_number_is_compared_only_where_it_says_one_thing(
+    reading: float,
+    unit: str | None,
+    relation: str,
+    threshold: float,
+    asked: str | None,
+    concept: str,
+    truth: bool | None,
+) -> None:
+    assert compare(reading, unit, relation, threshold, asked, concept) is truth  # type: ignore[arg-type]
+
+
+@given(
+    st.sampled_from(["g/L", "g/dL", "mmol/L", None]),
+    st.sampled_from(sorted(RELATIONS)),
+    st.floats(0.5, 300),
+    st.sampled_from(["g/L", "g/dL", None]),
+    st.lists(st.floats(0.5, 300), min_size=1, max_size=5),
+)
+def test_many_readings_are_compared_as_one_by_one(
+    unit: str | None, relation: str, threshold: float, asked: str | None, values: list[float]
+) -> None:
+    way = comparison(unit, relation, threshold, asked, "hemoglobin")  # type: ignore[arg-type]
+    true, known = way.holds_of(np.array(values))
+    assert [bool(t) if k else None for t, k in zip(true, known, strict=True)] == [way.holds(one) for one in values]
+
+
+def test_a_number_is_plausible_in_the_usual_unit_of_its_measurement() -> None:
+    known = find_measurement("Hgb")
+    assert known is not None
+    assert known.units[0].is_plausible(14)
+    assert not known.units[0].is_plausible(140)
