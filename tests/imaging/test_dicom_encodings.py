@@ -13,7 +13,7 @@ from pydicom.sequence import Sequence
 
 from extras import needs
 from wardround.core import ToolFailure
-from wardround.imaging import Window, read_radiograph
+from wardround.imaging import GreyWindow, read_radiograph
 
 pytestmark = needs("gdcm")
 SHOWN = PHANTOM.pixels / 4095
@@ -47,11 +47,11 @@ def test_a_bright_lung_is_bright_and_air_is_dark() -> None:
 
 def test_windows_are_the_formulas_of_the_standard() -> None:
     values = np.array([[0, 40, 41, 60, 100]], np.float32)
-    linear = Window(center=50, width=20).apply(values)
+    linear = GreyWindow(center=50, width=20).apply(values)
     assert linear[0].tolist() == pytest.approx([0, 0, (41 - 49.5) / 19 + 0.5, 1, 1])  # C.11.2.1.2.1, by hand
-    exact = Window(center=50, width=20, function="LINEAR_EXACT").apply(values)
+    exact = GreyWindow(center=50, width=20, function="LINEAR_EXACT").apply(values)
     assert exact[0].tolist() == pytest.approx([0, 0, 0.05, 1, 1])
-    curve = Window(center=50, width=20, function="SIGMOID").apply(values)
+    curve = GreyWindow(center=50, width=20, function="SIGMOID").apply(values)
     assert curve[0].tolist() == pytest.approx([1 / (1 + np.exp(-4 * (v - 50) / 20)) for v in (0, 40, 41, 60, 100)])
 
 
@@ -72,7 +72,7 @@ def test_a_sigmoid_file_is_shown_by_its_curve() -> None:
 def test_another_window_takes_the_place_of_the_files_own() -> None:
     dataset = film()
     VIEWS["one window"](dataset)
-    read = read_radiograph(written(dataset), window=Window(center=1000, width=2))
+    read = read_radiograph(written(dataset), window=GreyWindow(center=1000, width=2))
     assert set(np.unique(read.pixels)) <= {0.0, 0.5, 1.0}
     assert np.array_equal(read.pixels == 1.0, PHANTOM.pixels > 1000)
 

@@ -14,19 +14,19 @@ from wardround.imaging.reading import read_radiograph
 from wardround.imaging.rendering import LONGEST_EDGE, picture_of
 from wardround.imaging.settings import ImageSettings
 from wardround.imaging.source import ImageFolder, ImageSource
-from wardround.imaging.windows import Window
+from wardround.imaging.windows import GreyWindow
 
 __all__ = [
     "LONGEST_EDGE",
     "Abilities",
     "ChartImage",
     "ChartImages",
+    "GreyWindow",
     "ImageFolder",
     "ImageSettings",
     "ImageSource",
     "Imaging",
     "Radiograph",
-    "Window",
     "conflicts_of",
     "mentions_of",
     "open_images",

@@ -16,7 +16,7 @@ from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.reading import read_radiograph
 from wardround.imaging.settings import ImageSettings
 from wardround.imaging.source import ImageName, ImageSource
-from wardround.imaging.windows import Window
+from wardround.imaging.windows import GreyWindow
 from wardround.records import Chart, ImageRole
 
 _KEPT = 4
@@ -77,7 +77,7 @@ class ChartImages:
             raise ToolFailure(f"there is no image {handle!r}: none was taken of this person up to now.")
         raise ToolFailure(unknown("image", handle, list(entries)) + " Handles are the row ids of its table.")
 
-    def open(self, entry: ChartImage, *, window: Window | None = None, frame: int = 1) -> Radiograph:
+    def open(self, entry: ChartImage, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:
         """Return an image's pixels as they are meant to be seen. ToolFailure: it cannot be had or read."""
         return read_radiograph(self.data(entry), window=window, frame=frame)
 

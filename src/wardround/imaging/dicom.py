@@ -18,7 +18,7 @@ from wardround.imaging.limits import check_size
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.tags import allowed_tags, remarks_of, spacing_of
 from wardround.imaging.visible import shown_values
-from wardround.imaging.windows import Grey, Window, as_grey
+from wardround.imaging.windows import Grey, GreyWindow, as_grey
 
 _NATIVE = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _COMPRESSED = {
@@ -43,7 +43,7 @@ _SYNTAX_ELEMENT = b"\x02\x00\x10\x00UI"
 """The element (0002,0010) of a file's head, which is always written with explicit types."""
 
 
-def read_dicom(data: bytes, *, window: Window | None = None, frame: int = 1) -> Radiograph:
+def read_dicom(data: bytes, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:
     """Return one frame of a DICOM file; frames count from 1. ``window`` is used in place of the file's own."""
     dataset = _headers(data)
     frames = _frames(dataset)

@@ -12,13 +12,13 @@ from wardround.imaging.codestream import claimed_size
 from wardround.imaging.libraries import needed
 from wardround.imaging.limits import check_size
 from wardround.imaging.radiograph import Radiograph
-from wardround.imaging.windows import Grey, Window
+from wardround.imaging.windows import Grey, GreyWindow
 
 PNG = b"\x89PNG\r\n\x1a\n"
 _DEEP = ("I", "I;16", "I;16B", "I;16L")
 
 
-def read_raster(data: bytes, *, window: Window | None = None) -> Radiograph:
+def read_raster(data: bytes, *, window: GreyWindow | None = None) -> Radiograph:
     """Return a picture file as a radiograph. ToolFailure: it is damaged or too large."""
     claimed = _png_size(data) if data.startswith(PNG) else claimed_size(data)
     if claimed is None:

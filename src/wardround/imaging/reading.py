@@ -9,13 +9,13 @@ from wardround.core import ToolFailure
 from wardround.imaging.dicom import read_dicom
 from wardround.imaging.radiograph import Radiograph
 from wardround.imaging.raster import PNG, read_raster
-from wardround.imaging.windows import Window
+from wardround.imaging.windows import GreyWindow
 
 _PREAMBLE = 128
 _RASTERS = (PNG, b"\xff\xd8\xff")
 
 
-def read_radiograph(data: bytes, *, window: Window | None = None, frame: int = 1) -> Radiograph:
+def read_radiograph(data: bytes, *, window: GreyWindow | None = None, frame: int = 1) -> Radiograph:
     """Return one frame (from 1 on) of an image file. ``window`` is used in place of the file's own."""
     if data[_PREAMBLE : _PREAMBLE + 4] == b"DICM":
         return read_dicom(data, window=window, frame=frame)

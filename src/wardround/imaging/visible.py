@@ -9,12 +9,12 @@ import numpy as np
 
 from wardround.core import ToolFailure
 from wardround.imaging.libraries import needed
-from wardround.imaging.windows import Grey, Window, WindowFunction, as_grey
+from wardround.imaging.windows import Grey, GreyWindow, WindowFunction, as_grey
 
 _FUNCTIONS: dict[str, WindowFunction] = {"LINEAR": "LINEAR", "LINEAR_EXACT": "LINEAR_EXACT", "SIGMOID": "SIGMOID"}
 
 
-def shown_values(dataset: Any, stored: Grey, frame: int, window: Window | None) -> tuple[Grey, str]:
+def shown_values(dataset: Any, stored: Grey, frame: int, window: GreyWindow | None) -> tuple[Grey, str]:
     """Return a frame's values from 0 (black) to 1 (white), and in words how they were chosen."""
     padding = _padding(dataset, stored)
     try:
@@ -44,7 +44,7 @@ def _rescaled(dataset: Any, stored: Grey, frame: int) -> Grey:
     return stored
 
 
-def _windowed(dataset: Any, values: Grey, frame: int, window: Window | None, padding: Any) -> tuple[Grey, str]:
+def _windowed(dataset: Any, values: Grey, frame: int, window: GreyWindow | None, padding: Any) -> tuple[Grey, str]:
     """VOI: the window that was asked for, else the file's table, else its first window, else its whole range."""
     if window is not None:
         return window.apply(values), window.said
@@ -60,7 +60,7 @@ def _windowed(dataset: Any, values: Grey, frame: int, window: Window | None, pad
     return np.clip((values - low) / span, 0.0, 1.0).astype(np.float32), "the whole range (the file names no window)"
 
 
-def windows_of(dataset: Any, frame: int = 0) -> tuple[Window, ...]:
+def windows_of(dataset: Any, frame: int = 0) -> tuple[GreyWindow, ...]:
     """Return the windows that a file names for a frame; its headers hold one or several of each number."""
     for holder in _holders(dataset, frame, "FrameVOILUTSequence"):
         if "WindowCenter" in holder and "WindowWidth" in holder:
@@ -68,14 +68,14 @@ def windows_of(dataset: Any, frame: int = 0) -> tuple[Window, ...]:
     return ()
 
 
-def _windows(holder: Any) -> Iterator[Window]:
+def _windows(holder: Any) -> Iterator[GreyWindow]:
     function = _FUNCTIONS.get(str(holder.get("VOILUTFunction", "LINEAR") or "LINEAR").upper(), "LINEAR")
     names = _several(holder.get("WindowCenterWidthExplanation", ""))
     centers, widths = _several(holder.WindowCenter), _several(holder.WindowWidth)
     for number, (center, width) in enumerate(zip(centers, widths, strict=False)):
         if float(width) > 0:
             name = str(names[number]) if number < len(names) else ""
-            yield Window(center=float(center), width=float(width), function=function, name=name[:40])
+            yield GreyWindow(center=float(center), width=float(width), function=function, name=name[:40])
 
 
 def _several(value: Any) -> list[Any]:

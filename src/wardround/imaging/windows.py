@@ -19,7 +19,7 @@ def as_grey(values: Any) -> Grey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class GreyWindow:
     """A window: its middle and width in the image's own values, and the curve between black and white."""
 
     center: float

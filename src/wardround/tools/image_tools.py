@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from wardround.core import format_time
-from wardround.imaging import ChartImage, Radiograph, Window, picture_of
+from wardround.imaging import ChartImage, GreyWindow, Radiograph, picture_of
 from wardround.tools.result import ToolResult
 from wardround.tools.session import Session
 from wardround.tools.signature import Range, tool
@@ -28,7 +28,7 @@ def dicom_processor(
     entry = session.images.find(dicom_path)
     window = None
     if window_center is not None and window_width is not None:
-        window = Window(center=window_center, width=window_width)
+        window = GreyWindow(center=window_center, width=window_width)
     film = session.images.open(entry, window=window, frame=frame)
     told = [f"{name}: {value}" for name, value in film.tags.items()]
     return _shown(session, entry, film, [f"window: {film.window}", *told])

@@ -22,9 +22,9 @@ from wardround.vocabulary.measurements import Measurement, UsualUnit, convert, f
 from wardround.vocabulary.names import Concept, ConceptKind, clinical_name, lab_panel, words_of
 from wardround.vocabulary.quantities import (
     RELATIONS,
-    Comparison,
     Quantity,
     Relation,
+    ThresholdTest,
     compare,
     comparison,
     parse_quantity,
@@ -47,7 +47,6 @@ from wardround.vocabulary.units import Unit, read_unit
 
 __all__ = [
     "RELATIONS",
-    "Comparison",
     "Concept",
     "ConceptKind",
     "Measurement",
@@ -55,6 +54,7 @@ __all__ = [
     "Quantity",
     "Relation",
     "Series",
+    "ThresholdTest",
     "Truth",
     "Unit",
     "UsualUnit",

@@ -90,7 +90,7 @@ class _Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ThresholdTest:
     """Readings in one unit held against a threshold. The first group with a way to read a number decides; where its
     ways disagree the truth is unknown."""
 
@@ -148,13 +148,13 @@ def comparison(
     threshold: float,
     threshold_unit: str | None = None,
     concept: Concept | str | None = None,
-) -> Comparison:
+) -> ThresholdTest:
     """Return how readings in a unit are held against a threshold, worked out once for all of them."""
     known = find_measurement(concept) if concept is not None else None
     reading_unit = None if is_unitless(unit, known) else unit
     asked_unit = None if is_unitless(threshold_unit, known) else threshold_unit
     groups = _groups(reading_unit, threshold, asked_unit, known)
-    return Comparison(relation=relation, groups=tuple(group for group in groups if group))
+    return ThresholdTest(relation=relation, groups=tuple(group for group in groups if group))
 
 
 def _groups(

@@ -16,7 +16,7 @@ import numpy as np
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.columns import Ints
 from wardround.benchmarks.ehrshot.chexpert import ReportLabels, read_labels, report_questions
-from wardround.benchmarks.ehrshot.concepts import Concept, load_concepts
+from wardround.benchmarks.ehrshot.concepts import TaskConcept, load_concepts
 from wardround.benchmarks.ehrshot.hierarchy import descendants
 from wardround.benchmarks.ehrshot.labelling import Labeller, Questions
 from wardround.benchmarks.ehrshot.matching import CodeMatcher
@@ -201,7 +201,7 @@ class _OpenEhrShot:
             "stays": {kind: dict(counts) for kind, counts in sorted(self.record.kinds.items())},
         }
 
-    def _code_facts(self, concept: Concept | None) -> dict[str, Any]:
+    def _code_facts(self, concept: TaskConcept | None) -> dict[str, Any]:
         """Say by which codes a concept was found, and in which units its results are."""
         if concept is None:
             return {}
@@ -268,7 +268,7 @@ def _matchers(store: Store, places: Places, tasks: Sequence[Task]) -> dict[str, 
     concepts = load_concepts()
     found: dict[str, tuple[CodeMatcher, ...]] = {}
     for about, its_places in (("result", places.labs), ("diagnosis", places.diagnoses)):
-        chosen: list[Concept] = [concepts[task.name] for task in tasks if task.about == about]
+        chosen: list[TaskConcept] = [concepts[task.name] for task in tasks if task.about == about]
         below = {concept.task: descendants(store, places, concept) for concept in chosen}
         made = tuple(
             CodeMatcher(place=place, concepts=chosen, descendants=below)

@@ -38,7 +38,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Concept:
+class TaskConcept:
     """What one task is about. ``codes`` by system; ``roots`` are ids whose descendants count too; a laboratory concept
     has a ``unit``, the factors of the ``units`` that can be turned into it, and ``steps``, the worst first."""
 
@@ -90,16 +90,16 @@ def plain_icd(code: str) -> str:
 
 
 @cache
-def load_concepts() -> Mapping[str, Concept]:
+def load_concepts() -> Mapping[str, TaskConcept]:
     """Return every concept, by the name of its task."""
     source = resources.files("wardround.benchmarks.ehrshot").joinpath("concepts.toml").read_text(encoding="utf-8")
     return {task: _concept(task, body) for task, body in tomllib.loads(source).items()}
 
 
-def _concept(task: str, body: Mapping[str, Any]) -> Concept:
+def _concept(task: str, body: Mapping[str, Any]) -> TaskConcept:
     codes = {name: tuple(values) for name, values in body["codes"].items()}
     roots = codes.pop("roots", ())
-    return Concept(
+    return TaskConcept(
         task=task,
         title=body["title"],
         codes=codes,

@@ -10,7 +10,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wardround.benchmarks.ehrshot.concepts import Concept
+from wardround.benchmarks.ehrshot.concepts import TaskConcept
 from wardround.benchmarks.ehrshot.places import Places
 from wardround.core import RecordError
 from wardround.records import Store
@@ -18,7 +18,7 @@ from wardround.records import Store
 _CODE = re.compile(r"[^\s\[\]'\",]+/[^\s\[\]'\",]+")
 
 
-def descendants(store: Store, places: Places, concept: Concept) -> frozenset[str]:
+def descendants(store: Store, places: Places, concept: TaskConcept) -> frozenset[str]:
     """Return the codes below a concept's roots as the store writes them, empty where it keeps no hierarchy."""
     kind = places.hierarchy
     if not concept.roots or kind is None:
@@ -26,7 +26,7 @@ def descendants(store: Store, places: Places, concept: Concept) -> frozenset[str
     return _omop(store, concept) if kind == "concept_ancestor" else _meds(store, concept)
 
 
-def _omop(store: Store, concept: Concept) -> frozenset[str]:
+def _omop(store: Store, concept: TaskConcept) -> frozenset[str]:
     concepts, pairs = _dictionary(store, "concept"), _dictionary(store, "concept_ancestor")
     if concepts is None or pairs is None or not pairs.num_rows:
         return frozenset()
@@ -38,7 +38,7 @@ def _omop(store: Store, concept: Concept) -> frozenset[str]:
     return frozenset(map(str, found.to_pylist()))
 
 
-def _meds(store: Store, concept: Concept) -> frozenset[str]:
+def _meds(store: Store, concept: TaskConcept) -> frozenset[str]:
     codes = _dictionary(store, "codes")
     if codes is None or not {"code", "parent_codes"} <= set(codes.column_names):
         return frozenset()

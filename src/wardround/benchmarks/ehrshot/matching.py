@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from wardround.benchmarks.ehrshot.concepts import Concept
+from wardround.benchmarks.ehrshot.concepts import TaskConcept
 from wardround.core import RecordError
 from wardround.records import RowRole, Store
 from wardround.records.specs.coded_rows import CodedRows, Codes
@@ -29,7 +29,7 @@ class CodeMatcher:
     ``listed`` are the matching codes of the source's dictionary, which need not occur in any row."""
 
     place: RowRole
-    concepts: Sequence[Concept]
+    concepts: Sequence[TaskConcept]
     descendants: Mapping[str, frozenset[str]] = field(default_factory=dict)
     rows: dict[str, Counter[str]] = field(default_factory=dict)
     listed: dict[str, set[str]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wardround.benchmarks.columns import MINUTE, NO_TIME, Ints, texts
-from wardround.benchmarks.ehrshot.concepts import Concept
+from wardround.benchmarks.ehrshot.concepts import TaskConcept
 from wardround.benchmarks.ehrshot.rules import LabelledQuestions
 from wardround.records import RowRole
 
@@ -35,7 +35,7 @@ class Results:
 
 
 def read_results(
-    concept: Concept,
+    concept: TaskConcept,
     place: RowRole,
     batch: pa.RecordBatch,
     *,

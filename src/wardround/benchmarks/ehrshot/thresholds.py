@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from wardround.benchmarks.answer_rules import AnswerRules, Thresholds
-from wardround.benchmarks.ehrshot.concepts import SEVERITIES, Concept
+from wardround.benchmarks.ehrshot.concepts import SEVERITIES, TaskConcept
 
 _OTHER_UNIT = {"g/L": "g/dL", "mmol/L": "mg/dL"}
 _OPERATORS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 
 
-def rules_of(concept: Concept | None) -> AnswerRules:
+def rules_of(concept: TaskConcept | None) -> AnswerRules:
     """Return what is said of a task's answers: its thresholds, where it is about a result."""
     if concept is None or not concept.steps:
         return AnswerRules()
@@ -18,7 +18,7 @@ def rules_of(concept: Concept | None) -> AnswerRules:
     return AnswerRules(thresholds=Thresholds(title=title, steps=tuple(steps)))
 
 
-def _also(concept: Concept) -> str:
+def _also(concept: TaskConcept) -> str:
     """The other unit that records commonly have, and how it is converted."""
     other = _OTHER_UNIT.get(concept.unit, "")
     factor = concept.factor(other)
