@@ -95,7 +95,7 @@ def kreisklinik(folder: Path, *, patients: int = 24, seed: int = 5) -> Path:
                 "Verbleib": chance.choice(("Station", "Intensiv")),
             }
         )
-        half = stay["admission"] + (stay["end"] - stay["admission"]) / 2
+        half = stay["admission"] + (stay["end"] - stay["admission"]) * chance.uniform(0.05, 0.95)
         for begin, end, unit, after in (
             (stay["admission"], half, stay["unit"], stay["last_unit"]),
             (half, stay["end"], stay["last_unit"], stay["going"]),
@@ -169,7 +169,7 @@ def stadtspital(folder: Path, *, patients: int = 24, seed: int = 6) -> Path:
         if stay["died"]:
             people[-1]["todestag"] = f"{stay['end']:%Y-%m-%d}"
         stays.append({"aufenthalt": number, "pid": pid, "beginn": f"{stay['admission']:%Y-%m-%dT%H:%M}"})
-        half = stay["admission"] + (stay["end"] - stay["admission"]) / 2
+        half = stay["admission"] + (stay["end"] - stay["admission"]) * chance.uniform(0.05, 0.95)
         for at, what, unit, to in (
             (stay["admission"], "Aufnahme", stay["unit"], ""),
             (half, "Verlegung", stay["unit"], stay["last_unit"]),
