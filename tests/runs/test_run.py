@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,10 @@ from wardround.runs import (
     score_run,
     start,
     summarise_run,
+    worker,
     write_report,
 )
-from wardround.tools import AID_NAMES, Aids
+from wardround.tools import AID_NAMES, Aids, Environment
 
 TASKS = ("diagnoses", "labevents", "microbiology", "prescriptions", "procedures", "transfers")
 
@@ -225,3 +227,55 @@ def test_without_aids_a_run_shows_a_model_what_the_papers_tools_show(settings: R
         texts = [message.content or "" for turn in next(iter(reader.trajectories())).turns for message in turn.prompt]
     assert not any("How answers are counted" in text or "left out:" in text for text in texts)
     assert not any("answer_rules" in name for name in folder.manifest["prompts"])
+
+
+class Panic(BaseException):
+    """What a library written in another language raises: no Exception."""
+
+
+def test_a_tool_that_breaks_ends_its_episode_and_no_other(
+    settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = Environment.call
+
+    def call(environment: Environment, name: str, arguments: Any) -> Any:
+        if environment.chart.subject_id == broken:
+            raise Panic("the decoder gave up")
+        return called(environment, name, arguments)
+
+    folder = start(tmp_path / "run", replace(settings, run=replace(settings.run, tasks=("diagnoses", "labevents"))))
+    benchmark = Benchmark.open(Path(settings.run.benchmark))
+    samples = {sample.id: sample for sample in benchmark.all_samples}
+    broken = samples[next(episode_keys(folder.settings, benchmark)).sample].subject_id
+    monkeypatch.setattr(Environment, "call", call)
+    counts = execute(folder)
+    assert counts.done == counts.total
+    with LogReader(folder.logs) as reader:
+        for entry in reader.episodes():
+            outcome = entry.outcome or {}
+            is_broken = entry.facts["subject_id"] == broken
+            assert (outcome["finish"] == "error") is is_broken
+            assert ("broke: Panic: the decoder gave up" in (outcome["error"] or "")) is is_broken
+
+
+def test_an_episode_that_fails_twice_in_one_way_is_set_aside(
+    settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = start(tmp_path / "run", replace(settings, run=replace(settings.run, tasks=("diagnoses",))))
+    (first, *_) = episode_keys(folder.settings, Benchmark.open(Path(settings.run.benchmark)))
+    prompted = worker.prompt_of
+
+    def prompt_of(settings: RunSettings, benchmark: Benchmark, sample: Any) -> Any:
+        if sample.id == first.sample:
+            raise RuntimeError("a bug of ours")
+        return prompted(settings, benchmark, sample)
+
+    monkeypatch.setattr(worker, "prompt_of", prompt_of)
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        execute(folder, concurrency=1)
+    counts = execute(folder, concurrency=1)
+    assert counts.done == counts.total
+    with LogReader(folder.logs) as reader:
+        ends = {entry.key: entry.outcome or {} for entry in reader.episodes() if entry.state == "finished"}
+    errors = [one["error"] for one in ends.values() if one["finish"] == "error"]
+    assert errors == ["set aside, it failed twice in the same way: RuntimeError: a bug of ours"]

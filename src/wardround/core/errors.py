@@ -33,6 +33,10 @@ class ToolFailure(WardroundError):
     """A tool call that cannot be served; the text says what was wrong and what would be right."""
 
 
+class ToolBroke(WardroundError):
+    """A tool raised what is no ToolFailure: a fault of ours, of a plug-in or of a library. It ends the episode."""
+
+
 class FormatError(WardroundError):
     """Model output that could not be parsed. ``correction`` is the message to send back."""
 

@@ -18,6 +18,7 @@ from wardround.agents import (
     Limits,
     LoopSettings,
     Memory,
+    Outcome,
     Prompt,
     get_agent,
     get_method,
@@ -25,10 +26,10 @@ from wardround.agents import (
     run_steps,
 )
 from wardround.benchmarks import Benchmark, Sample, ask, get_task, question_of
-from wardround.core import private_folder
+from wardround.core import Usage, private_folder
 from wardround.imaging import Imaging
 from wardround.knowledge import Knowledge
-from wardround.log import EpisodeLog, LogReader
+from wardround.log import EpisodeLog, EpisodeRecorder, LogReader
 from wardround.models import Model, Recorded, recorded_replies, resumed
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache
@@ -46,6 +47,8 @@ from wardround.runs.spending import Spending
 from wardround.runs.stays import stay_feed
 
 _PARENT_POLL_SECONDS = 1.0
+_FAILED = "failed"
+"""The note of an episode that a bug ended, by which a resumed run knows it again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,9 +144,26 @@ class Worker:
                 recorder=recorder,
                 episode=text,
             )
+        except Exception as error:
+            aside = self._set_aside(text, f"{type(error).__name__}: {error}", recorder)
+            if aside is None:
+                raise
+            outcome = aside
         finally:
             environment.close()
         recorder.finish(outcome.to_json())
+
+    def _set_aside(self, text: str, failure: str, recorder: EpisodeRecorder) -> Outcome | None:
+        """The outcome of an episode that an earlier worker saw fail in the same way; None at the first time."""
+        earlier = [detail.get("error") for episode, detail in self.earlier.notes(_FAILED) if episode == text]
+        if failure not in earlier:
+            recorder.note(_FAILED, {"error": failure})
+            self.log.flush()
+            return None
+        error = f"set aside, it failed twice in the same way: {failure}"
+        return Outcome(
+            answer=None, finish="error", turns=0, model_calls=0, usage=Usage(), cost=None, seconds=0.0, error=error
+        )
 
     def _earlier_replies(self, text: str) -> list[Recorded] | None:
         """Replies that killed workers recorded for this episode; None when one had finished it without an error."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from wardround.agents.loop.history import Observation
-from wardround.core import Message, ToolCall
+from wardround.core import Message, ToolBroke, ToolCall, WardroundError
 from wardround.models.tool_questions import AskOwnModel
 from wardround.models.wire import MOST_CALLS
 from wardround.records import Chart, ToldCase
@@ -167,7 +167,12 @@ class CallRunner:
 
     async def _one(self, call: ToolCall) -> Observation:
         started = time.perf_counter()
-        result = await self._environment.call_async(call.name, call.arguments)
+        try:
+            result = await self._environment.call_async(call.name, call.arguments)
+        except (WardroundError, asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a decoder's panic is no Exception
+            raise ToolBroke(f"the tool {call.name} broke: {type(error).__name__}: {error}") from error
         return Observation(call=call, result=result, seconds=time.perf_counter() - started)
 
     async def _finish(self, calls: Sequence[ToolCall]) -> dict[str, Observation]:

@@ -1,4 +1,5 @@
-"""How an episode ends that does not end by itself: a limit and an endpoint's failure are endings, a bug is raised."""
+"""How an episode ends that does not end by itself: a limit, an endpoint's failure and a tool that breaks are endings;
+any other bug is raised."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from traceback import format_exception
 
 from wardround.agents.loop.episode import Ending, Episode
 from wardround.agents.loop.outcome import Outcome
-from wardround.core import LimitReached, PromptWithheld, ProviderError
+from wardround.core import LimitReached, PromptWithheld, ProviderError, ToolBroke
 from wardround.models.tool_questions import PURPOSE, EpisodeQuestions
 from wardround.tools.grounding import Citation
 
@@ -29,6 +31,9 @@ async def to_its_ending(playing: Awaitable[Ending], state: Episode) -> Ending:
         withheld = isinstance(error, PromptWithheld)
         said = f"{error} (status {error.status}, {error.attempts} attempts)"
         return Ending(finish="content_filter" if withheld else "error", error=said)
+    except ToolBroke as error:
+        state.recorder.note("tool_broke", {"error": str(error), "traceback": format_exception(error.__cause__)})
+        return Ending(finish="error", error=str(error))
     except LimitReached as limit:
         return Ending(finish="budget", error=str(limit))
 
