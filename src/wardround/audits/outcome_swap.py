@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from wardround.audits.leaks import Sample, rounds_of, same_settings
 from wardround.audits.own import answered_by, read_knowledge, write_plain
 from wardround.audits.raw_subjects import plainly_written
 from wardround.audits.swap import SwapTable, load_swap_table, swap_sources, write_swapped
+from wardround.audits.swap.files import copy_on_clock
 from wardround.audits.swap.write import NOWHERE, Placement
 from wardround.core import Progress, Reporter, UserError, silent
 from wardround.records.chart.chart import Chart, Policy
 from wardround.records.ingest.ingest import ingest
+from wardround.records.specs.wall_clock import WallClock
 from wardround.records.store import Store
 
 CompareCharts = Callable[[Chart, Chart], Iterator[str]]
@@ -122,14 +124,8 @@ def audit_swap(
 
     ``raw_folder`` is what the store was made from. ``others``: whether subjects without a sample are copied too, as
     they are. ``charts`` and ``stores`` say what else must be equal. ``knowledge``: a second person's answers, for a
-    source of one's own; then others are left out. UserError: nobody says what of the source could be known when, or the
-    store was made in a time zone, while the table reads times as they are written.
+    source of one's own; then others are left out. UserError: nobody says what of the source could be known when.
     """
-    if "time_zone" in store.manifest["settings"]:
-        raise UserError(
-            "the outcome swap reads times as they are written, and this store was made with --time-zone: "
-            "ingest the same files without it into another store, and swap there"
-        )
     wanted = sorted(set(samples))
     folders = (raw_folder,) if isinstance(raw_folder, Path) else tuple(raw_folder)
     if knowledge is None:
@@ -145,21 +141,28 @@ def audit_swap(
         assumptions=(*store.manifest.get("assumptions", ()), *who),
     )
     placement = NOWHERE if knowledge is not None else placement_of(store)
-    for done, moments in enumerate(rounds):
-        report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
-        with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:
-            plain = (write_plain(store, folders, Path(name) / "plain", moments),) if knowledge is not None else folders
-            copies, counts = write_swapped(
-                table, plain, Path(name) / "raw", moments, placement=placement, others=others
-            )
-            ingest(spec, copies, Path(name) / "store", settings=same_settings(store, user_codes))
-            other = Store.open(Path(name) / "store")
-            found.raw_rows += counts.rows
-            found.changed_rows += counts.changed
-            found.uncovered |= counts.uncovered
-            for kind, rows in counts.unruled.items():
-                found.unruled[kind] = found.unruled.get(kind, 0) + rows
-            _compare(found, store, other, moments, charts, stores)
+    settings = replace(same_settings(store, user_codes), time_zone=None)  # the copies are on the wall's clock
+    zone = store.manifest["settings"].get("time_zone")
+    with tempfile.TemporaryDirectory(prefix="wardround-clock-") as there:
+        if zone is not None and knowledge is None:
+            folders = copy_on_clock(folders, WallClock.named(zone), Path(there))
+        for done, moments in enumerate(rounds):
+            report(Progress(label="outcome swap", done=done, total=len(rounds), unit="rounds"))
+            with tempfile.TemporaryDirectory(prefix="wardround-swap-") as name:
+                raw = folders
+                if knowledge is not None:
+                    raw = (write_plain(store, folders, Path(name) / "plain", moments),)
+                copies, counts = write_swapped(
+                    table, raw, Path(name) / "raw", moments, placement=placement, others=others
+                )
+                ingest(spec, copies, Path(name) / "store", settings=settings)
+                other = Store.open(Path(name) / "store")
+                found.raw_rows += counts.rows
+                found.changed_rows += counts.changed
+                found.uncovered |= counts.uncovered
+                for kind, rows in counts.unruled.items():
+                    found.unruled[kind] = found.unruled.get(kind, 0) + rows
+                _compare(found, store, other, moments, charts, stores)
     for what in [what for what in found.left_out if found.compared[f"questions of {what}"]]:
         del found.left_out[what]  # nobody was asked it in one round, somebody was in another
     return found

@@ -16,7 +16,7 @@ import pyarrow.parquet as pa_parquet
 
 from wardround.records.reading.cell_texts import reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock as CsvBlock
-from wardround.records.reading.parquet_cells import as_text
+from wardround.records.reading.parquet_cells import as_text, on_the_wall
 from wardround.records.reading.table_reader import open_records
 from wardround.records.sources.flatten import flattened
 from wardround.records.specs.file_format import FileFormat
@@ -46,10 +46,10 @@ class RawSubjects:
     @classmethod
     def read(cls, store: Store, folder: Folders, subjects: Collection[int]) -> RawSubjects:
         """Read what concerns ``subjects``, and of the dictionaries what their rows may name."""
-        spec = store.spec
+        spec = store.spec.in_zone(store.manifest["settings"].get("time_zone"))
         raw = cls(spec=spec)
         folders = folder if isinstance(folder, Path) else tuple(folder)
-        with flattened(spec, folders, time_zone=store.manifest["settings"].get("time_zone")) as files:
+        with flattened(spec, folders) as files:
             for name, paths in files.tables.items():
                 raw.tables[name] = _read_table(spec, spec.tables[name], paths, store, subjects)
             for name, paths in files.dictionaries.items():
@@ -129,7 +129,7 @@ def _parquet_blocks(path: Path, files: FileFormat) -> Iterator[RecordsBlock]:
         header = tuple(files.headers.get(name, name) for name in names)
         yield header, pa.table({name: pa.array([], pa.string()) for name in header})
         for batch in file.iter_batches():
-            texts = [pc.fill_null(_spelt(column), "") for column in batch.columns]
+            texts = [pc.fill_null(_spelt(on_the_wall(column, files)), "") for column in batch.columns]
             yield header, pa.table(dict(zip(header, texts, strict=True)))
 
 
@@ -157,7 +157,7 @@ def _plain(block: pa.Table, files: FileFormat, types: Mapping[str, ColumnType]) 
 
     The copies that an audit writes are plain, whatever the source is like (:func:`plainly_written`).
     """
-    if not (files.times or files.empty or files.decimal != "."):
+    if not (files.times or files.empty or files.decimal != "." or files.time_zone):
         return block
     for place, name in enumerate(block.column_names):
         kind = types.get(name)
@@ -184,6 +184,7 @@ def plainly_written(spec: SourceSpec) -> SourceSpec:
 
     return replace(
         spec,
+        time_zone="",
         tables={name: replace(table, files=plain(table.files)) for name, table in spec.tables.items()},
         dictionaries={name: replace(each, files=plain(each.files)) for name, each in spec.dictionaries.items()},
     )

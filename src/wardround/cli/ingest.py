@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--culture-lag-days", type=float, default=7.0, help="cultures of sources that have no time for them, likewise"
     )
     parser.add_argument(
-        "--time-zone", metavar="NAME", help="FHIR: read times with an offset on the wall clock of this zone"
+        "--time-zone", metavar="NAME", help="where the hospital is: times with an offset are read on the clock there"
     )
     parser.add_argument("--fill", action="store_true", help="say of every column how many of its cells are filled")
     add_executor_options(parser)
@@ -166,7 +166,7 @@ def _print_cells(report: IngestReport, *, every_column: bool) -> None:
     """Say which cells were cast, name no row, or are not filled."""
     for table, casts in report.casts.items():
         for cast, count in casts.items():
-            print(f"WARNING: {table}: {count:,} cells are not of the spec's type and were cast: {cast}")
+            print(f"WARNING: {table}: {count:,} cells were cast, or their time has two meanings: {cast}")
     for table, orphans in report.orphans.items():
         for key, count in orphans.items():
             print(f"{table}: {count:,} cells of {key} name no row that is there")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from wardround.records.sources.fhir.files import Found, parsed_resources
 from wardround.records.sources.fhir.flattener import resource_rows
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed
-from wardround.records.sources.fhir.wall_clock import WallClock
 from wardround.records.specs.spec import TableSpec
+from wardround.records.specs.wall_clock import WallClock
 from wardround.stream.ledger import Commit, StreamLedger
 from wardround.stream.ledger_reading import RowVersion
 from wardround.stream.lines import ENCODER, StreamLine, written_cell
@@ -104,7 +104,7 @@ class ResourceLines:
         return subject is None or self.is_ours(subject)
 
     def _on_the_wall(self, found: Found) -> Found:
-        return self._clock.of(found) if self._clock else found
+        return replace(found, resource=self._clock.read(found.resource)) if self._clock else found
 
     def _timed(self, rows: Sequence[_FlatRow]) -> list[tuple[int, int]]:
         """Return when each row happened and became known."""

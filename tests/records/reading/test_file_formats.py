@@ -290,7 +290,8 @@ def test_dates_of_parquet_are_the_end_of_their_day_where_the_spec_says_so(tmp_pa
         ('decimal = "!"', "decimal"),
         ('encoding = "latin-99"', "there is none called 'latin-99'"),
         ('times = ["%H:%M"]', "must say year, month and day"),
-        ('times = ["%d.%m.%Y %z"]', "no time zone"),
+        ('times = ["%d.%m.%Y %H:%M %Z"]', "the letters of a zone"),
+        ('time_zone = "Berlin"', "no time zone 'Berlin'"),
         ('delimeter = ";"', "Did you mean delimiter"),
     ],
 )

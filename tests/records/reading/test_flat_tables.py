@@ -27,7 +27,7 @@ def specimen(number: int, **more: object) -> dict[str, object]:
 def test_a_new_one_has_counted_nothing(tmp_path: Path) -> None:
     flat = flat_in(tmp_path)
     assert (flat.quarantined, flat.records, flat.rows, flat.unused_files) == (0, 0, {}, [])
-    assert (dict(flat.reasons), dict(flat.left_out), flat.time_zone) == ({}, {}, None)
+    assert (dict(flat.reasons), dict(flat.left_out)) == ({}, {})
 
 
 def test_rows_are_held_until_there_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

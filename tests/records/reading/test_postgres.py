@@ -146,6 +146,37 @@ def test_identifiers_of_19_digits_are_what_they_are(server: str, tmp_path: Path)
     assert Store.open(tmp_path / "store").subjects.tolist() == [2601314283911413076, 2601314283911413077]
 
 
+def test_a_zoned_column_is_read_on_the_hospitals_clock_whatever_the_session_is_in(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``timestamptz`` beside ``timestamp``: without a zone refused; the session's own zone decides nothing."""
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA zoned")
+        cursor.execute("CREATE TABLE zoned.person (person_id bigint, year_of_birth int, gender_concept_id int)")
+        cursor.execute("INSERT INTO zoned.person VALUES (1, 1950, 8507)")
+        cursor.execute(
+            "CREATE TABLE zoned.visit_occurrence (person_id bigint, visit_occurrence_id bigint, "
+            "visit_start_datetime timestamp, visit_end_datetime timestamptz, "
+            "visit_concept_id int, visit_start_date date, visit_end_date date)"
+        )
+        cursor.execute(
+            "INSERT INTO zoned.visit_occurrence VALUES (1, 10, '2150-06-01 08:00', '2150-06-03 12:00+00'), "
+            "(1, 11, '2150-10-25 00:10', '2150-10-25 01:30+00'), (1, 12, '2150-11-01 00:10', 'infinity')"
+        )
+        cursor.execute("ALTER ROLE owner SET timezone TO 'Asia/Tokyo'")
+        connection.commit()
+    asked = ["ingest", "omop", "--database", server, "--schema", "zoned", "--store"]
+    assert main([*asked, str(tmp_path / "unsaid")]) == 2
+    assert "visit_end_datetime: times of the type timestamp[us, tz=UTC]; say the hospital's" in capsys.readouterr().err
+    main([*asked, str(tmp_path / "store"), "--time-zone", "Europe/Berlin"])
+    visits = Store.open(tmp_path / "store").rows(1, "visit_occurrence").to_pylist()
+    assert {row["visit_occurrence_id"]: str(row["visit_end_datetime"]) for row in visits} == {
+        10: "2150-06-03 14:00:00",
+        11: "2150-10-25 03:00:00",
+        12: "None",
+    }
+
+
 def test_all_tables_are_seen_as_of_one_moment(database: Database, tmp_path: Path) -> None:
     seen = []
 

@@ -168,7 +168,7 @@ def test_a_spec_may_not_name_a_flattener_that_is_not_there(tmp_path: Path) -> No
         ingest(load_source_spec(tmp_path / "x.toml"), tmp_path, tmp_path / "store")
 
 
-@pytest.mark.parametrize(("source", "reads"), [("fhir", True), ("eicu", False), ("mimiciv", False)])
+@pytest.mark.parametrize(("source", "reads"), [("fhir", True), ("eicu", False), ("mimiciv", True)])
 def test_a_time_zone_is_heeded_only_where_times_say_how_far_they_are_from_utc(source: str, reads: bool) -> None:
     if reads:
         flatten.must_read_offsets(load_source_spec(source))

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wardround.audits.swap.records import RawRecord, Resource, TableRow
+from wardround.records.specs.wall_clock import WallClock
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 RESOURCES = (".ndjson", ".ndjson.gz", ".json", ".json.gz")
@@ -50,7 +51,7 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
     target = target.with_name(target.name.removesuffix(".gz"))
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.name.endswith(".parquet"):
-        schema = pq.read_schema(path)
+        schema = pa.schema(map(_without_zone, pq.read_schema(path)))
         rows = [record.cells for record in records if isinstance(record, TableRow)]
         pq.write_table(pa.table([_typed(rows, field) for field in schema], schema=schema), target)
     elif path.name.endswith(TABLES):
@@ -75,6 +76,27 @@ def write_records(path: Path, target: Path, records: Iterable[RawRecord]) -> Non
                     },
                     stream,
                 )
+
+
+def copy_on_clock(folders: Sequence[Path], clock: WallClock, target: Path) -> tuple[Path, ...]:
+    """Write the files of some folders with every time that has an offset on a clock; return the copies' folders."""
+
+    def on_clock(record: RawRecord) -> RawRecord:
+        return (
+            TableRow(clock.read(record.cells)) if isinstance(record, TableRow) else Resource(clock.read(record.content))
+        )
+
+    copies = [target / str(place) for place in range(len(folders))]
+    for folder, copy in zip(folders, copies, strict=True):
+        for path in folder.rglob("*"):
+            if path.name.endswith((*TABLES, *RESOURCES)):
+                write_records(path, copy / path.relative_to(folder), map(on_clock, read_records(path)))
+    return tuple(copies)
+
+
+def _without_zone(field: pa.Field) -> pa.Field:
+    has_zone = pa.types.is_timestamp(field.type) and field.type.tz is not None
+    return field.with_type(pa.timestamp(field.type.unit)) if has_zone else field
 
 
 def _lines(path: Path) -> io.TextIOBase:

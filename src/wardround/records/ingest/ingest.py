@@ -94,8 +94,10 @@ def ingest(
     """
     started = time.monotonic()
     spec = source if isinstance(source, SourceSpec) else load_source_spec(source)
-    if settings.time_zone is not None:
+    spec = spec.in_zone(settings.time_zone)
+    if spec.time_zone:
         must_read_offsets(spec)
+        settings = replace(settings, time_zone=spec.time_zone)
     plan = _planned(spec, raw_files(spec, folder), store, settings, earlier)
     with _disk_errors(store):
         if is_finished(store):
@@ -144,8 +146,7 @@ def _flat(plan: Plan, report: Reporter) -> Plan:
     folder = plan.flat_folder
     if plan.noted("flatten") is None:
         quarantine = plan.store / "quarantine" / f"{QUARANTINE}.jsonl"
-        zone = plan.settings.time_zone
-        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report, time_zone=zone))
+        plan.note("flatten", flatten(plan.spec, plan.files, folder, quarantine, report))
     return replace(plan, files=flat_files(plan.spec, plan.files, folder, plan.noted("flatten")))
 
 

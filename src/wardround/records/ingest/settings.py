@@ -22,9 +22,9 @@ class IngestSettings:
     ``median_delays`` fixes the medians of both halves of the subjects (key ``table.from.to``) instead of taking them
     from the data: audits need the same medians on both sides. ``result_lag`` and ``culture_lag`` stand for the time at
     which a laboratory result or a culture is known, where the source records none. ``time_zone``: the IANA name of the
-    zone on whose wall clock times with an offset are read; None: as written, offsets dropped. ``memory_bytes`` bounds
-    the work, not the result; ``workers`` do parts of it at once, where ``executor`` names. ``shards``: into how many
-    files each table is cut (None: by the size of the input).
+    hospital's zone, on whose clock times with an offset are read; None: the spec's, and without one they are refused.
+    ``memory_bytes`` bounds the work, not the result; ``workers`` do parts of it at once, where ``executor`` names.
+    ``shards``: into how many files each table is cut (None: by the size of the input).
     """
 
     coding_lag: timedelta = timedelta(0)

@@ -12,9 +12,10 @@ from decimal import Decimal
 from math import isnan
 from typing import Any
 
-from wardround.core import end_of_day, parse_time
+from wardround.core import end_of_day
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.wall_clock import UndeclaredZone
 
 _NULL_WORDS = frozenset({"", "NULL", "null", "NaN", "nan", "NA", "None", "\\N"})
 MASKED = "___"
@@ -77,16 +78,31 @@ def _whole(number: Decimal) -> int:
 
 
 def _read_time(text: str, files: FileFormat) -> datetime:
-    moment, has_time = files.read_time(text) if files.times else (parse_time(text), len(text) > _LONGEST_DAY)
+    moment, has_time = _as_written(text, files)
     if has_time:
-        return moment
+        return _on_the_wall(moment, text, files)
     if files.bare_dates == "refuse":
         raise BareDate(text)
     return end_of_day(moment.date())
 
 
 def _read_day(text: str, files: FileFormat) -> date:
-    return (files.read_time(text)[0] if files.times else parse_time(text)).date()
+    moment, has_time = _as_written(text, files)
+    return (_on_the_wall(moment, text, files) if has_time else moment).date()
+
+
+def _as_written(text: str, files: FileFormat) -> tuple[datetime, bool]:
+    """Return a time and whether it has a time of day. ValueError: it is none."""
+    return files.read_time(text) if files.times else (datetime.fromisoformat(text), len(text) > _LONGEST_DAY)
+
+
+def _on_the_wall(moment: datetime, text: str, files: FileFormat) -> datetime:
+    """Return a time on the hospital's clock. UndeclaredZone: it has an offset, and nobody said which clock that is."""
+    if files.clock is not None:
+        return files.clock.moment(moment)
+    if moment.tzinfo is not None:
+        raise UndeclaredZone(f"{text!r} has an offset from UTC")
+    return moment
 
 
 _READERS: Mapping[ColumnType, Callable[[str, FileFormat], Any]] = {

@@ -7,6 +7,7 @@ handed back as broken rows.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,10 +21,12 @@ import pyarrow.csv as pa_csv
 
 from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, MASKED, BareDate, reader_of
 from wardround.records.reading.csv_blocks import RecordsBlock
+from wardround.records.reading.parquet_cells import on_the_wall
 from wardround.records.reading.quarantine import BrokenRow
 from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, microseconds
 from wardround.records.specs.file_format import FileFormat, plain_pattern
 from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.wall_clock import UndeclaredZone
 
 _WIDEST_RECORD_LINES = 100_000
 _RAW_LIMIT = 2_000
@@ -75,23 +78,35 @@ def _read_quickly(
     """
     if block.is_quoted and block.buffer.count(b'"', 0, block.size) % 2:
         return None
-    day = pa.string() if files.times else pa.timestamp("us")
+    table = None if files.times else _parsed(block, names, columns, pa.timestamp("us"), files)
+    if table is not None:
+        return None if _may_hold_bare_dates(table, block, columns) else _days(_on_one_clock(table, files), columns)
+    if files.times or files.clock is not None:
+        table = _parsed(block, names, columns, pa.string(), files)
+    return None if table is None else _with_times(table, columns, files)
+
+
+def _parsed(
+    block: RecordsBlock, names: Sequence[str], columns: Mapping[str, ColumnType], day: Any, files: FileFormat
+) -> pa.Table | None:
+    """Read a block with times as ``day``; None where Arrow cannot."""
     types = {name: day if kind in ("time", "date") else ARROW_TYPES[kind] for name, kind in columns.items()}
-    try:
-        table = _parse(block, names, types, files)
-    except pa.ArrowInvalid:
-        try:
-            table = _parse_float_ids(block, names, types, files)
-        except pa.ArrowInvalid:
-            return None
-    table = _without_nan(table)
-    if files.times:
-        return _with_times(table, columns, files)
-    return None if _may_hold_bare_dates(table, block, columns) else _days(table, columns)
+    for parse in (_parse, _parse_float_ids):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _without_nan(parse(block, names, types, files))
+    return None
+
+
+def _on_one_clock(table: pa.Table, files: FileFormat) -> pa.Table:
+    """Return times without an offset as the hospital's clock can have shown them."""
+    if files.clock is None:
+        return table
+    columns = [on_the_wall(column.combine_chunks(), files) for column in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileFormat) -> pa.Table | None:
-    """Read columns of times in the spec's own formats, each distinct text once; None where one is no time.
+    """Read columns of times as the spec has them written, each distinct text once; None where one is no time.
 
     Arrow's own ``strptime`` takes the 31st of February for the 2nd of March.
     """
@@ -100,8 +115,8 @@ def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileF
             encoded = table.column(name).combine_chunks().dictionary_encode()
             try:
                 cells = _times(encoded.dictionary, kind, files)
-            except ValueError:
-                return None
+            except (ValueError, OverflowError, UndeclaredZone):
+                return None  # whoever reads it row by row says what is wrong
             table = table.set_column(place, name, cells.take(encoded.indices))
     return table
 
@@ -109,7 +124,7 @@ def _with_times(table: pa.Table, columns: Mapping[str, ColumnType], files: FileF
 def _times(texts: Any, kind: ColumnType, files: FileFormat) -> Any:
     """Read texts as times or days: those that Arrow is sure to read right at once, the others one by one."""
     read = reader_of(kind, files)
-    pattern = plain_pattern(files.times[0])
+    pattern = plain_pattern(files.times[0]) if files.times else None
     if kind != "time" or pattern is None:
         return pa.array([read(text) for text in texts.to_pylist()], ARROW_TYPES[kind])
     fits = pc.match_substring_regex(texts, pattern)
@@ -119,7 +134,7 @@ def _times(texts: Any, kind: ColumnType, files: FileFormat) -> Any:
     for place in np.flatnonzero(~sure.to_numpy(zero_copy_only=False)):
         moment = read(texts[int(place)].as_py())
         values[place] = np.datetime64("NaT") if moment is None else np.datetime64(moment, "us")
-    return pa.array(values, ARROW_TYPES[kind])
+    return on_the_wall(pa.array(values, ARROW_TYPES[kind]), files)
 
 
 def _unread(block: RecordsBlock, columns: Mapping[str, ColumnType], file: str) -> TypedCells:
@@ -313,6 +328,8 @@ def _convert(name: str, kind: ColumnType, texts: list[str], bad: dict[int, str],
     for index, text in enumerate(texts):
         try:
             values.append(read(text))
+        except UndeclaredZone as error:
+            raise UndeclaredZone(f"{name}: {error}") from None
         except BareDate:
             values.append(None)
             bad.setdefault(index, f"{name}: {text[:80]!r} is no time but a date, and the spec says no bare_dates")

@@ -36,11 +36,8 @@ class FlatTables:
         folder: Path,
         quarantine: Path,
         report: Reporter = silent,
-        *,
-        time_zone: str | None = None,
     ) -> None:
         self.spec = spec
-        self.time_zone = time_zone
         self.subjects = SubjectKeys()
         self.left_out: Counter[str] = Counter()
         self.unused_files: list[Path] = []

@@ -11,9 +11,16 @@ import pyarrow.compute as pc
 
 from wardround.core import RecordError
 from wardround.records.reading.cell_texts import LARGEST_EXACT_FLOAT, BareDate, reader_of
-from wardround.records.specs.arrow_types import ARROW_TYPES, DAY_MICROSECONDS, END_OF_DAY_MICROSECONDS
+from wardround.records.specs.arrow_types import (
+    ARROW_TYPES,
+    DAY_MICROSECONDS,
+    END_OF_DAY_MICROSECONDS,
+    microseconds,
+    valid,
+)
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.wall_clock import UndeclaredZone
 
 _FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {
     "int": (pa.types.is_integer,),
@@ -27,7 +34,7 @@ _FITTING: Mapping[ColumnType, tuple[Callable[[Any], bool], ...]] = {
 def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tuple[Any, str | None]:
     """Return a column as a type of the spec, and the cast that this took, in words; None where it fits.
 
-    RecordError: cells would lose something or cannot be read.
+    RecordError: cells would lose something or cannot be read. UndeclaredZone.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -37,7 +44,7 @@ def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tup
     has_zone = pa.types.is_timestamp(array.type) and array.type.tz is not None
     cast = None if fits and not has_zone else f"{array.type} as {kind}"
     try:
-        return _CASTS[kind](array, files), cast
+        return _CASTS[kind](on_the_wall(array, files), files), cast
     except BareDate:
         raise RecordError(
             f"{place}: holds dates without a time and is to be read as time; "
@@ -45,6 +52,22 @@ def cells_as(array: Any, kind: ColumnType, place: str, files: FileFormat) -> tup
         ) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise RecordError(f"{place}: {array.type} cannot be read as {kind} ({error})") from None
+
+
+def on_the_wall(array: Any, files: FileFormat) -> Any:
+    """Return a column of times as the hospital's clock showed them; any other column as it is. UndeclaredZone."""
+    if not pa.types.is_timestamp(array.type):
+        return array
+    clock, has_zone = files.clock, array.type.tz is not None
+    if clock is None:
+        if has_zone and array.null_count < len(array):
+            raise UndeclaredZone(f"times of the type {array.type}")
+        return array.cast(pa.timestamp(array.type.unit)) if has_zone else array
+    plain = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.timestamp("us"))
+    filled = valid(plain)
+    times = microseconds(plain).copy()
+    times[filled] = (clock.shown if has_zone else clock.latest)(times[filled])
+    return pa.array(times, pa.timestamp("us"), mask=~filled)
 
 
 def as_text(array: Any) -> Any:

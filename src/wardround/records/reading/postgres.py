@@ -30,13 +30,11 @@ _AS_THEY_ARE = (
     "bigint",
     "real",
     "double precision",
-    "date",
     "boolean",
     "text",
     "character varying",
-    "timestamp without time zone",
-    "timestamp with time zone",
 )
+_MAY_BE_INFINITE = ("date", "timestamp without time zone", "timestamp with time zone")
 _READ_ONLY = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _COLUMNS = (
     "SELECT table_name, column_name, "
@@ -136,9 +134,11 @@ def _copy(
 
 def _selected(column: str, kind: str) -> str:
     """A numeric is read as CSV's would be; what Arrow has no type for comes as PostgreSQL writes it, and so do whole
-    numerics: an identifier of 19 digits is no float."""
+    numerics: an identifier of 19 digits is no float. ``infinity`` is an empty cell: no end is known."""
     if kind == "numeric":
         return f"{_quoted(column)}::double precision"
+    if kind in _MAY_BE_INFINITE:
+        return f"CASE WHEN isfinite({_quoted(column)}) THEN {_quoted(column)} END"
     return _quoted(column) if kind in _AS_THEY_ARE else f"{_quoted(column)}::text"
 
 

@@ -20,8 +20,10 @@ from wardround.records.reading.json_lines import JSON_LINES, JsonLinesFile
 from wardround.records.reading.parquet_cells import as_text as as_text
 from wardround.records.reading.parquet_cells import cells_as
 from wardround.records.reading.quarantine import BrokenRow, reason_kinds
+from wardround.records.specs.arrow_types import microseconds
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.spec import ColumnType
+from wardround.records.specs.wall_clock import UndeclaredZone, WallClock
 
 _PARQUET_ROWS = 65_536
 _PLAIN = FileFormat()
@@ -41,7 +43,7 @@ class ReadCounts:
     emptied: dict[str, int] = field(default_factory=dict)
     """Cells that could not be read and whose rows are kept without them, by reason."""
     casts: dict[str, int] = field(default_factory=dict)
-    """Cells of a Parquet file whose type is not the spec's, by column and cast."""
+    """Cells of a Parquet file whose type is not the spec's, by column and cast; times in an hour that clocks repeat."""
 
     def add(self, other: ReadCounts) -> None:
         """Add what was noticed in one of several files of a table, but for the columns that it lacks."""
@@ -93,12 +95,32 @@ class TableReader:
     def read(self) -> Iterator[TypedCells]:
         """Yield the file's rows in order; columns that the file lacks are left out. UserError: wrong schema."""
         blocks = self._parquet() if self.path.name.lower().endswith(".parquet") else self._csv()
-        for cells in blocks:
+        for cells in self._with_zones(blocks):
             self.counts.rows += cells.table.num_rows
             self.set_aside(cells.broken)
             self.counts.add_emptied(reason_kinds(cells.emptied))
             self.counts.masked += cells.masked
             yield cells
+
+    def _with_zones(self, blocks: Iterator[TypedCells]) -> Iterator[TypedCells]:
+        """Pass blocks on; count times in an hour that the clock repeats. UserError: a zone that nobody declared."""
+        try:
+            for cells in blocks:
+                if self.files.clock is not None:
+                    self._count_repeated(cells.table, self.files.clock)
+                yield cells
+        except UndeclaredZone as error:
+            raise UserError(
+                f"{self.path}: {error}; say the hospital's zone: --time-zone NAME, or time_zone under [source.files]"
+            ) from None
+
+    def _count_repeated(self, table: pa.Table, clock: WallClock) -> None:
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_timestamp(column.type):
+                count = clock.repeated(microseconds(column.drop_null().combine_chunks()))
+                what = f"{name}: in an hour that the clock of {clock.zone.key} shows twice"
+                if count:
+                    self.counts.casts[what] = self.counts.casts.get(what, 0) + count
 
     def set_aside(self, broken: Sequence[BrokenRow]) -> None:
         """Count rows that are not what the spec says, those too that a reader's caller finds."""
@@ -150,7 +172,10 @@ class TableReader:
         return {self.files.headers.get(name.lower(), name.lower()): name for name in file.schema_arrow.names}
 
     def _cells(self, array: Any, name: str, kind: ColumnType) -> Any:
-        cells, cast = cells_as(array, kind, f"{self.path}: {name}", self.files)
+        try:
+            cells, cast = cells_as(array, kind, f"{self.path}: {name}", self.files)
+        except UndeclaredZone as error:
+            raise UndeclaredZone(f"{name}: {error}") from None
         if cast is not None:
             what = f"{name}: {cast}"
             self.counts.casts[what] = self.counts.casts.get(what, 0) + len(array) - array.null_count

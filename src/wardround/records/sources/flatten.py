@@ -74,14 +74,12 @@ def flatten(
     folder: Path,
     quarantine: Path,
     report: Reporter = silent,
-    *,
-    time_zone: str | None = None,
 ) -> dict[str, Any]:
     """Make raw files flat in ``folder``, from the start, and return what to note. UserError: nothing became a row."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     quarantine.unlink(missing_ok=True)
-    flat = FlatTables(spec, folder, quarantine, report, time_zone=time_zone)
+    flat = FlatTables(spec, folder, quarantine, report)
     _flattener(spec).function(files.raw, flat)
     flat.close()
     if not any(name in spec.tables for name in flat.rows):
@@ -107,9 +105,7 @@ def flat_files(spec: SourceSpec, files: SourceFiles, folder: Path, note: Mapping
 
 
 @contextmanager
-def flattened(
-    spec: SourceSpec, folder: Path | Sequence[Path], *, time_zone: str | None = None
-) -> Iterator[SourceFiles]:
+def flattened(spec: SourceSpec, folder: Path | Sequence[Path]) -> Iterator[SourceFiles]:
     """Give a source's tables as files for a while: its own, or flat ones that are removed afterwards."""
     files = raw_files(spec, folder)
     if spec.flatten is None:
@@ -117,13 +113,13 @@ def flattened(
         return
     with tempfile.TemporaryDirectory(prefix="wardround-flat-") as name:
         flat = Path(name) / "flat"
-        note = flatten(spec, files, flat, Path(name) / "quarantine.jsonl", time_zone=time_zone)
+        note = flatten(spec, files, flat, Path(name) / "quarantine.jsonl")
         yield flat_files(spec, files, flat, note)
 
 
 def must_read_offsets(spec: SourceSpec) -> None:
-    """UserError where no time of a source says how far it is from UTC, so that no time zone can be heeded."""
-    if spec.flatten is None or not _flattener(spec).reads_offsets:
+    """UserError where no time of a source can say how far it is from UTC, so that no time zone can be heeded."""
+    if spec.flatten is not None and not _flattener(spec).reads_offsets:
         raise UserError(f"source {spec.name!r}: its times have no offsets from UTC; leave out --time-zone (time_zone)")
 
 

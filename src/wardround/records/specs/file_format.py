@@ -7,10 +7,11 @@ import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from wardround.core import UserError
+from wardround.records.specs.wall_clock import WallClock
 
 _EXAMPLE = datetime(2133, 11, 28, 17, 46, 39)
 _NUMBERS = {
@@ -39,6 +40,8 @@ class FileFormat:
     empty: tuple[str, ...] = ()
     """Words that stand for an empty cell."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    time_zone: str = ""
+    """The hospital's: times with an offset or a zone are read on its clock. Empty: such times are refused."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
@@ -51,11 +54,18 @@ class FileFormat:
             raise UserError(f"encoding: there is none called {self.encoding!r}; try utf-8, cp1252, latin-1") from None
         for text in self.times:
             _check_time_format(text)
+        if self.time_zone:
+            WallClock.named(self.time_zone)
 
     @property
     def is_utf8(self) -> bool:
         """Whether a file's bytes are UTF-8 as they stand."""
         return codecs.lookup(self.encoding).name == "utf-8"
+
+    @property
+    def clock(self) -> WallClock | None:
+        """The clock of ``time_zone``."""
+        return WallClock.named(self.time_zone) if self.time_zone else None
 
     def read_time(self, text: str) -> tuple[datetime, bool]:
         """Return a time that is written in one of ``times``, and whether it has a time of day. ValueError: in none."""
@@ -82,10 +92,10 @@ def plain_pattern(written: str) -> str | None:
 
 
 def _check_time_format(text: str) -> None:
-    if "%z" in text or "%Z" in text:
-        raise UserError(f"times: {text!r}: clinical times carry no time zone")
+    if "%Z" in text:
+        raise UserError(f"times: {text!r}: the letters of a zone name no offset; %z reads +0100, +01:00 and Z")
     try:
-        read = datetime.strptime(_EXAMPLE.strftime(text), text)
+        read = datetime.strptime(_EXAMPLE.replace(tzinfo=UTC).strftime(text), text)
     except ValueError as error:
         raise UserError(f"times: {text!r} is no format that strptime reads ({error})") from None
     if (read.month, read.day) != (_EXAMPLE.month, _EXAMPLE.day) or read.year == 1900:

@@ -7,10 +7,10 @@ file holds the shapes; `spec_file.py` reads and checks the files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from wardround.core import Sensitivity
+from wardround.core import Sensitivity, UserError
 from wardround.records.rules.language import Constant, Rule, walk
 from wardround.records.specs.file_format import FileFormat
 from wardround.records.specs.roles import Roles
@@ -294,6 +294,29 @@ class SourceSpec:
     """Table and text column that tell which subjects are one person, where a person may be several subjects."""
     roles: Roles = field(default_factory=Roles)
     """What its tables are for."""
+    time_zone: str = ""
+    """The hospital's: the one that all its files are read in."""
+
+    def in_zone(self, time_zone: str | None) -> SourceSpec:
+        """Return the same source of a hospital in a zone. UserError: it says another one itself."""
+        if not time_zone or time_zone == self.time_zone:
+            return self
+        if not self.time_zone and self.flatten is not None:  # flat tables are on the hospital's clock already
+            return replace(self, time_zone=time_zone)
+        if self.time_zone:
+            raise UserError(
+                f"source {self.name!r}: time_zone is {self.time_zone} in the spec and {time_zone} is asked for"
+            )
+
+        def there(files: FileFormat) -> FileFormat:
+            return replace(files, time_zone=time_zone)
+
+        return replace(
+            self,
+            tables={name: replace(table, files=there(table.files)) for name, table in self.tables.items()},
+            dictionaries={name: replace(each, files=there(each.files)) for name, each in self.dictionaries.items()},
+            time_zone=time_zone,
+        )
 
 
 def late_rules(table: TableSpec, present: list[str]) -> dict[Rule, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
     if not tables:
         raise UserError(f"no [tables.*] in {', '.join(str(file.path) for file in files)}")
     order = check_source(tables, dictionaries)
-    return SourceSpec(
+    spec = SourceSpec(
         name=modules[0].name,
         title="; ".join(dict.fromkeys(module.title for module in modules)),
         sha256=content_hash([[module.file.name, module.text] for module in modules]),
@@ -153,6 +153,10 @@ def _read(files: tuple[_SpecFile, ...]) -> SourceSpec:
         person=_person(modules, tables),
         roles=_roles(modules, tables),
     )
+    zones = sorted({module.source.files.time_zone for module in modules if module.source.files} - {""})
+    if len(zones) > 1:
+        raise UserError(f"spec files of one source must agree on source.files.time_zone, found {', '.join(zones)}")
+    return spec.in_zone(next(iter(zones), None))
 
 
 def _roles(modules: Sequence[_Module], tables: Mapping[str, TableSpec]) -> Roles:
@@ -239,7 +243,9 @@ class _Module:
 
     def file_format(self, place: str, own: Mapping[str, Any]) -> FileFormat:
         """Return how a table's files are written: as the source's are, but for what is said of its own."""
-        return strict(FileFormat, {**self._files, **own.get("files", {})}, f"{place}.files")
+        if "time_zone" in own.get("files", {}):
+            raise UserError(f"{place}.files: a hospital has one clock: say time_zone once, under [source.files]")
+        return replace(strict(FileFormat, {**self._files, **own.get("files", {})}, f"{place}.files"), time_zone="")
 
     def dictionaries(self) -> Iterable[DictionarySpec]:
         for name, own in self._dictionaries.items():

@@ -95,6 +95,8 @@ def write_omop(hospital: Path, folder: Path) -> None:
         tables.setdefault(name, []).extend({_ROW_NUMBERS[name]: numbers.next(), **row} for row in rows)
     tables["concept"] = list(concepts.rows())
     for name, rows in tables.items():
+        if not rows:
+            continue  # of a small hospital: nobody died
         write_csv(folder / f"{name}.csv", [*some_twice(rows)] if name in _ROW_NUMBERS else rows)
 
 

@@ -251,6 +251,8 @@ def _unit_stay(row: dict[str, Any]) -> UnitStay | str:
         return f"{missing[0]} is missing"
     try:
         admit_time = time.fromisoformat(row["hospitaladmittime24"])
+        if admit_time.tzinfo is not None:
+            raise ValueError(row["hospitaladmittime24"])
     except ValueError:
         return f"hospitaladmittime24: {row['hospitaladmittime24']!r} is no time of day"
     return UnitStay(

@@ -11,9 +11,10 @@ from wardround.records.reading.flat_tables import FlatTables
 from wardround.records.sources.fhir import clinical, medications, people, results
 from wardround.records.sources.fhir.context import Maker, NobodysResource, ResourceReading, Row
 from wardround.records.sources.fhir.files import Found, read_resources
+from wardround.records.sources.fhir.offsets import OffsetCounts
 from wardround.records.sources.fhir.references import NAMING_TYPES, Names
 from wardround.records.sources.fhir.values import Malformed, without_unread_ends
-from wardround.records.sources.fhir.wall_clock import OffsetCounts, WallClock
+from wardround.records.specs.wall_clock import WallClock
 
 MAKERS: Mapping[str, Maker] = {
     "Patient": people.patient,
@@ -34,13 +35,14 @@ MAKERS: Mapping[str, Maker] = {
 }
 """The types that become rows. Those of ``NAMING_TYPES`` give names to others; the rest is counted as left out."""
 
+
 _SEVERAL_OFFSETS = "offsets of times that no clock of one place explains (say which with --time-zone)"
 
 
 def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
     """Write the rows of every resource. Reads the files twice: what medications and places are called comes first."""
     names = Names.read(files)
-    clock = None if flat.time_zone is None else WallClock.named(flat.time_zone)
+    clock = WallClock.named(flat.spec.time_zone) if flat.spec.time_zone else None
     flat.declare((*flat.spec.tables, *flat.spec.dictionaries))
     people_seen: set[str] = set()
     for file in files:
@@ -52,7 +54,7 @@ def flatten_fhir(files: Sequence[Path], flat: FlatTables) -> None:
                 flat.set_aside(file=file, line=found.line, reason=found.reason, raw=found.raw)
             elif not _is_repeated(found, people_seen, flat):
                 offsets.add(found.resource)
-                _take(clock.of(found) if clock else found, names, flat)
+                _take(replace(found, resource=clock.read(found.resource)) if clock else found, names, flat)
         if not used:
             flat.unused_files.append(file)
         if clock is None and offsets.unexplained:

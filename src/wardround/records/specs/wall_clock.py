@@ -1,0 +1,154 @@
+"""The clock on the wall of one place: times with an offset from UTC, or in another zone, as that clock showed them.
+
+Summer time repeats an hour and leaves one out. The second pass of a repeated hour stands at its end, so that what came
+later never reads as earlier; a time without an offset that lies in such an hour is the later of what it may mean.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+
+from wardround.core import UserError, from_microseconds, to_microseconds
+
+Microseconds = npt.NDArray[np.int64]
+_TIME = re.compile(r"\s*(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.(\d+))?(Z|[+-]\d\d(?::?\d\d)?)\s*")
+_SHORTEST = 17
+_SECOND, _DAY = 1_000_000, 86_400_000_000
+_FIRST_YEAR, _LAST_YEAR = 3, 9997
+"""Clocks are looked up in the years beside these too, and the calendar has no day before its first."""
+
+Change = tuple[int, int, int]
+"""An instant at which a clock is put forward or back, and its offsets from UTC before and after, in microseconds."""
+
+
+class UndeclaredZone(Exception):
+    """A time says its offset from UTC, or its zone, and nobody said on which place's clock it is to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """Reads times on the clock of a zone. Arrays are microseconds since 1970: UTC, or what a clock shows."""
+
+    zone: ZoneInfo
+
+    @classmethod
+    def named(cls, name: str) -> WallClock:
+        """Return the clock of a zone of the IANA list. UserError: there is none of that name."""
+        return _named(name)
+
+    def read(self, value: Any) -> Any:
+        """Return texts, and lists and tables of them, with :meth:`text` of each."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.read(each) for name, each in value.items()}
+        return [self.read(each) for each in value] if isinstance(value, list) else value
+
+    def text(self, value: str) -> str:
+        """Return what the clock showed at a time; what is no time, or has no offset, as it is."""
+        parts = _TIME.fullmatch(value) if len(value) >= _SHORTEST else None
+        if parts is None:
+            return value
+        seconds, fraction, offset = parts.groups()
+        try:
+            whole = datetime.fromisoformat(f"{seconds}{offset}")
+            shown = self.moment(whole)
+            is_exact = shown == whole.astimezone(self.zone).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            return value  # no day of any calendar, or at its edge: whoever reads the cell says so
+        return shown.isoformat("T" if seconds[10] == "T" else " ") + (f".{fraction}" if fraction and is_exact else "")
+
+    def moment(self, time: datetime) -> datetime:
+        """Return what the clock showed at a time; one without an offset as :meth:`latest` has it."""
+        if time.tzinfo is None:
+            return from_microseconds(self._latest(to_microseconds(time), time.year))
+        utc = time.astimezone(UTC).replace(tzinfo=None)
+        instant = to_microseconds(utc)
+        near = self._near([utc.year])
+        at, before, after = next((change for change in reversed(near) if change[0] <= instant), near[0])
+        return from_microseconds(max(instant + after, at + before))
+
+    def _latest(self, local: int, year: int) -> int:
+        for at, before, after in self._near([year]):
+            if at + min(before, after) <= local < at + max(before, after):
+                return at + before if after < before else local + after - before
+        return local
+
+    def shown(self, instants: Microseconds) -> Microseconds:
+        """Return what the clock showed at some instants: never less at a later one."""
+        changes = self._changes(instants)
+        place = np.maximum(np.searchsorted(changes[:, 0], instants, side="right") - 1, 0)
+        at, before, after = changes[place].T
+        shown: Microseconds = np.maximum(instants + after, at + before)
+        return shown
+
+    def latest(self, times: Microseconds) -> Microseconds:
+        """Return times without an offset; one that the clock showed twice, or never, as the later that it may mean."""
+        changes = self._changes(times)
+        begins, ends = changes[:, 0] + changes[:, 1:].min(axis=1), changes[:, 0] + changes[:, 1:].max(axis=1)
+        place = np.maximum(np.searchsorted(begins, times, side="right") - 1, 0)
+        forward = (changes[:, 2] - changes[:, 1])[place]
+        return np.where(times < ends[place], np.where(forward < 0, ends[place], times + forward), times)
+
+    def repeated(self, times: Microseconds) -> int:
+        """Return how many times stand in an hour that the clock shows twice, its end included."""
+        changes = self._changes(times)
+        back = changes[changes[:, 2] < changes[:, 1]]
+        place = np.searchsorted(back[:, 0] + back[:, 2], times, side="right") - 1
+        inside = (place >= 0) & (times <= (back[:, 0] + back[:, 1])[place]) if len(back) else np.zeros(0, bool)
+        return int(np.count_nonzero(inside))
+
+    def _changes(self, times: Microseconds) -> Microseconds:
+        """Return the changes around some times, a row each; where a year is left out, one that changes nothing."""
+        years = np.unique(times.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64)) + 1970
+        return np.array(self._near(years.tolist()), np.int64)
+
+    def _near(self, years: Sequence[int]) -> list[Change]:
+        """Return the changes of some years and those beside them; of years that follow a gap the start as well."""
+        inside = (min(max(year, _FIRST_YEAR), _LAST_YEAR) for year in years or [1970])
+        near = sorted({year + away for year in inside for away in (-1, 0, 1)})
+        return [change for year in near for change in _changes_of(self.zone, year)[year - 1 in near :]]
+
+
+@lru_cache(maxsize=64)
+def _named(name: str) -> WallClock:
+    try:
+        return WallClock(ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UserError(
+            f"no time zone {name!r}; names are those of the IANA list, as America/New_York "
+            "(where the system has none of them: pip install tzdata)"
+        ) from error
+
+
+@lru_cache(maxsize=4096)
+def _changes_of(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
+    """Return the changes of a year; the first is its start, where nothing changes."""
+    start, end = (to_microseconds(datetime(each, 1, 1)) for each in (year, year + 1))
+    offsets = [(day, _offset(zone, day)) for day in range(start, end + 1, _DAY)]
+    changes = [(start, offsets[0][1], offsets[0][1])]
+    for (day, before), (_, after) in pairwise(offsets):
+        if before != after:
+            seconds = range(day, day + _DAY + 1, _SECOND)
+            changes.append(
+                (seconds[bisect_left(seconds, True, key=lambda at: _offset(zone, at) != before)], before, after)
+            )
+    return tuple(changes)
+
+
+def _offset(zone: ZoneInfo, instant: int) -> int:
+    """Return how far a clock is from UTC at an instant."""
+    away = from_microseconds(instant).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+    assert away is not None
+    return away // timedelta(microseconds=1)
