@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from gzip import decompress
 from pathlib import Path
 
@@ -148,3 +148,27 @@ def test_the_second_paths_codes_by_hand(
 ) -> None:
     assert all(CODES[task](code, version) for code in held)
     assert not any(CODES[task](code, version) for code in others)
+
+
+@pytest.mark.parametrize("answer", ["discharge", "1"])
+def test_an_answer_that_no_sample_has_is_missed(
+    synthetic_store: Store, synthetic_hospital: Path, tmp_path: Path, answer: str
+) -> None:
+    """A rule that drops every question with one answer leaves the labels of the others right."""
+    tasks = ["transfers", "ED_Hospitalization"]
+    built = build_clinseek(synthetic_store, tmp_path / "bench", tasks=tasks, per_task=0, balanced=False)
+    whole = check_labels(built.all_samples, synthetic_hospital)
+    assert whole.clean, whole.as_text()
+    assert {one.target[0] for one in built.samples("clinseek.transfers")} == {"admit", "transfer", "discharge"}
+    found = check_labels([one for one in built.all_samples if answer not in one.target], synthetic_hospital)
+    assert not any(task.differing for task in found.tasks)
+    assert not found.clean
+    assert f"{answer!r} is the answer to none of" in found.as_text()
+
+
+def test_a_question_asked_elsewhere_than_the_task_says_is_found(synthetic_hospital: Path, clinseek_path: Path) -> None:
+    """Asked a day before: other hours of the stay, or none at all."""
+    seeking = [one for one in Benchmark.open(clinseek_path).all_samples if one.task != "clinseek.omr"]
+    moved = [replace(one, prediction_time=one.moment - timedelta(days=400)) for one in seeking]
+    for task in check_labels(moved, synthetic_hospital).tasks:
+        assert len(task.differing or ()) == task.samples, task.as_text()

@@ -183,5 +183,34 @@ def test_a_source_without_a_module_says_which_role_or_table_is_missing(
     assert built.samples("clinseek.labevents")
 
 
+def test_a_discharge_is_a_next_move_though_its_row_is_written_after_the_discharge(
+    synthetic_store: Store, tmp_path: Path
+) -> None:
+    built = build_clinseek(synthetic_store, tmp_path / "bench", seed=1, per_task=0, tasks=["transfers"])
+    leaving = [one for one in built.all_samples if one.target == ("discharge",)]
+    assert len(leaving) > 10
+    for one in leaving:
+        (row_id,) = one.facts["row_ids"]
+        moves = {row["row_id"]: row for row in synthetic_store.rows(one.subject_id, "transfers").to_pylist()}
+        stays = synthetic_store.rows(one.subject_id, "admissions").to_pylist()
+        (left,) = (stay["dischtime"] for stay in stays if stay["hadm_id"] == moves[row_id]["hadm_id"])
+        assert one.moment < left <= parse_time(one.facts["event_time"])
+    assert leak_check(built, synthetic_store) == ()
+
+
+def test_an_offered_answer_that_never_occurs_stops_a_build_unless_it_may(
+    synthetic_store: Store, tmp_path: Path
+) -> None:
+    """In this hospital nobody stays in intensive care for two weeks."""
+    ask = {"seed": 1, "per_task": 2, "tasks": ["ICU_Stay_14day", "LengthOfStay_3day"]}
+    with pytest.raises(UserError, match=r"offered answers that no question has \(clinseek.ICU_Stay_14day: 1\)"):
+        build_clinseek(synthetic_store, tmp_path / "bench", **ask)  # type: ignore[arg-type]
+    assert not (tmp_path / "bench").exists()
+    built = build_clinseek(synthetic_store, tmp_path / "bench", **ask, allow_missing=True)  # type: ignore[arg-type]
+    said = built.manifest["tasks"]
+    assert said["clinseek.ICU_Stay_14day"]["never_the_answer"] == ["1"]
+    assert "never_the_answer" not in said["clinseek.LengthOfStay_3day"]
+
+
 def _shown(chart: Chart) -> list[pa.RecordBatch]:
     return [chart.table(name).batch for name in chart.table_names]

@@ -36,6 +36,7 @@ class BuildSettings:
     """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all).
 
     ``workers`` build shares of the tasks at once, where ``executor`` names; what is built is the same.
+    ``allow_missing``: a task may offer a class that is the answer to none of its questions.
     """
 
     seed: int = 0
@@ -45,6 +46,7 @@ class BuildSettings:
     fractions: Fractions = DEFAULT_FRACTIONS
     workers: int = 1
     executor: str = "processes"
+    allow_missing: bool = True
 
     @property
     def is_built_here(self) -> bool:
@@ -86,11 +88,18 @@ class Ground:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFacts:
     """What the manifest says of one task: why its samples are not more (``drops``), the ``rules`` of its answers that a
-    prompt may tell, and the rest."""
+    prompt may tell, and the rest. ``answers`` counts, for every class that is offered, the questions whose answer it
+    is; empty where answers are names of a long list."""
 
     drops: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def never_answers(self) -> list[str]:
+        """The classes that are offered and are the answer to no question; none where nothing is asked."""
+        return [name for name, count in self.answers.items() if not count] if any(self.answers.values()) else []
 
 
 class OpenFamily(Protocol[Q, D]):
@@ -165,6 +174,7 @@ def build_family(
     told = {name: one.facts for name, one in built.items()}
     if not samples:
         raise UserError(f"no question of any task could be asked in this store; nothing was written{_why(told)}")
+    _refuse_never_answers(told, settings)
     manifest = {
         "kind": family.kind,
         "name": family.kind,
@@ -180,7 +190,7 @@ def build_family(
         "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
         "subjects": _subjects(ground),
-        "tasks": {name: dict(one.said) for name, one in told.items()},
+        "tasks": {name: {**one.said, **_never(one)} for name, one in told.items()},
         "hindsight": hindsight_facts(family.tasks, store.spec.name),
         "answer_rules": {name: dict(one.rules) for name, one in told.items()},
         "drops": {name: dict(one.drops) for name, one in told.items()},
@@ -233,6 +243,20 @@ def _build(opened: OpenFamily[Q, D], task: Task) -> _Built:
         facts=opened.describe(task, questions, drawn, samples),
         last=opened.last(task, questions, drawn, samples),
     )
+
+
+def _refuse_never_answers(told: Mapping[str, TaskFacts], settings: BuildSettings) -> None:
+    """Raise UserError where a task offers a class that is never the answer, and that is not allowed."""
+    never = [f"{name}: {', '.join(one.never_answers)}" for name, one in told.items() if one.never_answers]
+    if never and not settings.allow_missing:
+        raise UserError(
+            f"offered answers that no question has ({'; '.join(never)}): choose other tasks with --task, take more "
+            "people, or build with --allow-missing, which notes them in the manifest; nothing was written"
+        )
+
+
+def _never(facts: TaskFacts) -> dict[str, list[str]]:
+    return {"never_the_answer": facts.never_answers} if facts.never_answers else {}
 
 
 def _why(told: Mapping[str, TaskFacts]) -> str:

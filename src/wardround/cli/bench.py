@@ -101,7 +101,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     only.add_argument("--chexpert-labels", type=Path, default=None, help="CSV file of CheXpert labels by report id")
     only.add_argument(
-        "--allow-missing", action="store_true", help="a task whose codes are not in the store is unavailable, no error"
+        "--allow-missing",
+        action="store_true",
+        help="ehrshot: tasks may lack their codes in the store; clinseek: offer a class that is never the answer",
     )
     only.add_argument(
         "--as-they-come", action="store_true", help="risks as often as they are, not half of the answers yes"
@@ -224,6 +226,7 @@ def _build_clinseek(arguments: argparse.Namespace, progress: TerminalProgress) -
         policy=arguments.policy,
         tasks=arguments.task,
         balanced=not arguments.as_they_come,
+        allow_missing=arguments.allow_missing,
         user_codes=user_codes_home(),
     )
 
@@ -271,7 +274,7 @@ _OPTIONS_OF = {
     "hide_vocabulary": ("clinseek-mm",),
     "per_subject": ("ehrshot", "labels", "tasks"),
     "chexpert_labels": ("ehrshot",),
-    "allow_missing": ("ehrshot",),
+    "allow_missing": ("ehrshot", "clinseek"),
     "unit": ("trace",),
 }
 
@@ -310,6 +313,15 @@ def _show_missing(benchmark: Benchmark) -> None:
                 reasons.setdefault(f"unavailable: {said[what].removeprefix(f'{name}: ')}", []).append(name)
     for reason, names in reasons.items():
         print(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {reason}")
+    never = {
+        name: said["never_the_answer"]
+        for name, said in benchmark.manifest.get("tasks", {}).items()
+        if "never_the_answer" in said
+    }
+    if never:
+        print(
+            "offered and never the answer: " + "; ".join(f"{name} {', '.join(found)}" for name, found in never.items())
+        )
 
 
 def _show_published_counts(benchmark: Benchmark) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ from wardround.audits.labels.raw_files import RawFiles
 from wardround.core import Progress, Reporter, silent
 
 _SHOWN = 5
+_CHANCE = 0.01
 
 
 class Labelled(Protocol):
@@ -40,18 +41,21 @@ class Labelled(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLabels:
-    """One task: how many samples, of how many the second answer is another; None where there is no second path."""
+    """One task: how many samples, of how many the second answer is another; None where there is no second path.
+    ``never``: answers that no sample has, though so many of the raw files' do that it can hardly be chance."""
 
     task: str
     samples: int
     differing: tuple[str, ...] | None
+    never: tuple[str, ...] = ()
 
     def as_text(self) -> str:
         """Say it in a line, the first differences below it."""
         if self.differing is None:
             return f"{self.task}: {self.samples:,} samples, no second path"
         shown = "".join(f"\n    {line}" for line in self.differing[:_SHOWN])
-        return f"{self.task}: {self.samples:,} samples, {len(self.differing):,} differ{shown}"
+        never = "".join(f"\n    {line}" for line in self.never)
+        return f"{self.task}: {self.samples:,} samples, {len(self.differing):,} differ{shown}{never}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +66,9 @@ class LabelReport:
 
     @property
     def clean(self) -> bool:
-        """Whether no label differs, and there was one to compare."""
+        """Whether no label differs, no answer is never asked for, and there was one to compare."""
         compared = [task for task in self.tasks if task.differing is not None]
-        return bool(compared) and not any(task.differing for task in compared)
+        return bool(compared) and not any(task.differing or task.never for task in compared)
 
     def as_text(self) -> str:
         """Say it in lines for people."""
@@ -92,6 +96,18 @@ class _SecondPaths:
             return tuple(filter(None, (_other_risk(sample, self._risks) for sample in asked)))
         return _other_classes(task, asked, self._classes) if task in CLASSES else None
 
+    def never(self, task: str, asked: Sequence[Labelled]) -> tuple[str, ...]:
+        """Say which answers no sample has, though by the raw files that is less likely than one in a hundred."""
+        again = self._events if task in EVENTS else self._risks if task in RISKS else None
+        expected = Counter[str]() if again is None else again.expected(task)
+        found = {name for sample in asked for name in sample.target}
+        shares = {name: count / expected.total() for name, count in sorted(expected.items()) if name not in found}
+        return tuple(
+            f"{name!r} is the answer to none of {len(asked):,} samples, and to {share:.0%} of what the raw files hold"
+            for name, share in shares.items()
+            if (1 - share) ** len(asked) < _CHANCE
+        )
+
 
 def check_labels(
     samples: Iterable[Labelled], *raw: Path, user_codes: Path | None = None, report: Reporter = silent
@@ -104,7 +120,8 @@ def check_labels(
     paths = _SecondPaths(RawFiles(*raw), user_codes)
     found = []
     for done, (task, asked) in enumerate(sorted(by_task.items()), start=1):
-        found.append(TaskLabels(task=task, samples=len(asked), differing=paths.differing(task, asked)))
+        differing, never = paths.differing(task, asked), paths.never(task, asked)
+        found.append(TaskLabels(task=task, samples=len(asked), differing=differing, never=never))
         report(Progress(label="labels", done=done, total=len(by_task), unit="tasks"))
     return LabelReport(tasks=tuple(found))
 

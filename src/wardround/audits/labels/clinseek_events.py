@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from wardround.audits.labels.agentehr import ADDED_LATER, MINUTE, Named
+from wardround.audits.labels.clinseek_places import MOVES, RawPlaces
 from wardround.audits.labels.raw_files import RawFiles, Row, when
 from wardround.codes import load_ccs, load_drugs
 
@@ -20,7 +21,6 @@ COLUMNS: Mapping[str, tuple[str, str, str]] = {
     "omr": ("hosp/omr", "chartdate", "result_name"),
     "emar": ("hosp/emar", "charttime", "medication"),
     "services": ("hosp/services", "transfertime", "curr_service"),
-    "transfers": ("hosp/transfers", "intime", "eventtype"),
     "poe": ("hosp/poe", "ordertime", "order_type"),
     "pyxis": ("ed/pyxis", "charttime", "name"),
     "medrecon": ("ed/medrecon", "charttime", "name"),
@@ -37,6 +37,7 @@ ITEMS: Mapping[str, tuple[str, str]] = {
 """File and time of intensive care's tables, whose items a dictionary names."""
 TIMED: Mapping[str, tuple[str, str]] = {
     **{name: (file, time) for name, (file, time, _) in COLUMNS.items()},
+    "transfers": ("hosp/transfers", "intime"),
     **ITEMS,
     "labevents": ("hosp/labevents", "charttime"),
     "hcpcsevents": ("hosp/hcpcsevents", "chartdate"),
@@ -70,12 +71,26 @@ class RawEvents:
         self._raw = raw
         self._user_codes = user_codes
         self._known: dict[str, Mapping[int, list[Named]]] = {}
+        self._places = RawPlaces(raw)
 
     def answer(self, task: str, subject: int, asked: datetime) -> frozenset[str]:
-        """Return the names of the first event after a moment. KeyError: there is no second path for the task."""
+        """Return the names of the first event after a moment, none where the task may not be asked then.
+
+        KeyError: there is no second path for the task."""
         if task not in self._known:
             self._known[task] = _ordered(TASKS[task](self), by_day=task.rpartition(".")[2] in _BY_DAY)
-        return frozenset(" ".join(name.split()).casefold() for name in _first_after(self._known[task][subject], asked))
+        begun, first = _first_after(self._known[task][subject], asked)
+        names = frozenset(" ".join(name.split()).casefold() for name in first)
+        return names if self._places.may_ask(task, subject, asked, begun, names) else frozenset()
+
+    def expected(self, task: str) -> Counter[str]:
+        """Count the answers that the raw files hold for a task with few answers; nothing of any other task."""
+        return self._places.moves() if task == "clinseek.transfers" else Counter()
+
+    def moves(self) -> Iterator[Placed]:
+        """Moves of patients: to be admitted, transferred, discharged."""
+        for row in self._raw.rows_of("hosp/transfers"):
+            yield row, row["intime"], row["eventtype"] if row["eventtype"] in MOVES else ""
 
     def of_file(self, task: str) -> Iterator[Placed]:
         """Events that one file tells alone."""
@@ -199,10 +214,10 @@ def _ordered(rows: Iterator[Placed], *, by_day: bool) -> Mapping[int, list[Named
     return found
 
 
-def _first_after(events: list[Named], asked: datetime) -> list[str]:
-    """What begins first after a moment: rows less than a minute apart are one event, which its first row begins."""
+def _first_after(events: list[Named], asked: datetime) -> tuple[datetime, list[str]]:
+    """When the first event after a moment begins, and its names: rows less than a minute apart are one event."""
     names: list[str] = []
-    begun = last = datetime.min
+    first = begun = last = datetime.min
     for moment, name in events:
         if moment - last >= MINUTE:
             if names:
@@ -210,8 +225,9 @@ def _first_after(events: list[Named], asked: datetime) -> list[str]:
             begun = moment
         last = moment
         if begun > asked:
+            first = begun
             names.append(name)
-    return names
+    return first, names
 
 
 def _of_file(task: str) -> Callable[[RawEvents], Iterator[Placed]]:
@@ -225,6 +241,7 @@ def _of_items(task: str) -> Callable[[RawEvents], Iterator[Placed]]:
 TASKS: Mapping[str, Callable[[RawEvents], Iterator[Placed]]] = {
     **{f"clinseek.{task}": _of_file(task) for task in COLUMNS},
     **{f"clinseek.{task}": _of_items(task) for task in ITEMS},
+    "clinseek.transfers": RawEvents.moves,
     "clinseek.labevents": RawEvents.laboratory,
     "clinseek.microbiologyevents": RawEvents.cultures,
     "clinseek.prescriptions": RawEvents.orders,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,9 +39,32 @@ class RawRisks:
         """Return the labels that fit, one unless several stays lie at the moment. KeyError: no second path."""
         return frozenset(str(int(yes)) for yes in TASKS[task](self, subject, asked))
 
+    def expected(self, task: str) -> Counter[str]:
+        """Count the answers at the moments at which the raw files say that a task may be asked."""
+        found: Counter[str] = Counter()
+        for subject in sorted({*self._raw.stays, *self._emergency, *self._units}):
+            for moment in self._moments(task.rpartition(".")[2], subject):
+                found.update(self.answers(task, subject, moment))
+        return found
+
+    def _moments(self, name: str, subject: int) -> Iterator[datetime]:
+        if name.startswith("ED_"):
+            for visit in self._emergency.get(subject, ()):
+                if visit.over is not None:
+                    yield visit.start + 2 * HOUR if name == "ED_Hospitalization" else visit.over - timedelta(seconds=1)
+        elif name.startswith("ICU_"):
+            yield from (unit.start + DAY for unit in self._units.get(subject, ()))
+        elif name.startswith("Readmission"):
+            yield from (stay.over for stay in self._raw.stays.get(subject, ()))
+        else:
+            yield from (stay.start + DAY for stay in self._raw.stays.get(subject, ()))
+
     def admitted(self, subject: int, asked: datetime) -> Iterator[bool]:
-        """Whether the visit leads to a stay in hospital."""
-        return (self._stay_of(subject, visit) is not None for visit in self._visits_at(subject, asked))
+        """Whether the visit leads to a stay in hospital: two hours after arrival, if it has not yet."""
+        for visit in self._visits_at(subject, asked):
+            stay = self._stay_of(subject, visit)
+            if asked == visit.start + 2 * HOUR and (stay is None or stay.start > asked):
+                yield stay is not None
 
     def dies_after_visit(self, subject: int, asked: datetime) -> Iterator[bool]:
         """Whether the person dies in the stay that the visit leads to, or in the visit."""
@@ -91,8 +115,7 @@ class RawRisks:
         """Whether another stay in hospital begins within some days of the end of this one, which was survived."""
         stays = self._raw.stays.get(subject, ())
         for stay in stays:
-            leaving = max(stay.start, stay.over - DAY) <= asked <= stay.over
-            if leaving and not self._dies(subject, stay.start, stay.over):
+            if asked == stay.over and not self._dies(subject, stay.start, stay.over):
                 others = [one for one in stays if one is not stay]
                 yield any(_begins_within(one.start, stay.over, 24 * days) for one in others)
 
@@ -102,11 +125,11 @@ class RawRisks:
 
     def _first_days(self, subject: int, asked: datetime) -> Iterator[RawStay]:
         here = self._raw.stays.get(subject, ())
-        return (stay for stay in here if stay.start <= asked <= stay.start + DAY < stay.over)
+        return (stay for stay in here if asked == stay.start + DAY < stay.over)
 
     def _first_unit_days(self, subject: int, asked: datetime) -> Iterator[RawVisit]:
         for unit in self._units.get(subject, ()):
-            if unit.over is not None and unit.start <= asked <= unit.start + DAY < unit.over:
+            if unit.over is not None and asked == unit.start + DAY < unit.over:
                 yield unit
 
     def _stay_of(self, subject: int, visit: RawVisit) -> RawStay | None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from wardround.benchmarks.answer_rules import AnswerRules
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek.decision import DecisionAsking
-from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, RiskRule
+from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, DecisionRule, RiskRule
 from wardround.benchmarks.clinseek.questions import MOST_EVENTS, Asking, StayQuestion
 from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking
 from wardround.benchmarks.clinseek.spaces import decision_spaces
@@ -43,6 +43,7 @@ def build_clinseek(
     per_task: int = PER_TASK,
     tasks: Sequence[str] = (),
     balanced: bool = True,
+    allow_missing: bool = False,
     user_codes: Path | None = None,
     fractions: Fractions = DEFAULT_FRACTIONS,
     workers: int = 1,
@@ -52,13 +53,20 @@ def build_clinseek(
     """Build the tasks from a store and save them; all 45 unless some are named, with or without ``clinseek.``.
 
     ``per_task`` is the most samples of a task in each split (0: all). ``balanced``: as many risks that come about as
-    that do not, where there are enough; else as they come.
+    that do not, where there are enough; else as they come. UserError: a task offers a class that is never the answer;
+    ``allow_missing`` notes that in the manifest instead.
     """
     settings = BuildSettings(
-        seed=seed, policy=policy, per_task=per_task, fractions=fractions, workers=workers, executor=executor
+        seed=seed,
+        policy=policy,
+        per_task=per_task,
+        fractions=fractions,
+        workers=workers,
+        executor=executor,
+        allow_missing=allow_missing,
     )
     names = tuple(sorted({task_name(one) for one in tasks} or set(CLINSEEK_TASKS)))
-    family = ClinSeek(names=names, balanced=balanced, user_codes=user_codes)
+    family = ClinSeek(names=names, balanced=balanced, allow_missing=allow_missing, user_codes=user_codes)
     return build_family(family, store, folder, settings, report=report)
 
 
@@ -77,6 +85,7 @@ class ClinSeek:
 
     names: tuple[str, ...] = tuple(CLINSEEK_TASKS)
     balanced: bool = True
+    allow_missing: bool = False
     user_codes: Path | None = None
     kind: ClassVar[str] = FAMILY
     paper: ClassVar[str] = "ClinSeekAgent, section 3.1 (ClinSeek-Bench, text)"
@@ -88,8 +97,8 @@ class ClinSeek:
         return [CLINSEEK_TASKS[name] for name in self.names]
 
     def options(self) -> Mapping[str, Any]:
-        """Its tasks, and how risks are drawn."""
-        return {"tasks": list(self.names), "balanced": self.balanced}
+        """Its tasks, how risks are drawn, and whether an offered class may never be the answer."""
+        return {"tasks": list(self.names), "balanced": self.balanced, "allow_missing": self.allow_missing}
 
     def open(self, ground: Ground) -> _OpenClinSeek:
         """Find where the store has what the tasks ask about, and make the candidate tables of training subjects."""
@@ -195,7 +204,15 @@ class _OpenClinSeek:
             rules=AnswerRules.counted(task, sizes).to_json(),
             drops=dict(sorted(questions.dropped.items())) | {"not_drawn": len(questions.asked) - len(drawn)},
             said=said,
+            answers=self._answers(task, questions),
         )
+
+    def _answers(self, task: Task, questions: _Questions) -> dict[str, int]:
+        """How many questions have each class as their answer, where classes are offered."""
+        rule = RULES[task.name]
+        offered = rule.offered if isinstance(rule, DecisionRule) else task.answer.label_values
+        counts = Counter(name for one in questions.asked for name in one.target)
+        return {name: counts[name] for name in offered}
 
     def last(self, task: Task, questions: _Questions, drawn: list[StayQuestion], samples: Sequence[Sample]) -> str:
         return "one question of a subject is asked, so what an earlier one was answered with is not known"

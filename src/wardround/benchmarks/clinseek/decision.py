@@ -62,22 +62,24 @@ class LabelRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextEvents:
     """The events of one subject that are asked about: when each begins, when it is told, when a chart shows
-    all its rows, its names and rows."""
+    all its rows, its names and rows, and the stays that it ends."""
 
     begins: Ints
     told: Ints
     known: Ints
     names: Sequence[tuple[str, ...]]
     rows: Sequence[tuple[str, ...]]
+    ended: Sequence[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CountedRows:
-    """When rows begin, are told and are known; what each is called; their ids."""
+    """When rows begin, are told and are known; what each is called; their ids; the stay that each ends ("": none)."""
 
     times: tuple[Ints, Ints, Ints]
     names: list[str]
     rows: list[str]
+    ended: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class DecisionAsking:
         )
         names = [name for part in parts for name in part.names]
         ids = [row for part in parts for row in part.rows]
+        ended = [stay for part in parts for stay in part.ended]
         order = np.lexsort((told, begins))
         starts = session_starts(begins[order])
         first = np.flatnonzero(np.r_[True, starts[1:] != starts[:-1]]) if len(order) else np.empty(0, np.int64)
@@ -146,6 +149,7 @@ class DecisionAsking:
             known=np.array([known[group].max() for group in groups], np.int64),
             names=[tuple(sorted({names[row] for row in group})) for group in groups],
             rows=[tuple(sorted({ids[row] for row in group})) for group in groups],
+            ended=[frozenset(ended[row] for row in group) - {""} for group in groups],
         )
 
     def _rows(self, timeline: Timeline, place: int) -> _CountedRows:
@@ -163,7 +167,15 @@ class DecisionAsking:
             times=(told - told % DAY if rule.days else told, told, np.where(known == NO_TIME, NEVER_TIME, known)),
             names=[str(names[row]) for row in index],
             rows=[ids[row] for row in index],
+            ended=self._ended(batch, [(row, str(names[row])) for row in index]),
         )
+
+    def _ended(self, batch: pa.RecordBatch, named: Sequence[tuple[int, str]]) -> list[str]:
+        """The stay that each row ends, empty where it ends none."""
+        if not self.rule.ending or self.rule.stay_column not in batch.schema.names:
+            return [""] * len(named)
+        stays = texts(batch.column(self.rule.stay_column))
+        return [stays[row] or "" if name == self.rule.ending else "" for row, name in named]
 
     def _names(self, place: int, batch: pa.RecordBatch) -> list[str | None]:
         rule = self.labels[place]
@@ -182,7 +194,8 @@ class DecisionAsking:
         return self._known[place, key]
 
     def _of_span(self, timeline: Timeline, span: Span, events: NextEvents) -> list[StayQuestion]:
-        """Every moment of a stay after which an event follows in time, before it ends unless it may come later."""
+        """Every moment of a stay after which an event follows in time: before the stay ends, as its end, or after it
+        where the rule says so."""
         last = span.end if span.end != NO_TIME else np.iinfo(np.int64).max
         moments = timeline.moments
         moments = moments[(moments >= span.start) & (moments < last)]
@@ -191,7 +204,7 @@ class DecisionAsking:
         for moment, place in zip(moments.tolist(), following.tolist(), strict=True):
             if place == len(events.begins) or events.begins[place] > moment + self.rule.within_hours * HOUR:
                 continue
-            if events.begins[place] > last and not self.rule.leaves_stay:
+            if events.begins[place] > last and not self.rule.leaves_stay and str(span.names) not in events.ended[place]:
                 continue
             found.append(self._asked(timeline.subject, span, moment, events, place))
         return found
@@ -247,7 +260,8 @@ def _of_role(
     if rule.column:
         if rule.column not in store.spec.tables[role.table].all_columns:
             return f"table {role.table!r} has no column {rule.column!r}"
-        return (LabelRule(table=role.table, columns=(rule.column,), label=_itself, days=days),)
+        where: Conditions = ({rule.column: rule.offered},) if rule.offered else ()
+        return (LabelRule(table=role.table, columns=(rule.column,), label=_itself, where=where, days=days),)
     if rule.labels == "titles":
         columns = naming_columns(role, store.spec)
         return (LabelRule(table=role.table, columns=columns[:1], label=_itself, where=role.where, days=days),)

@@ -41,7 +41,8 @@ class DecisionRule:
     ``labels``: how its rows become names: as the role says (``role``), by the words of the row (``titles``), by ATC
     name, by the category that the table is grouped by, or by the ``table`` itself (then every event counts).
     ``spans``: during which stays it is asked; ``leaves_stay``: the event may come after them. ``within_hours``: how
-    soon it follows.
+    soon it follows. ``offered``: the only names there are. ``ending``: the name of the row that ends the stay in
+    hospital which its ``stay_column`` names, though it is written some minutes after the stay's own end.
     """
 
     name: str
@@ -57,6 +58,9 @@ class DecisionRule:
     spans: tuple[SpanName, ...] = ("admission",)
     within_hours: int = 24
     leaves_stay: bool = False
+    offered: tuple[str, ...] = ()
+    ending: str = ""
+    stay_column: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

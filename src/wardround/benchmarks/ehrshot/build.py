@@ -59,6 +59,7 @@ def build_ehrshot(
 
     ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
+    A class that is the answer to no question is noted in the manifest.
     """
     settings = BuildSettings(
         seed=seed,
@@ -181,6 +182,7 @@ class _OpenEhrShot:
         return TaskFacts(
             rules=rules_of(concept).to_json(),
             said=said | self._code_facts(concept),
+            answers=said["by_class"],
             drops={reason: count for reason, count in sorted(questions.dropped.items()) if count}
             | {"not_drawn": len(questions) - len(drawn)},
         )
