@@ -47,6 +47,13 @@ def test_no_spelling_of_a_key_gets_through(key: str, spelling: str) -> None:
         assert key[8:16] not in masked
 
 
+@pytest.mark.parametrize("length", [8, 9, 15, 27])
+def test_a_key_that_was_cut_short_is_masked_too(length: int) -> None:
+    key = KEYS[0]
+    masked = Secret(key).masked(f"Incorrect API key provided: {key[:length]}...")
+    assert masked == "Incorrect API key provided: ***..."
+
+
 def test_other_words_stay() -> None:
     text = "the patient's key finding: sk 12345678, base64 c2stSG9zdA==, 100 % of \\n lines, &amp; more"
     assert Secret(KEYS[0]).masked(text) == text

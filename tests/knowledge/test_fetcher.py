@@ -23,6 +23,9 @@ REFUSED_ADDRESSES = (
     "http://127.255.255.254/", "http://169.254.169.254/latest/meta-data/", "http://0.0.0.0/", "http://0.1.2.3/",
     "http://255.255.255.255/", "http://240.0.0.1/", "http://198.18.0.1/", "http://192.0.0.8/", "http://192.0.2.1/",
     "http://198.51.100.1/", "http://203.0.113.1/", "http://224.0.0.1/", "http://239.255.255.250/", "http://192.88.99.1/",
+    # a cloud's own service, AS112 and AMT
+    "http://168.63.129.16/", "http://192.31.196.1/", "http://192.52.193.1/", "http://192.175.48.1/",
+    "http://[2620:4f:8000::1]/",
     # the same written as one number, in octal, in hexadecimal, with parts left out, in other digits
     "http://2130706433/", "http://0x7f000001/", "http://017700000001/", "http://0177.0.0.1/", "http://0x7f.0.0.1/",
     "http://127.1/", "http://127.0.1/", "http://0/", "http://0x0/", "http://00000177.1/", "http://2852039166/",
@@ -54,6 +57,9 @@ REFUSED_ANSWERS = {
     "a private address": ["10.1.2.3"],
     "loopback": ["127.0.0.1"],
     "the metadata service": ["169.254.169.254"],
+    "a cloud's own service": ["168.63.129.16"],
+    "AS112": ["192.175.48.6"],
+    "AS112 by IPv6": ["2620:4f:8000::42"],
     "one private among public ones": [PUBLIC, "192.168.0.7"],
     "mapped loopback": ["::ffff:127.0.0.1"],
     "NAT64 of the metadata service": ["64:ff9b::a9fe:a9fe"],

@@ -35,7 +35,7 @@ from wardround.models import DataUseGuard
 from wardround.records import Store
 from wardround.serve import Listening
 from wardround.serve.cds import CardShelf, FeedbackFile, SignedCallers, TrustSettings, cds_app, read_trust, trust_of
-from wardround.serve.cds.client_keys import ASK_AGAIN_SECONDS, KEPT_SECONDS, ClientKeys, keys_of
+from wardround.serve.cds.client_keys import ASK_AGAIN_SECONDS, KEPT_SECONDS, ClientKeys, keys_of, keys_of_clients
 from wardround.serve.cds.signed_calls import RefusedCall, SeenTokens, SignedCalls
 from wardround.serve.cds.signed_door import CallLog
 
@@ -257,6 +257,47 @@ def test_what_opened_is_remembered_until_it_ends_and_no_longer() -> None:
         seen.take("a", "1", 200)
 
 
+def test_what_opened_is_remembered_over_a_restart_until_it_ends(tmp_path: Path) -> None:
+    now, path = [100.0], tmp_path / "seen.jsonl"
+    seen = SeenTokens(clock=lambda: now[0], path=path)
+    seen.take("a", "1", 160)
+    seen.take("a", "2", 120)
+    with path.open("a") as file:
+        file.write('{"until": 9e9, "tok')  # what a kill left of a line
+    now[0] = 159.0
+    again = SeenTokens(clock=lambda: now[0], path=path)
+    with pytest.raises(RefusedCall, match="replayed"):
+        again.take("a", "1", 160)
+    again.take("a", "3", 200)
+    assert len(path.read_text().splitlines()) == 2, "what has ended is no longer kept"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert b'"a"' not in path.read_bytes()
+
+
+def test_a_jwt_issued_within_the_skew_does_not_open_again_after_a_restart(
+    tmp_path: Path, ehr: Signer, keys_file: Path
+) -> None:
+    token = ehr.sign(iat=int(time.time()) + 20)
+    settings = TrustSettings(clients={ISSUER: str(keys_file)}, base_url=BASE)
+
+    def server() -> SignedCalls:
+        return SignedCallers.of(settings, DataUseGuard(), base_url=BASE, log=tmp_path / "access.jsonl").calls
+
+    assert asyncio.run(server().caller(token, DISCOVERY)) == ISSUER
+    with pytest.raises(RefusedCall, match="replayed"):
+        asyncio.run(server().caller(token, DISCOVERY))
+
+
+def test_a_jwt_opens_once_in_the_seconds_after_its_end_too(ehr: Signer, keys_file: Path) -> None:
+    settings = TrustSettings(clients={ISSUER: str(keys_file)}, base_url=BASE)
+    calls = SignedCalls(settings, keys_of_clients(settings, DataUseGuard()), base_url=BASE, started=0.0)
+    now = int(time.time())
+    token = ehr.sign(iat=now - 100, exp=now - 10)
+    assert asyncio.run(calls.caller(token, DISCOVERY)) == ISSUER, "within the skew"
+    with pytest.raises(RefusedCall, match="replayed"):
+        asyncio.run(calls.caller(token, DISCOVERY))
+
+
 def test_names_of_two_clients_are_not_mixed_up() -> None:
     seen = SeenTokens()
     seen.take("a", "b:c", 2e9 + time.time())
@@ -347,8 +388,6 @@ def key_server(told: KeyServer) -> Iterator[str]:
 
 
 def _calls(url: str) -> SignedCalls:
-    from wardround.serve.cds.client_keys import keys_of_clients
-
     settings = TrustSettings(clients={ISSUER: url}, base_url=BASE)
     return SignedCalls(settings, keys_of_clients(settings, DataUseGuard()), base_url=BASE)
 

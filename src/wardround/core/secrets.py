@@ -79,12 +79,15 @@ def _written(value: str) -> tuple[str, ...]:
 
 
 def _spelled(value: str) -> str:
-    """A pattern of every way in which servers write a text: escaped for URLs (again and again), JSON, HTML or a log,
-    over two lines, in base64 (also behind a user's name, as in a header of HTTP) or in hexadecimal digits.
-    Its repetitions are bounded: a text made for that purpose must not cost more than its length."""
+    """A pattern of every way in which servers write a text: cut short after 8 characters or more, escaped for URLs
+    (again and again), JSON, HTML or a log, over two lines, in base64 (also behind a user's name, as in a header of
+    HTTP) or in hexadecimal digits. Its repetitions are bounded: a text made for that purpose must not cost more than
+    its length."""
     between = "" if {" ", "\\"} & set(value) else _BETWEEN
     packed = {re.escape(form) for form in (*_in_base64(value), value.encode().hex())}
-    return "|".join([between.join(map(_spelled_character, value)), *sorted(packed)])
+    characters = [*map(_spelled_character, value)]
+    rest = "".join(f"(?:{between}{character})?+" for character in characters[_SHORTEST_IN_REPLIES:])
+    return "|".join([between.join(characters[:_SHORTEST_IN_REPLIES]) + rest, *sorted(packed)])
 
 
 def _spelled_character(character: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -45,6 +46,7 @@ class RunFolder:
             "schema": SCHEMA,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "wardround": __version__,
+            "sqlite": sqlite3.sqlite_version,
             "python": platform.python_version(),
             "settings": settings.to_json(),
             "settings_sha256": content_hash(settings.to_json()),

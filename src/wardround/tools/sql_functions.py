@@ -23,7 +23,7 @@ _LONGEST_TRIM_SET = 64
 _CACHED_TIMES = 8_192
 _DIGITS = re.compile(r"\d{1,19}")
 
-ALLOWED_FUNCTIONS = frozenset(
+_FUNCTIONS = frozenset(
     """
     abs acos acosh asin asinh atan atan2 atanh avg cast ceil ceiling char coalesce concat concat_ws cos cosh count
     cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor
@@ -33,7 +33,8 @@ ALLOWED_FUNCTIONS = frozenset(
     substring sum tan tanh time timediff total trim trunc typeof unicode unixepoch unlikely upper
     """.split()  # noqa: SIM905
 )
-"""Everything else is refused by the authorizer."""
+_REPLACED = frozenset(("cast", "current_date", "current_time", "current_timestamp"))
+"""No functions to SQLite's list of them."""
 
 STRING_MAKERS = frozenset(
     ("char", "concat", "concat_ws", "format", "group_concat", "hex", "printf", "quote", "replace")
@@ -42,6 +43,12 @@ STRING_MAKERS = frozenset(
 
 _TIME_FUNCTIONS = {"date": 0, "time": 0, "datetime": 0, "julianday": 0, "unixepoch": 0, "strftime": 1, "timediff": 0}
 """Name -> position of the time value."""
+
+
+@cache
+def allowed_functions() -> frozenset[str]:
+    """The functions that a model's SQL may call and this machine's SQLite has; the authorizer refuses every other."""
+    return _FUNCTIONS & (_built_in() | _REPLACED)
 
 
 class Refused(Exception):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from wardround.core import ToolFailure
 from wardround.core.suggestions import nearest, unknown
-from wardround.tools.sql_functions import ALLOWED_FUNCTIONS, LONGEST_VALUE, STRING_MAKERS, install
+from wardround.tools.sql_functions import LONGEST_VALUE, STRING_MAKERS, allowed_functions, install
 from wardround.tools.sql_heap import heap_probe
 from wardround.tools.sql_tables import TableLoader, quoted
 from wardround.tools.sql_text import Token, common_tables, named, tokens, unfolded_tokens
@@ -199,7 +199,7 @@ class SqlGate:
         if action == sqlite3.SQLITE_READ:
             return self._may_read((first or "").lower(), database)
         if action == sqlite3.SQLITE_FUNCTION:
-            if (second or "").lower() in ALLOWED_FUNCTIONS:
+            if (second or "").lower() in allowed_functions():
                 return sqlite3.SQLITE_OK
             self._reason = self._reason or f"function {second}() cannot be used here."
             return sqlite3.SQLITE_DENY
@@ -276,7 +276,7 @@ class SqlGate:
             tables = [table for table in self.table_names if table.lower() in self._names]
             return _unknown_column(name, {table: self._loader.columns(self._connection, table) for table in tables})
         if kind == "no such function":
-            close = nearest(name, sorted(ALLOWED_FUNCTIONS))
+            close = nearest(name, sorted(allowed_functions()))
             return f"SQLite has no function {name!r}." + (f" Did you mean {', '.join(close)}?" if close else "")
         if "one statement at a time" in error:
             return "only one statement can be run; leave out everything after the first ';'."

@@ -13,6 +13,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 _NOT_PUBLIC = {
     "an address for protocols": "192.0.0.0/24",
+    "an address for special services": "192.31.196.0/24 192.52.193.0/24 192.175.48.0/24 2620:4f:8000::/48",
+    "a cloud's own service": "168.63.129.16/32",
     "6to4": "192.88.99.0/24 2002::/16",
     "Teredo": "2001::/32",
     "an address for protocols (IPv6)": "2001::/23",

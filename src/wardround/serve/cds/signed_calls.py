@@ -6,16 +6,19 @@ CDS Hooks 2.0, "Trusting CDS Clients"; RFC 7519. Why a call is refused is for th
 from __future__ import annotations
 
 import heapq
+import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import jwt
 
 from wardround.serve.cds.client_keys import ClientKeys
 from wardround.serve.cds.trust import TrustSettings
+from wardround.serve.private_lines import PrivateLines
 
 MOST_CHARACTERS = 8_000
 """Of a JWT; with a certificate chain in its header one has some 5,000."""
@@ -38,13 +41,24 @@ class RefusedCall(Exception):
 
 
 class SeenTokens:
-    """The JWTs that opened once, until they end. At most ``most``: with more, none opens until some have ended."""
+    """The JWTs that opened once, until they end. At most ``most``: with more, none opens until some have ended.
 
-    def __init__(self, *, most: int = 250_000, clock: Callable[[], float] = time.time) -> None:
+    ``path``: the file that keeps them over a restart (0600; hashes and times alone).
+    """
+
+    def __init__(
+        self, *, most: int = 250_000, clock: Callable[[], float] = time.time, path: Path | None = None
+    ) -> None:
         self._most = most
         self._clock = clock
         self._names: set[bytes] = set()
         self._ends: list[tuple[float, bytes]] = []
+        self._path = path
+        self._lines: PrivateLines | None = None
+        if path is not None:
+            self._ends = sorted((until, key) for until, key in _kept(path) if until >= clock())
+            self._names = {key for _, key in self._ends}
+            self._write_whole(path)
 
     def take(self, issuer: str, name: str, until: float) -> None:
         """Note a JWT by its issuer and ``jti``. RefusedCall: it was there before, or there is no room."""
@@ -57,11 +71,33 @@ class SeenTokens:
             raise RefusedCall("too many calls")
         self._names.add(key)
         heapq.heappush(self._ends, (until, key))
+        if self._lines is not None:
+            self._lines.write([_line(until, key)])
+
+    def _write_whole(self, path: Path) -> None:
+        """Write what is kept, in place of what the file held."""
+        path.unlink(missing_ok=True)
+        self._lines = PrivateLines(path)
+        self._lines.write(_line(until, key) for until, key in self._ends)
+
+
+def _line(until: float, key: bytes) -> Mapping[str, Any]:
+    return {"until": until, "token": key.hex()}
+
+
+def _kept(path: Path) -> Iterator[tuple[float, bytes]]:
+    """What a file keeps; a line that was cut off by the end of a server is none."""
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            body = json.loads(line)
+            yield float(body["until"]), bytes.fromhex(body["token"])
+        except (ValueError, KeyError, TypeError):
+            continue
 
 
 class SignedCalls:
-    """Who calls, by a JWT. ``base_url`` is what addresses begin with. A JWT from before ``started`` opens nothing: the
-    server that ran then may have answered it."""
+    """Who calls, by a JWT. ``base_url`` is what addresses begin with. ``seen``: the JWTs that opened already, also on a
+    server that ran before; beside it, a JWT from before ``started`` opens nothing."""
 
     def __init__(
         self,

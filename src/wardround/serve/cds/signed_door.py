@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wardround.models import DataUseGuard
 from wardround.serve.cds.client_keys import keys_of_clients
 from wardround.serve.cds.services import SERVICES
-from wardround.serve.cds.signed_calls import RefusedCall, SignedCalls
+from wardround.serve.cds.signed_calls import RefusedCall, SeenTokens, SignedCalls
 from wardround.serve.cds.trust import TrustSettings
 from wardround.serve.private_lines import PrivateLines
 
@@ -63,7 +63,8 @@ class SignedCallers:
     def of(cls, settings: TrustSettings, guard: DataUseGuard, *, base_url: str, log: Path) -> SignedCallers:
         """Make what lets in the clients of the settings. UserError: keys that cannot be read or may not be fetched."""
         keys = keys_of_clients(settings, guard)
-        return cls(calls=SignedCalls(settings, keys, base_url=base_url), log=CallLog(log))
+        seen = SeenTokens(path=log.with_name(f"{log.stem}-seen.jsonl"))
+        return cls(calls=SignedCalls(settings, keys, base_url=base_url, seen=seen), log=CallLog(log))
 
 
 class SignedDoor:

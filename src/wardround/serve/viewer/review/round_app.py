@@ -40,7 +40,7 @@ def review_app(pages: ReviewPages, *, token: str | None = None) -> Starlette:
 
     async def mark(request: Request) -> Response:
         given = await _form(request)
-        if not secrets.compare_digest(given.get("token", ""), form_token):
+        if not secrets.compare_digest(given.get("token", "").encode("utf-8", "replace"), form_token.encode()):
             return html_page(pages.error_page("the form is of another session of the viewer: open the page again"), 403)
         return await run_in_threadpool(_mark, request, given)
 
