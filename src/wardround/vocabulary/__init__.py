@@ -3,6 +3,8 @@
 Knows no record and no chart. Definitions, protocols, a memory's scope and texts understand by it.
 """
 
+from wardround.vocabulary.allergies import Allergy, charted_allergies
+from wardround.vocabulary.assertions import Status
 from wardround.vocabulary.concepts import Mention, add_concepts, concepts_in, find_concept, is_a
 from wardround.vocabulary.drugs import (
     conflicts,
@@ -20,6 +22,7 @@ from wardround.vocabulary.drugs import (
 )
 from wardround.vocabulary.measurements import Measurement, UsualUnit, convert, find_measurement, usual_units
 from wardround.vocabulary.names import Concept, ConceptKind, clinical_name, lab_panel, words_of
+from wardround.vocabulary.persons import Person, Sex, read_person
 from wardround.vocabulary.quantities import (
     RELATIONS,
     Quantity,
@@ -29,6 +32,7 @@ from wardround.vocabulary.quantities import (
     comparison,
     parse_quantity,
 )
+from wardround.vocabulary.text import KnownFindings, TextFinding, TextReading, read_findings, read_text
 from wardround.vocabulary.time import (
     Series,
     Window,
@@ -47,13 +51,20 @@ from wardround.vocabulary.units import Unit, read_unit
 
 __all__ = [
     "RELATIONS",
+    "Allergy",
     "Concept",
     "ConceptKind",
+    "KnownFindings",
     "Measurement",
     "Mention",
+    "Person",
     "Quantity",
     "Relation",
     "Series",
+    "Sex",
+    "Status",
+    "TextFinding",
+    "TextReading",
     "ThresholdTest",
     "Truth",
     "Unit",
@@ -64,6 +75,7 @@ __all__ = [
     "any_of",
     "baseline",
     "change",
+    "charted_allergies",
     "clinical_name",
     "compare",
     "comparison",
@@ -93,6 +105,9 @@ __all__ = [
     "negate",
     "parse_quantity",
     "read_allergens",
+    "read_findings",
+    "read_person",
+    "read_text",
     "read_unit",
     "rises_by",
     "usual_units",

@@ -20,3 +20,9 @@ def table_rows(name: str, columns: int) -> tuple[tuple[str, ...], ...]:
 def cell_parts(cell: str) -> tuple[str, ...]:
     """Return the parts of a cell that are split by ``;``."""
     return tuple(part.strip() for part in cell.split(";") if part.strip())
+
+
+@cache
+def named_words(name: str) -> frozenset[str]:
+    """Return one of the sets of words of ``data/text_words.tsv``."""
+    return frozenset(next(cell_parts(cell) for one, cell in table_rows("text_words", 2) if one == name))

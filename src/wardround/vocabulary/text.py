@@ -1,0 +1,244 @@
+"""What a text says of a patient: problems, drugs and values that are there, denied, possible, past, a relative's.
+
+What is not said is unknown. What is said of others, of vaccines, of risks that were explained and of what to do in
+some event is no finding. Names are compared as concepts where the tables have them, else word by word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+
+from wardround.vocabulary.allergies import Allergy, allergies_of, allergy_truth
+from wardround.vocabulary.assertions import Statement, Status, sentences_of, statements_of
+from wardround.vocabulary.concepts import concepts_in, find_concept, is_a
+from wardround.vocabulary.cues import tokens_of
+from wardround.vocabulary.names import Concept, singular
+from wardround.vocabulary.quantities import Quantity
+from wardround.vocabulary.sections import section_kind
+from wardround.vocabulary.tables import cell_parts, named_words, table_rows
+from wardround.vocabulary.told_values import told_values
+from wardround.vocabulary.truth import Truth
+
+_FILLERS = named_words("fillers") | {singular(word) for word in named_words("fillers")}
+"""Words that do not narrow what is denied."""
+_NOT_NARROWING = named_words("not_narrowing")
+_MODIFIERS = named_words("modifiers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFinding:
+    """Something that a text says of the patient. ``concept`` is set where a table has the name; ``quantity`` where a
+    value is told; ``is_whole`` where nothing narrows what is denied ("no edema in the legs" denies no edema)."""
+
+    words: tuple[str, ...]
+    status: Status
+    start: int
+    end: int
+    concept: Concept | None = None
+    quantity: Quantity | None = None
+    is_whole: bool = True
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its place in the text."""
+        return self.start, self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextReading:
+    """A text as it was read: its findings in order, and the allergies that it tells."""
+
+    findings: tuple[TextFinding, ...] = ()
+    allergies: tuple[Allergy, ...] = ()
+
+
+def read_findings(text: str, section: str | None = None) -> tuple[TextFinding, ...]:
+    """Return what a text says of its patient, in order. ``section``: the heading that it stood under."""
+    return read_text(text, section).findings
+
+
+@lru_cache(maxsize=16_384)
+def read_text(text: str, section: str | None = None) -> TextReading:
+    """Read a text: statements with their standing, values in words, allergies."""
+    kind = section_kind(section) if section else ""
+    found: list[TextFinding] = []
+    statements = tuple(statements_of(text, kind))
+    for statement in statements:
+        found += _of_statement(text, statement)
+    found += _values(text, statements)
+    return TextReading(findings=tuple(found), allergies=tuple(allergies_of(text, kind)))
+
+
+@lru_cache(maxsize=65_536)
+def compared_words(text: str) -> tuple[str, ...]:
+    """Return the words of a name as names in texts are compared: no plural, adjectives as their nouns.
+
+    >>> compared_words("diabetic patients"), compared_words("septic shock")
+    (('diabetes', 'patient'), ('septic', 'shock'))
+    """
+    return tuple(_compared(token.text)[0] for token in tokens_of(text) if token.is_word)
+
+
+def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
+    if statement.standing == "other":
+        return
+    tokens = statement.tokens
+    words = tuple(_compared(token.text)[0] for token in tokens)
+    denied = any(_compared(token.text)[1] for token in tokens)
+    status = _status(statement, " ".join(token.text for token in tokens))
+    if denied and status == "present":
+        status = "absent"
+    start, end = statement.span
+    if status == "absent":
+        words = _denied_words(words)
+    if not words:
+        return
+    yield TextFinding(words=words, status=status, start=start, end=end)
+    for mention in concepts_in(text[start:end]):
+        own = compared_words(mention.text)
+        if statement.section == "allergies":
+            continue
+        rest = [word for word in words if word not in own and word not in _FILLERS] if status == "absent" else []
+        if status == "absent" and not set(own) <= set(words):
+            continue
+        one = (
+            _status(statement, f"{mention.text} {mention.concept.name}") if statement.standing == "history" else status
+        )
+        yield TextFinding(
+            words=own, status=one, start=start + mention.start, end=start + mention.end,
+            concept=mention.concept, is_whole=not rest,
+        )  # fmt: skip
+
+
+def _status(statement: Statement, name: str) -> Status:
+    standing = statement.standing
+    if standing == "history":
+        return "present" if is_lasting(name) else "past"
+    assert standing != "other"
+    return standing
+
+
+@lru_cache(maxsize=16_384)
+def is_lasting(name: str) -> bool:
+    """Whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
+    rows = {kind: cell_parts(cell) for kind, cell in table_rows("lasting_problems", 2)}
+    text = f" {name.casefold()}".replace("-", " ")
+    lasting = any(f" {part}" in text for part in rows["lasting"])
+    return lasting and not any(f" {part}" in text for part in rows["not"])
+
+
+def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
+    """What of a denied statement says what is denied: up to where, when or how it was looked for."""
+    held: list[str] = []
+    for word in words:
+        if word in _NOT_NARROWING and any(one not in _FILLERS for one in held):
+            break
+        held.append(word)
+    return tuple(word for word in held if word not in _FILLERS or word == "status")
+
+
+def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]:
+    """The values of a text, each with the standing of the words around its number."""
+    by_place = [(*statement.span, statement) for statement in statements]
+    for start, end in sentences_of(text):
+        for value in told_values(text, start, end):
+            inside = [one for first, last, one in by_place if first < value.end and last > value.start]
+            standings = {one.standing for one in inside}
+            if standings & {"other", "risk", "family", "absent"}:
+                continue
+            status: Status = "past" if "past" in standings else "possible" if "possible" in standings else "present"
+            concept = find_concept(value.name)
+            yield TextFinding(
+                words=compared_words(value.name), status=status, start=value.start, end=value.end,
+                concept=concept, quantity=value.quantity,
+            )  # fmt: skip
+
+
+@dataclass(slots=True)
+class KnownFindings:
+    """What several texts and rows say of one patient, to be asked by name."""
+
+    by_concept: dict[Concept, set[Status]] = field(default_factory=dict)
+    by_word: dict[str, dict[tuple[str, ...], set[Status]]] = field(default_factory=dict)
+    allergies: list[Allergy] = field(default_factory=list)
+    _asked: dict[str, frozenset[Status]] = field(default_factory=dict)
+
+    def add(self, reading: TextReading) -> None:
+        """Take in what a text says."""
+        self.allergies += reading.allergies
+        for one in reading.findings:
+            if one.quantity is not None:
+                continue
+            if one.concept is not None:
+                if one.status != "absent" or one.is_whole:
+                    self.by_concept.setdefault(one.concept, set()).add(one.status)
+            else:
+                self.by_word.setdefault(one.words[-1] if one.status == "absent" else "", {})
+                for word in {*one.words}:
+                    self.by_word.setdefault(word, {}).setdefault(one.words, set()).add(one.status)
+
+    def statuses(self, name: str) -> frozenset[Status]:
+        """Return every way in which something is told of the patient; empty where nothing names it."""
+        if name not in self._asked:
+            self._asked[name] = frozenset(self._statuses(name))
+        return self._asked[name]
+
+    def allergic_to(self, substance: str) -> Truth:
+        """Say whether an allergy to a substance or class is told; unknown where only others are."""
+        return allergy_truth(self.allergies, substance)
+
+    def _statuses(self, name: str) -> Iterator[Status]:
+        words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
+        asked = find_concept(" ".join(words)) or find_concept(name)
+        if asked is not None:
+            for given, statuses in self.by_concept.items():
+                if is_a(given, asked):
+                    yield from (one for one in statuses if one != "absent")
+                if "absent" in statuses and is_a(asked, given):
+                    yield "absent"
+        rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
+        for told, statuses in rarest.items():
+            if _holds(told, words):
+                yield from (one for one in statuses if one != "absent")
+        for word in words:
+            for told, statuses in self.by_word.get(word, {}).items():
+                if "absent" in statuses and set(told) <= set(words) and told[-1] == words[-1]:
+                    yield "absent"
+
+
+def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a statement names something: its words in a row, or all of them near each other."""
+    size = len(words)
+    for place in range(len(told) - size + 1):
+        if tuple(told[place : place + size]) == tuple(words):
+            return (told[place - 1] if place else "", *words) not in _not_the_same()
+    if size < 2:
+        return False
+    places = [told.index(word) for word in words if word in told]
+    return len(places) == size and max(places) - min(places) <= size + 2
+
+
+@cache
+def _not_the_same() -> frozenset[tuple[str, ...]]:
+    return frozenset(
+        tuple(text.split()) for text in ("heat stroke", "sun stroke", "insulin shock", "electric shock", "cold shock")
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _compared(word: str) -> tuple[str, bool]:
+    """A word as it is compared, and whether it denies what it names ("afebrile")."""
+    plain = word.removesuffix("'s")
+    forms = _forms()
+    single = plain[:-2] if plain.endswith("sses") else singular(plain)
+    found = forms.get(plain) or forms.get(single)
+    if found is None:
+        return single, False
+    return (found[3:], True) if found.startswith("no ") else (found, False)
+
+
+@cache
+def _forms() -> Mapping[str, str]:
+    return {form: name for name, forms in table_rows("word_forms", 2) for form in cell_parts(forms)}

@@ -1,0 +1,74 @@
+"""What short clinical texts say: the phrase set's two halves, each line by hand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from phrase_sets import lines_of
+
+from wardround.vocabulary.persons import read_person
+from wardround.vocabulary.quantities import parse_quantity
+from wardround.vocabulary.text import KnownFindings, read_text
+from wardround.vocabulary.units import read_unit
+
+
+def failures(line: str) -> list[str]:
+    """What a line of the set expects and is not so."""
+    said, _, expected = line.rpartition(" => ")
+    section = re.match(r"\[([^\]]+)\] ", said)
+    text = (said[section.end() :] if section else said).replace("\\n", "\n")
+    reading = read_text(text, section[1] if section else None)
+    known = KnownFindings()
+    known.add(reading)
+    person, found = read_person(text), []
+    for one in expected.split("; "):
+        if "=" in one.split("~")[0]:
+            name, status = one.rsplit("=", 1)
+            if name.endswith(" allergy"):
+                truth = known.allergic_to(name.removesuffix(" allergy"))
+                got = {True: "present", False: "absent", None: "-"}[truth]
+            else:
+                statuses = known.statuses(name)
+                got = "present" if "present" in statuses else "/".join(sorted(statuses)) or "-"
+                if status == "-" and not statuses & {"present", "absent", "past"}:
+                    got = "-"
+        else:
+            name, status = one.split("~")
+            if name == "age":
+                got = str(person.age)
+            elif name == "sex":
+                got = str(person.sex)
+            else:
+                got, status = _value(reading, name, status)
+        if got != status:
+            found.append(f"{text!r}: {name} is {got}, expected {status}")
+    return found
+
+
+def _value(reading: object, name: str, wanted: str) -> tuple[str, str]:
+    from wardround.vocabulary.concepts import find_concept
+
+    asked = find_concept(name)
+    values = [one.quantity for one in reading.findings if one.quantity is not None and one.concept == asked]  # type: ignore[attr-defined]
+    if wanted == "none":
+        return ("none" if not values else str(values), "none")
+    expected = parse_quantity(wanted)
+    assert expected is not None, wanted
+    return tuple(  # type: ignore[return-value]
+        "none" if one is None else f"{one.comparator or ''}{one.value:g}-{one.high} {_size(one.unit)}"
+        for one in (values[-1] if values else None, expected)
+    )
+
+
+def _size(unit: str | None) -> object:
+    """A unit as what it measures and how large it is, so that its spellings are one."""
+    return None if unit is None else read_unit(unit)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_texts_say_what_a_clinician_reads_in_them(kept: bool) -> None:
+    lines = lines_of("text_phrases.txt", kept=kept)
+    wrong = [one for line in lines for one in failures(line)]
+    total = sum(line.count("; ", line.rindex(" => ")) + 1 for line in lines)
+    assert len(wrong) <= 0.02 * total, "\n".join(wrong)
