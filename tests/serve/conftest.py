@@ -135,6 +135,7 @@ STREAM_LINES = "".join(
         stream_line(1, 7, "Lactate", 2.5, 3, ',"revision":1'),
         *(stream_line(100 + hour, 8, "Sodium", 130 + hour, hour) for hour in range(4, 34)),
         stream_line(6, 7, "Lactate", 9.0, 34),
+        '{"clock":"2150-01-02 11:00:00"}\n',
         stream_line(7, 8, "Lactate", 1.2, 35),
     ]
 )

@@ -5,13 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.progress import TerminalProgress
 from wardround.core import private_folder
 from wardround.records import Store, load_source_spec
-from wardround.stream import FollowSettings, Spool, StreamReport, coded_responder, follow, write_replay
+from wardround.stream import (
+    CLOCKS,
+    QUARANTINE,
+    FollowSettings,
+    Spool,
+    StreamReport,
+    coded_responder,
+    follow,
+    write_replay,
+)
 
 PIPE = Path("-")
 EXAMPLES = """
@@ -23,6 +33,8 @@ EXAMPLES = """
       take what is there, close what is open, and end
   wardround stream follow --source mimiciv --lines lines --out live --protocol sepsis.toml
       tell with every bundle what the rules foretell and what the audit found, as the agent trace does in code
+  wardround stream follow --source mimiciv --lines lines --out live --clock arrival
+      live use: the wall clock ends hours, and what is dated more than 15 minutes ahead waits for its time
   feed | wardround stream follow --source fhir --lines - --out live --time-zone Europe/Berlin
       FHIR resources, one a line, from a pipe: written to live/spool first
   wardround stream follow --source mimiciv --lines lines --out live-0 --partition 0 --partitions 2
@@ -30,10 +42,11 @@ EXAMPLES = """
 """
 LINES = """
 A line is {"table": "labevents", "row": {...}, "known": "2150-01-31 08:00:00"}: a row with the columns that a chart has
-(row_id or the key among them). "revision": 1 says that the row was told before and reads so from now on,
-"withdrawn": true that there is no such row any more. With --source fhir a line may be a resource, or a bundle of them.
-A line that cannot be read is set aside and counted. Killed and started again, the command goes on where it was:
-told.jsonl is the same byte for byte."""
+(row_id or the key among them). "revision": 1 says that the row was known before and reads so from now on,
+"withdrawn": true that there is no such row any more. {"clock": "2150-01-31 09:00:00"} says that what was before is
+complete. With --source fhir a line may be a resource, or a bundle of them. A patient's hours end with the patient's own
+lines and with the clock. A line that cannot be read goes to quarantine.jsonl with its place and the reason. Killed and
+started again, the command goes on where it was: told.jsonl is the same byte for byte."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +62,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     live.add_argument("--partition", type=int, default=defaults.partition, help="which part of the patients, from 0")
     live.add_argument("--partitions", type=int, default=defaults.partitions, help="into how many parts they are dealt")
     live.add_argument("--lines-per-commit", type=int, default=defaults.lines_per_commit, help="at most so many")
-    live.add_argument("--time-zone", metavar="NAME", help="of FHIR: where the patients are, as America/New_York")
+    live.add_argument(
+        "--time-zone", metavar="NAME", help="where the patients are, as America/New_York: FHIR, wall clock"
+    )
+    live.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default=defaults.clock,
+        help='what ends hours beside a patient\'s own lines: the lines {"clock": ...} of the source, or the wall clock',
+    )
+    live.add_argument(
+        "--skew",
+        type=float,
+        metavar="MINUTES",
+        help="a line further ahead of the clock is parked until its time comes (default: 15 with --clock arrival)",
+    )
     live.add_argument("--protocol", type=Path, help="rules (wardround protocol): tell predictions and audits with them")
     live.add_argument(
         "--entries-in-memory",
@@ -77,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         partitions=arguments.partitions,
         entries_in_memory=arguments.entries_in_memory,
         time_zone=arguments.time_zone,
+        clock=arguments.clock,
+        skew=None if arguments.skew is None else timedelta(minutes=arguments.skew),
         once=arguments.once,
         finish=arguments.finish,
     )
@@ -102,9 +131,13 @@ def _print(report: StreamReport) -> None:
     again = f", after {report.recovered:,} taken before" if report.recovered else ""
     print(f"{report.lines:,} lines{again}, {report.events:,} events, {report.told:,} bundles told: {report.folder}")
     if report.late:
-        print(f"{report.late:,} lines came after their hour was over: they are told with the hour that was open")
+        print(f"{report.late:,} lines came after their hour was over: they are in the hour that was open")
+    if report.parked:
+        print(f"{report.parked:,} lines lie further ahead than --skew allows: they wait for their time")
+    for why, count in report.silent.items():
+        print(f"{count:,} lines {why}")
     if report.refused:
-        print(f"{report.refused:,} lines could not be read: table refused of {report.folder / 'ledger.sqlite'}")
+        print(f"{report.refused:,} lines could not be read: {report.folder / QUARANTINE}")
 
 
 def _replay(arguments: argparse.Namespace) -> int:

@@ -1,16 +1,27 @@
 """Live patients: lines of rows as they come in, folded into states, told bundle by bundle, exactly once."""
 
+from wardround.stream.clock import CLOCKS
 from wardround.stream.closing import Responder
-from wardround.stream.follow import FollowSettings, StreamReport, follow
+from wardround.stream.follow import StreamReport, follow
 from wardround.stream.lines import StreamLine
+from wardround.stream.quarantine import QUARANTINE
 from wardround.stream.replay import write_replay
 from wardround.stream.roles import coded_responder
+from wardround.stream.settings import FollowSettings
 from wardround.stream.spool import Spool
-from wardround.stream.watching import PatientReading, ToldBundle, ToldReading, is_stream, watched_ledger
+from wardround.stream.watching import (
+    ToldBundle,
+    ToldReading,
+    is_stream,
+    patient_events,
+    patient_state,
+    watched_ledger,
+)
 
 __all__ = [
+    "CLOCKS",
+    "QUARANTINE",
     "FollowSettings",
-    "PatientReading",
     "Responder",
     "Spool",
     "StreamLine",
@@ -20,6 +31,8 @@ __all__ = [
     "coded_responder",
     "follow",
     "is_stream",
+    "patient_events",
+    "patient_state",
     "watched_ledger",
     "write_replay",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -13,27 +13,15 @@ from wardround.bundles.events import HOUR, amends
 from wardround.bundles.fold import fold_events
 from wardround.bundles.levels import level_against
 from wardround.core import from_microseconds
+from wardround.stream.amending import HourEvents
+from wardround.stream.taken import TakenEvents
 
-Responder = Callable[
-    [tuple[BundleEvent, ...], PatientState, RuleMemory, Sequence[PatientState] | None], Mapping[str, Any]
-]
+Responder = Callable[[tuple[BundleEvent, ...], PatientState, RuleMemory], Mapping[str, Any]]
 """What is answered to a bundle and the state after it: cells of the line that is told. Must depend on these and on what
-is remembered of the patient alone, which it may change. Where the bundle amends the record, the last are the states
-before it, as if that had always been so."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refolded:
-    """A subject folded afresh: the state after an hour and those ``before`` it, and the first values."""
-
-    state: PatientState
-    before: tuple[PatientState, ...]
-    first_values: dict[str, float]
-
-
-Refold = Callable[[int, int, Sequence[int]], Refolded]
-"""A subject after an hour, folded afresh from the log: asked where a row is amended. The numbers are those of the
-hour's own lines."""
+is remembered of the patient alone, which it may change. After a correction the bundles since the corrected row are
+answered once more as they read now, and what is said then is dropped."""
+FirstValues = dict[str, tuple[float, str]]
+"""By measurement without limits a person's own first value, and its row."""
 _ABNORMAL = (ValueLevel.LOW, ValueLevel.HIGH, ValueLevel.BELOW_BASELINE, ValueLevel.ABOVE_BASELINE)
 
 
@@ -42,7 +30,7 @@ class Patient:
     """One subject after the last closed bundle. ``unsaved``: bundles since the snapshot; ``size``: entries held."""
 
     state: PatientState
-    first_values: dict[str, float] = field(default_factory=dict)
+    first_values: FirstValues = field(default_factory=dict)
     memory: RuleMemory = field(default_factory=RuleMemory)
     hour: int = 0
     unsaved: int = 0
@@ -52,38 +40,54 @@ class Patient:
 @dataclass(slots=True, kw_only=True)
 class OpenBundle:
     """What has come in of an hour that is open. ``lines``: numbers in the ledger; the first ``unread`` of them have
-    their events not in memory."""
+    their events not in memory; ``reached``: the patient's clock has come to the hour."""
 
     hour: int
     lines: list[int] = field(default_factory=list)
-    events: list[tuple[BundleEvent, bool]] = field(default_factory=list)
+    events: TakenEvents = field(default_factory=list)
     unread: int = 0
+    reached: bool = False
+
+
+Rewind = Callable[[Patient, OpenBundle], HourEvents | None]
+"""Bring a patient to before a bundle, as if what it amends had always been so; what is left of the bundle then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a bundle changes its patient. ``refold`` gives the state after an amendment."""
+    """How a bundle changes its patient. ``rewind`` is asked where a bundle amends the record."""
 
-    refold: Refold
+    rewind: Rewind
     responder: Responder | None = None
 
     def close(self, patient: Patient, bundle: OpenBundle) -> dict[str, Any]:
         """Bring a patient up to a bundle, all of whose events are in memory; return what is told."""
         hour = from_microseconds(bundle.hour * HOUR)
-        events = tuple(_levelled(patient, bundle))
-        amended = any(map(amends, events))
-        subject = patient.state.subject_id
-        before = None
+        amended = any(amends(event) for event, _ in bundle.events)
         if amended:
-            again = self.refold(subject, bundle.hour, bundle.lines)
-            patient.state, patient.first_values, before = again.state, again.first_values, again.before
+            left = self.rewind(patient, bundle)
+            if left is not None:
+                patient.state = fold_events(patient.state, hour, levelled(patient.first_values, left.events))
+            patient.state = replace(patient.state, hour=hour)
+            events = tuple(_levelled_again(patient.first_values, bundle.events))
         else:
+            events = tuple(levelled(patient.first_values, bundle.events))
             patient.state = fold_events(patient.state, hour, events)
         patient.hour, patient.unsaved, patient.size = bundle.hour, patient.unsaved + 1, size_of(patient.state)
         told = _told(patient.state, hour, events, amended)
         if self.responder is None:
             return told
-        return told | dict(self.responder(events, patient.state, patient.memory, before))
+        return told | dict(self.responder(events, patient.state, patient.memory))
+
+    def replay(self, patient: Patient, bundles: Iterable[HourEvents]) -> None:
+        """Bring a patient up to bundles that amend nothing; nothing is told."""
+        for bundle in bundles:
+            hour = from_microseconds(bundle.hour * HOUR)
+            events = tuple(levelled(patient.first_values, bundle.events))
+            patient.state = fold_events(patient.state, hour, events)
+            patient.hour = bundle.hour
+            if self.responder is not None:
+                self.responder(events, patient.state, patient.memory)
 
 
 def _told(state: PatientState, hour: datetime, events: tuple[BundleEvent, ...], amended: bool) -> dict[str, Any]:
@@ -108,19 +112,26 @@ def size_of(state: PatientState) -> int:
     return 10 + readings + len(state.actions) + len(state.medications) + len(state.problems) + len(state.history)
 
 
-def _levelled(patient: Patient, bundle: OpenBundle) -> Iterator[BundleEvent]:
-    """Yield an hour's events by time, with the levels that hang on the subject's first values."""
-    for event, alone in sorted(bundle.events, key=_by_time):
+def levelled(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleEvent]:
+    """Yield an hour's events by time, with the levels that hang on the subject's first values, which are kept."""
+    for event, alone in sorted(events, key=_by_time):
         if not alone or event.value is None:
             yield event
             continue
-        base = patient.first_values.get(event.concept)
-        if base is None:
-            patient.first_values[event.concept] = event.value
+        base = first_values.setdefault(event.concept, (event.value, event.row_id))
+        yield event if base[1] == event.row_id else replace(event, level=level_against(event.value, base[0]))
+
+
+def _levelled_again(first_values: FirstValues, events: TakenEvents) -> Iterator[BundleEvent]:
+    """Yield the events of an hour that amends the record, by time, with levels against the first values as they are
+    known now."""
+    for event, alone in sorted(events, key=_by_time):
+        base = first_values.get(event.concept)
+        if not alone or event.value is None or base is None or base[1] == event.row_id:
             yield event
         else:
-            yield replace(event, level=level_against(event.value, base))
+            yield replace(event, level=level_against(event.value, base[0]))
 
 
-def _by_time(pair: tuple[BundleEvent, bool]) -> Any:
+def _by_time(pair: tuple[BundleEvent, bool]) -> tuple[datetime, datetime]:
     return pair[0].time, pair[0].known

@@ -1,27 +1,29 @@
 """The open bundles of a stream, and which of them are closed with a line.
 
-What comes out depends on the order of the lines alone, not on how they were cut into commits, what is in memory, or any
-clock: an hour is over when a line of a later hour comes. Then the patient's own bundle is closed at once, and those of
-others one with every line; where a whole hospital waits, one with every fourth line, whoever's it is: no line waits for
-all of them.
+Every patient has a clock: the latest hour of the own lines, and not before the clock of the source (its lines
+``clock``) or of the wall. A bundle is over when its patient's clock is past it: nobody else's line closes it. What
+comes out of a patient's lines depends on these and on the declared clock alone, not on how lines were cut into commits
+or on what is in memory. Bundles that an own line ends are closed with it; those that a turn of the clock ends, one with
+every line, where a whole hospital waits with every fourth: no line waits for all of them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wardround.bundles.events import HOUR
+from wardround.core import from_microseconds, to_microseconds
 from wardround.stream.closing import OpenBundle
 from wardround.stream.ledger import Commit
-from wardround.stream.ledger_reading import LoggedBundle
-from wardround.stream.logged import LoggedEvents
+from wardround.stream.ledger_reading import LoggedBundle, LoggedLine
+from wardround.stream.logged import NO_HOUR, LoggedEvents
 from wardround.stream.patients import Patients
-from wardround.stream.reading import TakenEvents
+from wardround.stream.taken import TakenEvents, packed_events
 
-NO_HOUR = -(1 << 40)
 MANY = 1_000
 """Where so many bundles wait to be closed, a line is followed by one only if its number is a multiple of ..."""
 EVERY = 4
@@ -31,83 +33,164 @@ _TOGETHER = 64
 
 @dataclass(slots=True, kw_only=True)
 class StreamEngine:
-    """Takes events line by line and yields what is told. ``commit`` is told which bundles are opened and closed.
+    """Takes events line by line and yields what is told. The commit is told which bundles are opened and closed.
 
-    ``open``: the bundles of the hour that is open, ``over``: those of hours that are over, both in the order in which
-    they were opened; ``waiting``: the hours in ``over``, by subject; ``size``: events of all of them in memory.
+    ``time``, ``clock``: that of the source or the wall, in microseconds, and its hour; ``reached``: the hours of
+    patients' own clocks; ``open``: bundles that are not over, by subject and hour; ``over``: those that are, closed by
+    hour and first line; ``waiting``: the hours in ``over``, by subject; ``size``: events of all of them in memory;
+    ``late``: lines of hours that were over.
     """
 
     patients: Patients
     logged: LoggedEvents
-    hour: int = NO_HOUR
-    open: dict[int, OpenBundle] = field(default_factory=dict)
-    over: OrderedDict[tuple[int, int], OpenBundle] = field(default_factory=OrderedDict)
+    time: int = NO_HOUR * HOUR
+    clock: int = NO_HOUR
+    reached: dict[int, int] = field(default_factory=dict)
+    open: defaultdict[int, dict[int, OpenBundle]] = field(default_factory=lambda: defaultdict(dict))
+    over: dict[tuple[int, int], OpenBundle] = field(default_factory=dict)
     waiting: dict[int, list[int]] = field(default_factory=dict)
     size: int = 0
+    late: int = 0
+    _queue: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def commit(self) -> Commit:
         """The commit that is being made."""
         return self.logged.commit
 
+    @property
+    def lines(self) -> int:
+        """The number of the last line that was taken."""
+        return self.logged.ledger.lines + len(self.commit.lines)
+
     def recover(self) -> None:
         """Take up the bundles that the ledger has open; nothing of them is read before they are closed."""
+        clock = self.logged.ledger.clock()
         for logged in self.logged.ledger.open_bundles():
-            self._turn(logged.hour)
             lines = list(logged.lines)
-            self.open[logged.subject] = OpenBundle(hour=logged.hour, lines=lines, unread=len(lines))
-        hour = self.logged.ledger.last_hour()
-        self._turn(self.hour if hour is None else hour)
+            bundle = OpenBundle(hour=logged.hour, lines=lines, unread=len(lines), reached=logged.reached)
+            self.open[logged.subject][logged.hour] = bundle
+            if logged.reached:
+                self.reached[logged.subject] = max(logged.hour, self.reached.get(logged.subject, NO_HOUR))
+        subjects = list(self.open)
+        self._know(subjects)
+        for subject in subjects:
+            self._end(subject, self.reached.get(subject, NO_HOUR))
+        if clock is not None:
+            self.time = clock
+            self._turn(clock // HOUR)
 
-    def take(self, subject: int, number: int, hour: int, events: TakenEvents) -> Iterator[dict[str, Any]]:
-        """Take one line's events; yield what is told with it."""
-        self._turn(hour)
+    def prepare(self, subjects: Iterable[int]) -> None:
+        """Look up the clocks of some patients who have lines."""
+        self._know([subject for subject in dict.fromkeys(subjects) if subject not in self.reached])
+
+    def _know(self, subjects: list[int]) -> None:
+        found = self.logged.ledger.reached(subjects) if subjects else {}
+        for subject in subjects:
+            self.reached[subject] = max(found.get(subject, NO_HOUR), self.reached.get(subject, NO_HOUR))
+
+    def turn(self, time: int) -> None:
+        """Have the clock of the source or the wall come to a time, in microseconds: the hours before it are over."""
+        if time > self.time:
+            self.time = self.commit.clock = time
+            if time // HOUR > self.clock:
+                self._turn(time // HOUR)
+
+    def take(
+        self, subject: int, events: TakenEvents, *, reach: int | None, parked: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Take one line's events; yield what is told with it. ``reach``: the hour to which it brings the patient's
+        clock, None where it does not; ``parked``: it lies further ahead than is allowed."""
+        before = self.reached.get(subject, NO_HOUR)
+        if reach is not None and reach > before:
+            self.reached[subject] = reach
+        now = max(self.reached.get(subject, NO_HOUR), self.clock)
+        self._end(subject, now)
         if subject in self.waiting and len(self.over) < MANY:
             yield from [self._close(subject, each) for each in tuple(self.waiting[subject])]
-        bundle = self.open.get(subject)
+        is_shown = False
+        for hour, several in _by_hour(events, now).items():
+            ahead = parked or (hour > now)
+            self._add(subject, hour, several, ahead=ahead, parked=parked)
+            is_shown |= not ahead
+        self.late += any(to_microseconds(event.known) // HOUR < now for event, _ in events)
+        if reach is not None and reach > before and not is_shown:
+            self.commit.reached[subject] = reach
+        if self.over and (len(self.over) < MANY or self.lines % EVERY == 0):
+            yield self._close(*self._next())
+
+    def _add(self, subject: int, hour: int, events: TakenEvents, *, ahead: bool, parked: bool) -> None:
+        number = self.lines + 1
+        self.commit.lines.append(LoggedLine(number, subject, hour, packed_events(events), ahead, parked))
+        bundle = self.open[subject].get(hour)
         if bundle is None:
-            bundle = self.open[subject] = OpenBundle(hour=hour)
-            self.commit.opened.append(LoggedBundle(subject, hour, (number,)))
+            bundle = self.open[subject][hour] = OpenBundle(hour=hour)
+        bundle.reached |= not ahead
         bundle.lines.append(number)
         bundle.events += events
         self.size += len(events)
-        if self.over and (len(self.over) < MANY or number % EVERY == 0):
-            yield self._close(*next(iter(self.over)))
+        self.commit.touched[subject, hour] = LoggedBundle(subject, hour, bundle.lines, bundle.reached)
 
-    def finish(self) -> Iterator[dict[str, Any]]:
-        """Close every open bundle; yield what is told."""
-        self._turn(self.hour + 1)
-        while self.over:
-            yield self._close(*next(iter(self.over)))
+    def drain(self, most: int) -> Iterator[dict[str, Any]]:
+        """Close some of the bundles that are over, where no line comes to do so."""
+        while self.over and most > 0:
+            most -= 1
+            yield self._close(*self._next())
+
+    def finish(self, *, ahead: bool) -> Iterator[dict[str, Any]]:
+        """Close every open bundle; those of hours that lie ahead only if that is said. Yield what is told."""
+        for subject in list(self.open):
+            now = max(self.reached.get(subject, NO_HOUR), self.clock)
+            self._end(subject, 1 << 40 if ahead else now + 1)
+        yield from self.drain(len(self.over))
 
     def forget_events(self, most_entries: int) -> None:
         """Keep no more events in memory than so many, those of the oldest bundles aside: they are in the ledger."""
-        bundles = iter([*self.over.values(), *self.open.values()] if self.size > most_entries else ())
-        while self.size > most_entries:
-            bundle = next(bundles)
+        if self.size <= most_entries:
+            return
+        for bundle in [*self.over.values(), *(each for several in self.open.values() for each in several.values())]:
+            if self.size <= most_entries:
+                break
             self.size -= len(bundle.events)
             bundle.events, bundle.unread = [], len(bundle.lines)
 
     def _turn(self, hour: int) -> None:
-        """Begin an hour, if it is a later one: what is open is over."""
-        if hour <= self.hour:
+        self.clock = max(self.clock, hour)
+        for subject in list(self.open):
+            self._end(subject, self.clock)
+
+    def _end(self, subject: int, now: int) -> None:
+        """Have the bundles of a subject before an hour wait to be closed."""
+        bundles = self.open.get(subject)
+        if bundles is None:
             return
-        for subject, bundle in self.open.items():
-            self.over[subject, bundle.hour] = bundle
-            self.waiting.setdefault(subject, []).append(bundle.hour)
-        self.hour, self.open = hour, {}
+        for hour in sorted(hour for hour in bundles if hour < now):
+            bundle = self.over[subject, hour] = bundles.pop(hour)
+            self.waiting.setdefault(subject, []).append(hour)
+            heapq.heappush(self._queue, (hour, bundle.lines[0], subject))
+        if not bundles:
+            del self.open[subject]
+
+    def _next(self) -> tuple[int, int]:
+        """The subject and hour of the bundle that is closed next."""
+        while (self._queue[0][2], self._queue[0][0]) not in self.over:
+            heapq.heappop(self._queue)
+        hour, _, subject = self._queue[0]
+        return subject, hour
 
     def _close(self, subject: int, hour: int) -> dict[str, Any]:
         if not self._is_ready(subject, hour):
-            front = (each for each in islice(self.over, _TOGETHER) if not self._is_ready(*each))
-            self._read_back(dict.fromkeys([(subject, hour), *front]))
+            front = ((each[2], each[0]) for each in self._queue[:_TOGETHER])
+            behind = [each for each in front if each in self.over and not self._is_ready(*each)]
+            self._read_back(dict.fromkeys([(subject, hour), *behind]))
         bundle = self.over.pop((subject, hour))
         self.waiting[subject].remove(hour)
         if not self.waiting[subject]:
             del self.waiting[subject]
         self.size -= len(bundle.events)
         told = self.patients.close(subject, bundle)
-        self.commit.closed.append(LoggedBundle(subject, hour, bundle.lines))
+        self.commit.touched.pop((subject, hour), None)
+        self.commit.closed.setdefault(subject, []).append(LoggedBundle(subject, hour, bundle.lines))
         return told
 
     def _is_ready(self, subject: int, hour: int) -> bool:
@@ -123,3 +206,14 @@ class StreamEngine:
             bundle.events = [*again, *bundle.events]
             bundle.unread = 0
             self.size += len(again)
+
+
+def _by_hour(events: TakenEvents, now: int) -> dict[int, TakenEvents]:
+    """Return events by the hours with which they are told: none of an hour before the patient's clock."""
+    found: dict[int, TakenEvents] = {}
+    for event, alone in events:
+        hour = to_microseconds(event.known) // HOUR
+        if hour < now:
+            event, hour = replace(event, known=from_microseconds(now * HOUR)), now
+        found.setdefault(hour, []).append((event, alone))
+    return found

@@ -1,13 +1,15 @@
 """What a stream has taken and told, in one SQLite file: a commit holds lines, what is told and the source's offsets.
 
-Lines are only ever put at the end; a bundle says which of them are its own, so that a patient is found without an index
-over lines. A snapshot is a patient after a closed bundle: with the bundles since, it gives the patient back.
+A line is kept as the events that were read of it, one entry for every hour that it says something of. A bundle says
+which entries are its own, so that a patient is found without an index over them. A snapshot is a patient after a closed
+bundle: with the bundles since, it gives the patient back.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,20 +17,26 @@ from pathlib import Path
 import numpy as np
 
 from wardround.core import UserError
-from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowVersion
+from wardround.stream.ledger_reading import LedgerReading, LoggedBundle, LoggedLine, RowReading, RowVersion
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _SCHEMA = """
-CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, text BLOB NOT NULL);
-CREATE TABLE bundle (subject INTEGER, hour INTEGER, first INTEGER NOT NULL, lines BLOB, PRIMARY KEY (subject, hour))
- WITHOUT ROWID;
-CREATE INDEX open_bundle ON bundle (first) WHERE lines IS NULL;
-CREATE TABLE snapshot (subject INTEGER PRIMARY KEY, hour INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE line (number INTEGER PRIMARY KEY, subject INTEGER NOT NULL, hour INTEGER NOT NULL, events BLOB NOT NULL,
+ ahead INTEGER NOT NULL, parked INTEGER NOT NULL);
+CREATE INDEX parked_line ON line (subject, hour) WHERE parked;
+CREATE TABLE bundle (subject INTEGER, hour INTEGER, lines BLOB NOT NULL, reached INTEGER NOT NULL,
+ closed INTEGER NOT NULL, PRIMARY KEY (subject, hour)) WITHOUT ROWID;
+CREATE INDEX open_bundle ON bundle (subject, hour) WHERE NOT closed;
+CREATE TABLE reached (subject INTEGER PRIMARY KEY, hour INTEGER NOT NULL);
+CREATE TABLE snapshot (subject INTEGER, hour INTEGER, body BLOB NOT NULL, PRIMARY KEY (subject, hour)) WITHOUT ROWID;
 CREATE TABLE version (row TEXT PRIMARY KEY, revision INTEGER NOT NULL, cells BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE seen (key INTEGER PRIMARY KEY, revision INTEGER NOT NULL, cells INTEGER NOT NULL);
 CREATE TABLE naming (number INTEGER PRIMARY KEY, text BLOB NOT NULL);
 CREATE TABLE told (number INTEGER PRIMARY KEY, ends INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE TABLE source (file TEXT PRIMARY KEY, offset INTEGER NOT NULL);
-CREATE TABLE refused (file TEXT NOT NULL, ends INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE refused (number INTEGER PRIMARY KEY, file TEXT NOT NULL, ends INTEGER NOT NULL, reason TEXT NOT NULL,
+ text BLOB NOT NULL);
+CREATE TABLE count (what TEXT PRIMARY KEY, lines INTEGER NOT NULL);
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _PACE = """
@@ -42,26 +50,51 @@ INSERT INTO pace VALUES (?, 1, ?, ?, ?, ?) ON CONFLICT (minute) DO UPDATE SET co
  lines = lines + excluded.lines, told = told + excluded.told, longest = MAX(longest, excluded.longest),
  last = excluded.last
 """
+_COUNT = "INSERT INTO count VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET lines = lines + excluded.lines"
+_KEPT_SNAPSHOTS = 8
+"""Of one patient, the last: a correction of what is older is folded from the patient's first line."""
+_THIN_OUT = """
+DELETE FROM snapshot WHERE subject = ?1 AND hour <= (SELECT hour FROM snapshot WHERE subject = ?1
+ ORDER BY hour DESC LIMIT 1 OFFSET ?2)
+"""
 _KEPT_MINUTES = 1_440
 _KEPT_TOLD = 4_000
 """So many told lines stay in the ledger after they were written: the file may have lost its end with the power."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that was set aside: its file, the byte after it, why, and the line itself."""
+
+    file: str
+    ends: int
+    reason: str
+    text: bytes
+
+
 @dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one transaction holds. ``snapshots``: by subject the hour of the last closed bundle, and the body;
-    ``versions``: of resources, by row; ``naming``: the resources that name others; ``since``: none of its lines was
-    there to be read before (seconds of the epoch)."""
+    """What one transaction holds. ``touched``: bundles that got lines, ``closed``: those that are over; ``reached``:
+    clocks of patients that no bundle shows; ``clock``: that of the source or the wall, in microseconds; ``snapshots``:
+    by subject the hour of a closed bundle, and the body; ``stale``: by subject the hour from which on its snapshots are
+    not so any more; ``versions``: of resources, by row; ``seen``: how rows of lines read last; ``naming``: the
+    resources that name others; ``counts``: lines that say nothing, by reason; ``since``: none of its lines was there to
+    be read before (seconds of the epoch)."""
 
     lines: list[LoggedLine] = field(default_factory=list)
     told: list[bytes] = field(default_factory=list)
-    opened: list[LoggedBundle] = field(default_factory=list)
-    closed: list[LoggedBundle] = field(default_factory=list)
+    touched: dict[tuple[int, int], LoggedBundle] = field(default_factory=dict)
+    closed: dict[int, list[LoggedBundle]] = field(default_factory=dict)
+    reached: dict[int, int] = field(default_factory=dict)
+    clock: int | None = None
     snapshots: list[tuple[int, int, bytes]] = field(default_factory=list)
+    stale: dict[int, int] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
     versions: dict[str, RowVersion] = field(default_factory=dict)
+    seen: dict[int, RowReading] = field(default_factory=dict)
     naming: list[bytes] = field(default_factory=list)
-    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    refused: list[RefusedLine] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
     since: float | None = None
     finished: bool = False
 
@@ -110,17 +143,28 @@ class StreamLedger(LedgerReading):
             told.append((count, length, text))
         run = self._file.executemany
         self._file.execute("BEGIN IMMEDIATE")
-        run("INSERT INTO line VALUES (?, ?, ?, ?)", ((e.number, e.subject, e.hour, e.text) for e in commit.lines))
+        lines = ((e.number, e.subject, e.hour, e.events, e.ahead, e.parked) for e in commit.lines)
+        run("INSERT INTO line VALUES (?, ?, ?, ?, ?, ?)", lines)
         run("INSERT INTO told VALUES (?, ?, ?)", told)
-        run("INSERT INTO bundle VALUES (?, ?, ?, NULL)", ((e.subject, e.hour, e.lines[0]) for e in commit.opened))
-        closed = ((_packed(e.lines), e.subject, e.hour) for e in commit.closed)
-        run("UPDATE bundle SET lines = ? WHERE subject = ? AND hour = ?", closed)
+        touched = ((e.subject, e.hour, _packed(e.lines), e.reached) for e in commit.touched.values())
+        run("INSERT OR REPLACE INTO bundle VALUES (?, ?, ?, ?, 0)", touched)
+        closed = ((e.subject, e.hour, _packed(e.lines)) for several in commit.closed.values() for e in several)
+        run("INSERT OR REPLACE INTO bundle VALUES (?, ?, ?, 1, 1)", closed)
+        run("INSERT OR REPLACE INTO reached VALUES (?, ?)", commit.reached.items())
+        run("DELETE FROM snapshot WHERE subject = ? AND hour >= ?", commit.stale.items())
         run("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", commit.snapshots)
+        run(_THIN_OUT, {(subject, _KEPT_SNAPSHOTS) for subject, _, _ in commit.snapshots})
         versions = ((row, each.revision, each.cells) for row, each in commit.versions.items())
         run("INSERT OR REPLACE INTO version VALUES (?, ?, ?)", versions)
+        seen = ((key, each.revision, each.cells) for key, each in commit.seen.items())
+        run("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", seen)
         run("INSERT INTO naming (text) VALUES (?)", ((text,) for text in commit.naming))
         run("INSERT OR REPLACE INTO source VALUES (?, ?)", commit.offsets.items())
-        run("INSERT INTO refused VALUES (?, ?, ?)", commit.refused)
+        refused = ((e.file, e.ends, e.reason, e.text) for e in commit.refused)
+        run("INSERT INTO refused (file, ends, reason, text) VALUES (?, ?, ?, ?)", refused)
+        run(_COUNT, commit.counts.items())
+        if commit.clock is not None:
+            self._file.execute("INSERT OR REPLACE INTO fact VALUES ('clock', ?)", (str(commit.clock),))
         if commit.finished:
             self._file.execute("UPDATE fact SET value = 'yes' WHERE name = 'finished'")
         self._keep_pace(commit)

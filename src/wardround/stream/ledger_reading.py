@@ -9,24 +9,33 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from wardround.bundles.events import HOUR
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedLine:
-    """A line that was taken: its place among all, whose it is, the hour it is told with, and its text."""
+    """What one line says of one hour: its place among all, whose it is, the hour of its bundle, and its events.
+
+    ``ahead``: the hour lay ahead of the patient's clock when the line came; ``parked``: the whole line did, by more
+    than is allowed.
+    """
 
     number: int
     subject: int
     hour: int
-    text: bytes
+    events: bytes
+    ahead: bool = False
+    parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedBundle:
-    """The lines of one bundle, by their numbers."""
+    """The lines of one bundle, by their numbers. ``reached``: the patient's clock has come to its hour."""
 
     subject: int
     hour: int
     lines: Sequence[int]
+    reached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,14 @@ class RowVersion:
 
     revision: int
     cells: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RowReading:
+    """How a row of a line read last: its revision, and a digest of its cells."""
+
+    revision: int
+    cells: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +84,48 @@ class LedgerReading:
         """Return what the stream is of, and whether it was finished."""
         return dict(self._file.execute("SELECT name, value FROM fact"))
 
+    def clock(self) -> int | None:
+        """The time of the source's own clock, or of the wall's, in microseconds; None where neither was looked at."""
+        found = self._file.execute("SELECT value FROM fact WHERE name = 'clock'").fetchone()
+        return None if found is None else int(found[0])
+
     def last_hour(self) -> int | None:
-        """The hour of the last line; None before the first."""
-        row = self._file.execute("SELECT hour FROM line ORDER BY number DESC LIMIT 1").fetchone()
+        """The hour of the clock, where there is one, else that of the last line that was not ahead of its patient."""
+        clock = self.clock()
+        if clock is not None:
+            return clock // HOUR
+        row = self._file.execute("SELECT hour FROM line WHERE NOT ahead ORDER BY number DESC LIMIT 1").fetchone()
         return None if row is None else int(row[0])
 
-    def open_bundles(self) -> Iterator[LoggedBundle]:
-        """Yield the bundles that are not closed, in the order in which they were opened."""
-        rows = self._file.execute(
-            "SELECT subject, hour, first FROM bundle WHERE lines IS NULL ORDER BY first"
-        ).fetchall()
-        found: dict[tuple[int, int], list[int]] = {(subject, hour): [] for subject, hour, _ in rows}
-        first = min((first for _, _, first in rows), default=self.lines + 1)
-        query = "SELECT number, subject, hour FROM line WHERE number >= ? ORDER BY number"
-        for number, subject, hour in self._file.execute(query, (first,)):
-            if (subject, hour) in found:
-                found[subject, hour].append(number)
-        return (LoggedBundle(subject, hour, lines) for (subject, hour), lines in found.items())
+    def open_bundles(self) -> list[LoggedBundle]:
+        """Return the bundles that are not closed, in the order in which they were opened."""
+        query = "SELECT subject, hour, lines, reached FROM bundle WHERE NOT closed"
+        found = [
+            LoggedBundle(subject, hour, _unpacked(lines), bool(reached))
+            for subject, hour, lines, reached in self._file.execute(query)
+        ]
+        return sorted(found, key=lambda bundle: bundle.lines[0])
+
+    def reached(self, subjects: Iterable[int]) -> dict[int, int]:
+        """Return the hours to which the clocks of some subjects had come, of those of whom there is a line."""
+        query = (
+            "SELECT subject, MAX(hour) FROM (SELECT subject, hour FROM bundle WHERE (closed OR reached)"
+            " AND subject IN (SELECT value FROM json_each(?1)) UNION ALL SELECT subject, hour FROM reached"
+            " WHERE subject IN (SELECT value FROM json_each(?1))) GROUP BY subject"
+        )
+        return dict(self._file.execute(query, (_listed(subjects),)))
+
+    def parked(self) -> int:
+        """How many lines wait for their time, which lies ahead by more than is allowed."""
+        return self._one("SELECT COUNT(*) FROM line JOIN bundle USING (subject, hour) WHERE parked AND NOT closed")
 
     def open_subjects(self) -> int:
         """How many subjects have a bundle that is not closed."""
-        return self._one("SELECT COUNT(DISTINCT subject) FROM bundle WHERE lines IS NULL")
+        return self._one("SELECT COUNT(DISTINCT subject) FROM bundle WHERE NOT closed")
 
     def open_hours(self, subject: int) -> list[int]:
         """Return the hours of a subject that are not closed."""
-        query = "SELECT hour FROM bundle WHERE subject = ? AND lines IS NULL ORDER BY hour"
+        query = "SELECT hour FROM bundle WHERE subject = ? AND NOT closed ORDER BY hour"
         return [hour for (hour,) in self._file.execute(query, (subject,))]
 
     def pace(self) -> list[PaceMinute]:
@@ -102,11 +136,11 @@ class LedgerReading:
         return [PaceMinute(*row) for row in self._file.execute(query)]
 
     def closed_bundles(self, subjects: Iterable[int]) -> Iterator[LoggedBundle]:
-        """Yield the closed bundles of some subjects after their snapshots, each subject's by hour."""
+        """Yield the closed bundles of some subjects after their last snapshots, each subject's by hour."""
         query = (
-            "SELECT subject, bundle.hour, lines FROM bundle LEFT JOIN snapshot USING (subject)"
-            " WHERE subject IN (SELECT value FROM json_each(?)) AND lines IS NOT NULL"
-            " AND bundle.hour > COALESCE(snapshot.hour, bundle.hour - 1) ORDER BY subject, bundle.hour"
+            "SELECT subject, hour, lines FROM bundle WHERE subject IN (SELECT value FROM json_each(?))"
+            " AND closed AND hour > COALESCE((SELECT MAX(hour) FROM snapshot"
+            " WHERE snapshot.subject = bundle.subject), bundle.hour - 1) ORDER BY subject, hour"
         )
         rows = self._file.execute(query, (_listed(subjects),))
         return (LoggedBundle(subject, hour, _unpacked(lines)) for subject, hour, lines in rows)
@@ -115,25 +149,38 @@ class LedgerReading:
         """Yield the closed bundles of a subject in some hours."""
         query = (
             "SELECT hour, lines FROM bundle WHERE subject = ? AND hour IN (SELECT value FROM json_each(?))"
-            " AND lines IS NOT NULL ORDER BY hour"
+            " AND closed ORDER BY hour"
         )
         rows = self._file.execute(query, (subject, _listed(hours))).fetchall()
         return (LoggedBundle(subject, hour, _unpacked(lines)) for hour, lines in rows)
 
-    def history(self, subject: int, hour: int) -> Iterator[LoggedBundle]:
-        """Yield all closed bundles of one subject to an hour."""
-        query = "SELECT hour, lines FROM bundle WHERE subject = ? AND hour <= ? AND lines IS NOT NULL ORDER BY hour"
-        rows = self._file.execute(query, (subject, hour)).fetchall()
+    def between(self, subject: int, after: int | None, before: int) -> Iterator[LoggedBundle]:
+        """Yield the closed bundles of one subject after an hour (None: from the first) and before another, by hour."""
+        query = "SELECT hour, lines FROM bundle WHERE subject = ? AND hour > ? AND hour < ? AND closed ORDER BY hour"
+        rows = self._file.execute(query, (subject, _NEVER if after is None else after, before)).fetchall()
         return (LoggedBundle(subject, hour, _unpacked(lines)) for hour, lines in rows)
 
     def snapshots(self, subjects: Iterable[int]) -> dict[int, bytes]:
-        """Return the bodies of the snapshots that there are of some subjects."""
-        query = "SELECT subject, body FROM snapshot WHERE subject IN (SELECT value FROM json_each(?))"
-        return dict(self._file.execute(query, (_listed(subjects),)))
+        """Return the bodies of the last snapshots that there are of some subjects."""
+        query = "SELECT subject, MAX(hour), body FROM snapshot WHERE subject IN (SELECT value FROM json_each(?))"
+        return {
+            subject: body for subject, _, body in self._file.execute(query + " GROUP BY subject", (_listed(subjects),))
+        }
+
+    def snapshot_hours(self, subject: int) -> list[int]:
+        """Return the hours after which a subject was written down, the last first."""
+        query = "SELECT hour FROM snapshot WHERE subject = ? ORDER BY hour DESC"
+        return [hour for (hour,) in self._file.execute(query, (subject,))]
+
+    def snapshot(self, subject: int, hour: int) -> bytes:
+        """Return the body of one snapshot."""
+        query = "SELECT body FROM snapshot WHERE subject = ? AND hour = ?"
+        (body,) = self._file.execute(query, (subject, hour)).fetchone()
+        return bytes(body)
 
     def lines_by_number(self, numbers: Iterable[int]) -> list[LoggedLine]:
         """Return some lines, in order."""
-        query = "SELECT number, subject, hour, text FROM line WHERE number IN (SELECT value FROM json_each(?))"
+        query = "SELECT number, subject, hour, events FROM line WHERE number IN (SELECT value FROM json_each(?))"
         return [LoggedLine(*row) for row in self._file.execute(query + " ORDER BY number", (_listed(numbers),))]
 
     def versions(self, rows: Iterable[str]) -> dict[str, RowVersion]:
@@ -141,6 +188,20 @@ class LedgerReading:
         query = "SELECT row, revision, cells FROM version WHERE row IN (SELECT value FROM json_each(?))"
         found = self._file.execute(query, (msgspec.json.encode(list(rows)).decode(),))
         return {row: RowVersion(revision, cells) for row, revision, cells in found}
+
+    def seen(self, keys: Iterable[int]) -> dict[int, RowReading]:
+        """Return how some rows read last."""
+        query = "SELECT key, revision, cells FROM seen WHERE key IN (SELECT value FROM json_each(?))"
+        return {key: RowReading(*reading) for key, *reading in self._file.execute(query, (_listed(keys),))}
+
+    def counts(self) -> dict[str, int]:
+        """Return how many lines say nothing that is told, by why."""
+        return dict(self._file.execute("SELECT what, lines FROM count ORDER BY what"))
+
+    def refused_after(self, number: int) -> list[tuple[int, str, int, str, bytes]]:
+        """Return the lines that were set aside after so many: number, file, the byte after it, why, and the text."""
+        query = "SELECT number, file, ends, reason, text FROM refused WHERE number > ? ORDER BY number LIMIT 1000"
+        return list(self._file.execute(query, (number,)))
 
     def naming(self) -> list[bytes]:
         """Return the resources that name others, in the order in which they came."""
@@ -158,6 +219,9 @@ class LedgerReading:
     def refused(self) -> int:
         """How many lines could not be read."""
         return self._one("SELECT COUNT(*) FROM refused")
+
+
+_NEVER = -(1 << 60)
 
 
 def _listed(numbers: Iterable[int]) -> str:

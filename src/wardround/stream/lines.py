@@ -15,15 +15,17 @@ from wardround.core.time import format_time
 
 
 class StreamLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One row as it became known: the ``row`` has the columns that a chart hands out.
+    """One row of a table of the source, or the source's ``clock``: what was before it is complete.
 
-    ``known``: when it became known, ``time``: when it happened; without them the clocks of the source say, as far as
-    the row alone tells. ``revision`` above 0: the row was told before, and reads so from now on. ``withdrawn``: from
-    now on there is no such row. ``pending``: it is an order of which nothing else is known.
+    With ``known`` the row reads so from then on, with the columns that a chart hands out; ``time``: when it happened;
+    ``revision`` above 0: the row was known before; ``withdrawn``: from then on there is no such row; ``pending``: it is
+    an order of which nothing else is known. Without ``known`` the row is one of the source's files, and the clocks of
+    the source say what of it is known when.
     """
 
-    table: str
-    row: dict[str, Any]
+    table: str = ""
+    row: dict[str, Any] = {}
+    clock: str | None = None
     known: str | None = None
     time: str | None = None
     revision: int = 0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from wardround.agents.stays.router import RuleMemory
 from wardround.bundles import PatientState
-from wardround.stream.closing import Closing, OpenBundle, Patient, size_of
+from wardround.bundles.events import HOUR
+from wardround.core import from_microseconds
+from wardround.stream.amending import HourEvents, amended_rows, as_read_now, first_rows
+from wardround.stream.closing import Closing, FirstValues, OpenBundle, Patient, Responder, size_of
 from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.logged import LoggedEvents
 
@@ -22,7 +25,7 @@ SNAPSHOT_BUNDLES = 24
 
 class _Snapshot(msgspec.Struct):
     state: PatientState
-    first_values: dict[str, float]
+    first_values: FirstValues
     memory: RuleMemory
 
 
@@ -39,10 +42,14 @@ class Patients:
 
     ledger: LedgerReading
     logged: LoggedEvents
-    closing: Closing
+    responder: Responder | None = None
     size: int = 0
+    _closing: Closing = field(init=False)
     _held: OrderedDict[int, Patient] = field(default_factory=OrderedDict)
     _due: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._closing = Closing(rewind=self._rewind, responder=self.responder)
 
     def __contains__(self, subject: int) -> bool:
         return subject in self._held
@@ -54,27 +61,55 @@ class Patients:
         """Read some patients back who are not in memory, or begin them."""
         wanted = [subject for subject in subjects if subject not in self._held]
         bodies = self.ledger.snapshots(wanted)
+        closed = list(self.ledger.closed_bundles(wanted))
+        since = defaultdict(list)
+        for bundle, events in zip(closed, self.logged.bundles(closed), strict=True):
+            since[bundle.subject].append(events)
         for subject in wanted:
-            self._held[subject] = _opened(subject, bodies.get(subject))
-        since = list(self.ledger.closed_bundles(wanted))
-        events = self.logged.by_number(number for bundle in since for number in bundle.lines)
-        for bundle in since:
-            taken = [event for number in bundle.lines for event in events[number]]
-            self.closing.close(
-                self._held[bundle.subject], OpenBundle(hour=bundle.hour, lines=[*bundle.lines], events=taken)
-            )
-        self.size += sum(self._held[subject].size for subject in wanted)
+            bundles = since[subject]
+            patient = self._held[subject] = _opened(subject, bodies.get(subject), bundles)
+            self._closing.replay(patient, as_read_now(bundles))
+            if bundles:
+                patient.hour, patient.unsaved = bundles[-1].hour, len(bundles)
+                patient.state = _at(patient.state, patient.hour)
+            patient.size = size_of(patient.state)
+            self.size += patient.size
 
     def close(self, subject: int, bundle: OpenBundle) -> dict[str, Any]:
         """Bring a patient in memory up to a bundle; return what is told."""
         patient = self._held[subject]
         self._held.move_to_end(subject)
         self.size -= patient.size
-        told = self.closing.close(patient, bundle)
+        told = self._closing.close(patient, bundle)
         self.size += patient.size
         if patient.unsaved >= SNAPSHOT_BUNDLES:
             self._due.add(subject)
         return told
+
+    def _rewind(self, patient: Patient, bundle: OpenBundle) -> HourEvents | None:
+        """Fold again from the last snapshot before the first of the rows that a bundle amends became known.
+
+        The snapshots after it are not so any more.
+        """
+        subject, bundles = patient.state.subject_id, [HourEvents(bundle.hour, bundle.events)]
+        rows, snapshots = amended_rows(bundle.events), iter(self.logged.snapshot_hours(patient.state.subject_id))
+        after: int | None = bundle.hour
+        while after is not None and not rows <= first_rows(bundles):
+            after = next(snapshots, None)
+            bundles = [*self.logged.between(subject, after, bundles[0].hour), *bundles]
+        if after == bundle.hour:
+            return as_read_now(bundles)[0] if as_read_now(bundles) else None
+        self.logged.drop_snapshots(subject, after)
+        before = _opened(subject, None if after is None else self.ledger.snapshot(subject, after), bundles)
+        patient.state, patient.first_values, patient.memory = before.state, before.first_values, before.memory
+        visible = as_read_now(bundles)
+        left = visible.pop() if visible and visible[-1].hour == bundle.hour else None
+        for first in range(0, len(visible), SNAPSHOT_BUNDLES):
+            self._closing.replay(patient, visible[first : first + SNAPSHOT_BUNDLES])
+            if first + SNAPSHOT_BUNDLES < len(visible):
+                self.logged.commit.snapshots.append(_written(patient))
+        patient.unsaved = len(visible) % SNAPSHOT_BUNDLES
+        return left
 
     def snapshots(self, most_entries: int) -> Iterator[tuple[int, int, bytes]]:
         """Yield what is to be written with this commit: whoever's turn it is, and those who are dropped so that no more
@@ -93,11 +128,17 @@ class Patients:
         return {subject: patient.state for subject, patient in self._held.items()}
 
 
-def _opened(subject: int, body: bytes | None) -> Patient:
+def _opened(subject: int, body: bytes | None, since: Sequence[HourEvents]) -> Patient:
+    """Return a patient as a snapshot has it, or before the first bundle, at whose hour what is remembered begins."""
     if body is None:
-        return Patient(state=PatientState(subject_id=subject))
+        began = from_microseconds(since[0].hour * HOUR) if since else None
+        return Patient(state=PatientState(subject_id=subject), memory=RuleMemory(began=began))
     read = _DECODER.decode(zlib.decompress(body))
     return Patient(state=read.state, first_values=read.first_values, memory=read.memory, size=size_of(read.state))
+
+
+def _at(state: PatientState, hour: int) -> PatientState:
+    return replace(state, hour=from_microseconds(hour * HOUR))
 
 
 def _written(patient: Patient) -> tuple[int, int, bytes]:

@@ -1,136 +1,183 @@
-"""Lines of a stream as events of bundles: table by table, with the code that reads a store's rows."""
+"""Lines that say when they became known, as events of bundles: table by table, with the code that reads a store's rows.
+
+What a cell plans, an end that lies ahead, is known when the source's own late clock says, by the row's cells alone.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import product
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from wardround.bundles.events import HOUR, BundleEvent, BundleEvents, Integers
+from wardround.bundles import BundleEvent
+from wardround.bundles.events import BundleEvents, Integers
 from wardround.bundles.levels import levels_by_limits
 from wardround.bundles.playing import PlayedRows, played_rows
 from wardround.bundles.reading import KindCells, gathered, read_revision
-from wardround.core import to_microseconds
-from wardround.core.time import parse_time
+from wardround.core import from_microseconds, to_microseconds
+from wardround.core.time import format_time
 from wardround.records import SourceSpec, TableSpec
+from wardround.records.chart.censor import Mask
 from wardround.records.chart.revisions import Revisions
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
-from wardround.records.reading.subject_keys import subject_number
+from wardround.records.ingest.settings import IngestSettings
 from wardround.records.rules.language import NO_TIME, Times
-from wardround.records.specs.arrow_types import ARROW_TYPES, valid
+from wardround.records.specs.arrow_types import microseconds, valid
+from wardround.stream.cells import FIRST_YEAR, LAST_YEAR, column, line_time, subject_of
 from wardround.stream.lines import DECODER, StreamLine
+from wardround.stream.taken import TakenEvents
 
-_DAY = 86_400_000_000
-TakenEvents = list[tuple[BundleEvent, bool]]
-"""Events with, of each, whether only the person's own values can tell its level."""
+_FIRST, _LAST = (to_microseconds(datetime(year, 1, 1)) for year in (FIRST_YEAR, LAST_YEAR))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class ReadLines:
-    """Events in order of their lines. ``line``: (n,) the place of each one's line; ``refused``: places and reasons."""
+    """The events of lines, by the places of these; ``refused``: why a line was, by its place."""
 
-    events: BundleEvents
-    line: Integers
-    refused: Mapping[int, str]
+    events: dict[int, TakenEvents] = field(default_factory=lambda: defaultdict(list))
+    refused: dict[int, str] = field(default_factory=dict)
 
-    def hours(self, lines: int, least: int) -> Integers:
-        """Return the hour of which each of so many lines is told: its own, but none is before that of a line before it
-        nor before ``least``. A line without events does not count."""
-        own = np.full(lines, least, np.int64)
-        np.maximum.at(own, self.line, self.events.hour)
-        return np.maximum.accumulate(own)
 
-    def by_line(self, hours: Integers) -> list[TakenEvents]:
-        """Return the events of every line, none known before the line's hour, with their levels by limits."""
-        events = self.placed(hours)
-        levels, alone = levels_by_limits(events)
-        found: list[TakenEvents] = [[] for _ in range(len(hours))]
-        pairs = zip(replace(events, level=levels), alone.tolist(), strict=True)
-        for place, pair in zip(self.line.tolist(), pairs, strict=True):
-            found[place].append(pair)
-        return found
-
-    def placed(self, hours: Integers) -> BundleEvents:
-        """Return the events, none of them known before the hour of its line."""
-        return replace(self.events, known=np.maximum(self.events.known, hours[self.line] * HOUR))
+def default_clocks() -> ClockSettings:
+    """Return the delays with which a store is made where nothing else is said."""
+    settings = IngestSettings()
+    return ClockSettings(lags=settings.lags, medians={})
 
 
 class LineReader:
-    """Reads lines of one source. ``subject_of`` says whose a line is before anything else is read of it."""
+    """Reads lines of one source that say when they became known."""
 
-    def __init__(self, spec: SourceSpec) -> None:
+    def __init__(self, spec: SourceSpec, settings: ClockSettings) -> None:
         self.spec = spec
-        self._played = played_rows(spec)
-        settings = ClockSettings(lags=dict.fromkeys(("coding_lag", "result_lag", "culture_lag"), _DAY), medians={})
+        self.played = played_rows(spec)
         self._clocks = ShardClocks(spec=spec, settings=settings, load=_nothing)
 
     def decode(self, text: bytes) -> StreamLine:
-        """Read a line. ValueError: it is none, or of a table that the source does not have."""
+        """Read a line. ValueError and others: it is none, or of a table that the source does not have."""
         line = DECODER.decode(text)
-        if line.table not in self.spec.tables:
-            raise ValueError(f"no table {line.table!r}")
+        if line.clock is not None:
+            line_time(line.clock, "clock")
+        elif line.table not in self.spec.tables:
+            raise ValueError(f"no table {line.table!r:.40}")
+        elif line.known is None:
+            _, known = self.clocks_of(self.spec.tables[line.table], [line.row])
+            if known[0] == NO_TIME:
+                raise ValueError("no time at which it became known, and the row alone does not say it")
+            line.known = format_time(from_microseconds(int(known[0])))
+        if line.known is not None:
+            line_time(line.known, "known")
+        if line.time is not None:
+            line_time(line.time, "time")
+        if not 0 <= line.revision < 1 << 31:
+            raise ValueError(f"revision {line.revision} is no count")
         return line
 
     def subject_of(self, line: StreamLine) -> int:
         """Return whose row it is. ValueError: it does not say."""
-        key = line.row.get(self.spec.tables[line.table].subject or "subject_id")
-        if key is None:
-            raise ValueError("the row does not say whose it is")
-        return key if isinstance(key, int) else subject_number(str(key))
+        return subject_of(self.spec, self.spec.tables[line.table], line.row)
 
-    def read(self, lines: Sequence[StreamLine]) -> ReadLines:
+    def clocks_of(self, spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[Times, Times]:
+        """Return when whole rows of one table happened and became known, as far as each alone tells."""
+        arrays = {name: column([row.get(name) for row in rows], k, spec.files) for name, k in spec.read_columns.items()}
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        return self._clocks.evaluate(spec.event_time, spec, batch), self._clocks.evaluate(
+            spec.available_at, spec, batch
+        )
+
+    def has_events(self, table: str) -> bool:
+        """Whether rows of a table are events of bundles."""
+        return bool(self.played.get(table)) and not self.spec.tables[table].is_static
+
+    def read(self, lines: Mapping[int, StreamLine]) -> ReadLines:
         """Read some lines; those with a cell that cannot be read are refused, and the others kept."""
         tables: dict[str, list[int]] = defaultdict(list)
-        for place, line in enumerate(lines):
-            tables[line.table].append(place)
+        for place, line in lines.items():
+            if self.has_events(line.table):
+                tables[line.table].append(place)
+        found = ReadLines()
         parts: list[tuple[KindCells, Integers]] = []
-        refused: dict[int, str] = {}
         for name, places in tables.items():
-            parts += self._of_table(self.spec.tables[name], lines, places, refused)
-        events = gathered([cells for cells, _ in parts])
-        line_of = np.concatenate([places[cells.rows] for cells, places in parts]) if parts else np.empty(0, np.int64)
-        order = np.lexsort((line_of,))
-        return ReadLines(events=events.take(order), line=line_of[order], refused=refused)
+            parts += self._of_table(self.spec.tables[name], lines, places, found.refused)
+        if parts:
+            events = gathered([cells for cells, _ in parts])
+            line_of = np.concatenate([places[cells.rows] for cells, places in parts])
+            timely = (events.known < _LAST) & (events.event > _FIRST)  # others stand for never and always
+            for place, pair in zip(line_of[timely].tolist(), taken(events.take(timely)), strict=True):
+                found.events[place].append(pair)
+        return found
 
     def _of_table(
-        self, spec: TableSpec, lines: Sequence[StreamLine], places: list[int], refused: dict[int, str]
-    ) -> Iterator[tuple[KindCells, Integers]]:
-        played = self._played.get(spec.name, ())
-        if not played or spec.is_static:
-            return
+        self, spec: TableSpec, lines: Mapping[int, StreamLine], places: list[int], refused: dict[int, str]
+    ) -> list[tuple[KindCells, Integers]]:
         try:
-            yield from self._cells(spec, played, lines, places)
-        except (ValueError, TypeError, pa.ArrowException) as error:
+            return self._cells(spec, self.played[spec.name], lines, places)
+        except Exception as error:  # one line at a time says which of them cannot be read, whatever it holds
             if len(places) == 1:
-                refused[places[0]] = f"{spec.name}: {error}"
-                return
-            for place in places:
-                yield from self._of_table(spec, lines, [place], refused)
+                refused[places[0]] = f"{spec.name}: {error or type(error).__name__}"
+                return []
+            return [each for place in places for each in self._of_table(spec, lines, [place], refused)]
 
     def _cells(
-        self, spec: TableSpec, played: Sequence[PlayedRows], lines: Sequence[StreamLine], places: list[int]
+        self, spec: TableSpec, played: Sequence[PlayedRows], lines: Mapping[int, StreamLine], places: list[int]
     ) -> list[tuple[KindCells, Integers]]:
         found: list[tuple[KindCells, Integers]] = []
-        for told in product((False, True), repeat=2):
-            chosen = [place for place in places if (lines[place].withdrawn, lines[place].pending) == told]
+        for said in product((False, True), repeat=2):
+            chosen = [place for place in places if (lines[place].withdrawn, lines[place].pending) == said]
             if chosen:
-                revision = self._revision(spec, [lines[place] for place in chosen], *told)
-                ends = {} if any(told) else {each: _ended(revision, each) for each in played if each.stop_kind}
+                revision = self._revision(spec, [lines[place] for place in chosen], *said)
                 own = np.array(chosen, np.int64)
-                found += [(cells, own) for cells in read_revision(spec, played, revision, ends)]
+                found += [(cells, own) for cells in self._of_revision(spec, played, revision, is_plain=not any(said))]
         return found
+
+    def _of_revision(
+        self, spec: TableSpec, played: Sequence[PlayedRows], revision: Revisions, *, is_plain: bool
+    ) -> Iterator[KindCells]:
+        """Yield what rows say now, and then what ends that they plan come to."""
+        ends, planned = {}, []
+        for each in played if is_plain else ():
+            if each.stop_kind is not None and each.role.stop in spec.late:
+                known = self._end_known(spec, revision, each)
+                ends[each] = (known != NO_TIME) & (known <= revision.known)
+                planned.append((each, np.where(known > revision.known, known, NO_TIME)))
+        yield from read_revision(spec, played, revision, ends)
+        for each, known in planned:
+            later = known != NO_TIME
+            if later.any():
+                number = np.maximum(revision.number, 1)
+                ending = replace(revision, known=np.where(later, known, revision.known), number=number)
+                for cells in read_revision(spec, played, ending, {each: later}):
+                    if cells.kind == each.stop_kind:
+                        yield cells
+
+    def _end_known(self, spec: TableSpec, revision: Revisions, played: PlayedRows) -> Times:
+        """Return when the ends of rows are known, as far as each row alone says; ``NO_TIME`` where it has none."""
+        place = revision.batch.schema.get_field_index(played.role.stop or "")
+        if place < 0:
+            return np.full(revision.batch.num_rows, NO_TIME)
+        assert played.role.stop is not None
+        cells = revision.batch.column(place)
+        known = self._clocks.evaluate(spec.late[played.role.stop], spec, revision.batch)
+        if pa.types.is_timestamp(cells.type):  # what the row alone does not say is known with its own time
+            known = np.where(known == NO_TIME, microseconds(cells), known)
+        known = np.where(known == NO_TIME, revision.known, known)
+        filled: Mask = valid(cells)
+        return np.where(filled, known, NO_TIME)
 
     def _revision(self, spec: TableSpec, lines: list[StreamLine], withdrawn: bool, pending: bool) -> Revisions:
         batch = _batch(spec, lines)
-        event = self._event(spec, batch, lines)
-        known = self._known(spec, batch, lines, event)
+        known = np.array([to_microseconds(line_time(line.known or "", "known")) for line in lines], np.int64)
+        event = np.array(
+            [NO_TIME if line.time is None else to_microseconds(line_time(line.time, "time")) for line in lines],
+            np.int64,
+        )
+        if (event == NO_TIME).any():
+            event = np.where(event == NO_TIME, self._clocks.evaluate(spec.event_time, spec, batch), event)
         return Revisions(
             batch=batch,
             subject=np.array([self.subject_of(line) for line in lines], np.int64),
@@ -142,74 +189,31 @@ class LineReader:
             is_pending=pending,
         )
 
-    def _event(self, spec: TableSpec, batch: pa.RecordBatch, lines: list[StreamLine]) -> Times:
-        event = np.array([_time(line.time) for line in lines], np.int64)
-        if (event == NO_TIME).any():
-            event = np.where(event == NO_TIME, self._times(spec, batch, "event_time"), event)
-        return event
 
-    def _known(self, spec: TableSpec, batch: pa.RecordBatch, lines: list[StreamLine], event: Times) -> Times:
-        known = np.array([_time(line.known) for line in lines], np.int64)
-        if (known == NO_TIME).any():
-            own = self._times(spec, batch, "available_at")
-            known = np.where(known == NO_TIME, np.where(own == NO_TIME, NO_TIME, np.maximum(own, event)), known)
-        if (known == NO_TIME).any():
-            raise ValueError("no time at which it became known, and the row alone does not tell it")
-        return known
-
-    def clocks_of(self, spec: TableSpec, rows: Sequence[Mapping[str, Any]]) -> tuple[Times, Times]:
-        """Return when whole rows of one table happened and became known, as far as each alone tells."""
-        arrays = {
-            name: _column([row.get(name) for row in rows], ARROW_TYPES[k]) for name, k in spec.read_columns.items()
-        }
-        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        return self._times(spec, batch, "event_time"), self._times(spec, batch, "available_at")
-
-    def _times(self, spec: TableSpec, batch: pa.RecordBatch, rule: str) -> Times:
-        return self._clocks.evaluate(getattr(spec, rule), spec, batch)
-
-
-@lru_cache(maxsize=4_096)
-def _time(text: str | None) -> int:
-    return NO_TIME if text is None else to_microseconds(parse_time(text))
+def taken(events: BundleEvents) -> Iterator[tuple[BundleEvent, bool]]:
+    """Yield events with their levels by limits, and whether only the person's own values can tell a level."""
+    levels, alone = levels_by_limits(events)
+    yield from zip(replace(events, level=levels), alone.tolist(), strict=True)
 
 
 def _nothing(_table: str, _columns: tuple[str, ...]) -> None:
     return None
 
 
-def _ended(revision: Revisions, played: PlayedRows) -> Any:
-    place = revision.batch.schema.get_field_index(played.role.stop or "")
-    return valid(revision.batch.column(place)) if place >= 0 else np.zeros(revision.batch.num_rows, dtype=bool)
-
-
 def _batch(spec: TableSpec, lines: list[StreamLine]) -> pa.RecordBatch:
     """Return rows as a chart hands them out, ``row_id`` first; columns that no row has are left out."""
-    types = spec.public_columns
     present = {name for line in lines for name in line.row}
     arrays = {"row_id": pa.array([row_id(spec, line.row) for line in lines], pa.string())}
-    for name, kind in types.items():
+    for name, kind in spec.public_columns.items():
         if name in present and name != "row_id":
-            arrays[name] = _column([line.row.get(name) for line in lines], ARROW_TYPES[kind])
+            arrays[name] = column([line.row.get(name) for line in lines], kind, spec.files)
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-
-
-def _column(cells: list[Any], kind: Any) -> Any:
-    if pa.types.is_string(kind):
-        return pa.array([None if cell is None else str(cell) for cell in cells], kind)
-    if any(isinstance(cell, str) for cell in cells):
-        return pa.array([None if cell in (None, "") else str(cell) for cell in cells], pa.string()).cast(kind)
-    return pa.array(cells, kind)
 
 
 def row_id(spec: TableSpec, row: Mapping[str, Any]) -> str:
     """Return what names a row: its own id, or its key; without either it cannot be told again."""
-    if "row_id" in row:
+    if "row_id" in row and "row_id" not in spec.columns:
         return str(row["row_id"])
     if not spec.key or any(row.get(name) is None for name in spec.key):
         raise ValueError("the row has neither row_id nor a key")
     return f"{spec.name}:" + "-".join(str(row[name]) for name in spec.key)
-
-
-DecodeError = (msgspec.MsgspecError, ValueError)
-"""What reading a line may raise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ _Key = tuple[int, int, int, int]
 def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, report: Reporter = silent) -> int:
     """Write the rows of a store that have events as lines, into a new folder; return how many. Held in memory.
 
+    Where an hour begins in which rows became known a line ``clock`` says so: what was before is complete.
     UserError: the folder holds something.
     """
     must_be_new(folder)
@@ -36,9 +37,19 @@ def write_replay(store: Store, folder: Path, *, lines_per_file: int = 100_000, r
     found.sort(key=lambda pair: pair[0])
     for start in range(0, len(found), lines_per_file):
         part = found[start : start + lines_per_file]
-        text = b"".join(ENCODER.encode(line) + b"\n" for _, line in part)
+        text = b"".join(ENCODER.encode(line) + b"\n" for line in _with_clock(part))
         (folder / f"{start // lines_per_file:06d}.jsonl").write_bytes(text)
     return len(found)
+
+
+def _with_clock(part: Sequence[tuple[_Key, StreamLine]]) -> Iterator[StreamLine]:
+    """Yield lines, and before the first of every hour that hour as the clock."""
+    hour = None
+    for key, line in part:
+        if key[0] != hour:
+            hour = key[0]
+            yield StreamLine(clock=written_cell(from_microseconds(hour * HOUR)))
+        yield line
 
 
 def _lines(table: StoredTable, played: tuple[PlayedRows, ...]) -> Iterator[tuple[_Key, StreamLine]]:

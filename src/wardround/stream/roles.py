@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wardround.agents.stays.coded import CodedRoles, coded_roles
 from wardround.agents.stays.router import RuleMemory
-from wardround.bundles import BundleEvent, EventKind, PatientState
-from wardround.bundles.events import amends
+from wardround.bundles import BundleEvent, PatientState
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +35,10 @@ class CodedResponder:
         events: tuple[BundleEvent, ...],
         state: PatientState,
         memory: RuleMemory,
-        before: Sequence[PatientState] | None = None,
     ) -> Mapping[str, Any]:
         """Return what is foretold after a bundle, the rules that it stands on, on which rows these, and the audit."""
         assert state.hour is not None  # a bundle was folded into it
-        if any(event.kind is EventKind.ADMISSION and not amends(event) for event in events):
-            memory.held_since, memory.suspected, memory.began = {}, {}, None
-        step = self.roles.play(state, state.hour, memory, before)
+        step = self.roles.play(state, state.hour, memory)
         return {**step.to_json(), "rows": {rule: list(rows) for rule, rows in step.rows.items()}}
 
 

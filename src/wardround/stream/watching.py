@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,10 @@ import msgspec
 
 from wardround.bundles import BundleEvent, PatientState
 from wardround.core import UserError, open_database_unchanged
-from wardround.records import SourceSpec
-from wardround.stream.closing import Closing
 from wardround.stream.ledger import SCHEMA_VERSION
 from wardround.stream.ledger_reading import LedgerReading
 from wardround.stream.logged import LoggedEvents
 from wardround.stream.patients import Patients
-from wardround.stream.reading import LineReader
 
 LEDGER, TOLD = "ledger.sqlite", "told.jsonl"
 BLOCK_BYTES = 1 << 22
@@ -129,26 +126,14 @@ def read_told(line: bytes, path: Path) -> ToldBundle:
         raise UserError(f"{path} holds a line that no stream tells: {error}") from None
 
 
-@dataclass(slots=True)
-class PatientReading:
-    """Reads what a ledger has of one patient at a time. Its own: it is used by one thread."""
+def patient_state(ledger: LedgerReading, subject: int) -> PatientState:
+    """Return a patient after the last closed bundle, from the snapshot and the lines since."""
+    patients = Patients(ledger=ledger, logged=LoggedEvents(ledger=ledger))
+    patients.load([subject])
+    return patients.states()[subject]
 
-    spec: SourceSpec
-    reader: LineReader = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.reader = LineReader(self.spec)
-
-    def state(self, ledger: LedgerReading, subject: int) -> PatientState:
-        """Return a patient after the last closed bundle, from the snapshot and the lines since."""
-        logged = LoggedEvents(reader=self.reader, ledger=ledger)
-        patients = Patients(ledger=ledger, logged=logged, closing=Closing(refold=logged.refold))
-        patients.load([subject])
-        return patients.states()[subject]
-
-    def events(self, ledger: LedgerReading, subject: int, hours: Sequence[int]) -> dict[int, list[BundleEvent]]:
-        """Return the events of some closed bundles by their hours, as they were told then."""
-        logged = LoggedEvents(reader=self.reader, ledger=ledger)
-        bundles = list(ledger.bundles_at(subject, hours))
-        events = logged.by_number(number for bundle in bundles for number in bundle.lines)
-        return {bundle.hour: [event for number in bundle.lines for event, _ in events[number]] for bundle in bundles}
+def patient_events(ledger: LedgerReading, subject: int, hours: Sequence[int]) -> dict[int, list[BundleEvent]]:
+    """Return the events of some closed bundles by their hours, as they were told then."""
+    bundles = LoggedEvents(ledger=ledger).bundles(list(ledger.bundles_at(subject, hours)))
+    return {bundle.hour: [event for event, _ in bundle.events] for bundle in bundles}

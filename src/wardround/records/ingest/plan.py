@@ -115,13 +115,8 @@ class Plan:
 
     def clock_settings(self, medians: Mapping[str, Medians]) -> ClockSettings:
         """Return the delays in microseconds; a median given in the settings wins over the data's."""
-        lags = {
-            "coding_lag": self.settings.coding_lag.total_seconds(),
-            "result_lag": self.settings.result_lag.total_seconds(),
-            "culture_lag": self.settings.culture_lag.total_seconds(),
-        }
         return ClockSettings(
-            lags={name: round(seconds * 1e6) for name, seconds in lags.items()},
+            lags=self.settings.lags,
             medians={name: (_microseconds(first), _microseconds(other)) for name, (first, other) in medians.items()},
         )
 

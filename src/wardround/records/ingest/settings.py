@@ -50,6 +50,12 @@ class IngestSettings:
         """Whether this process does all parts itself."""
         return self.workers == 1 and not EXECUTORS.get(self.executor).spans_machines
 
+    @property
+    def lags(self) -> Mapping[str, int]:
+        """Return the lags in microseconds, as rules name them."""
+        lags = {"coding_lag": self.coding_lag, "result_lag": self.result_lag, "culture_lag": self.culture_lag}
+        return {name: round(lag.total_seconds() * 1e6) for name, lag in lags.items()}
+
     def to_json(self) -> dict[str, Any]:
         """Return what decides the content, times in seconds; user codes by the hash of their files."""
         return {

@@ -15,7 +15,7 @@ from wardround.serve.viewer.live.shown_bundle import ShownBundle, shown_bundle
 from wardround.serve.viewer.live.state_view import row_words, state_sections
 from wardround.serve.viewer.live.viewed_stream import PatientLine, ViewedStream
 from wardround.serve.viewer.viewed_run import NotThere
-from wardround.stream import ToldBundle
+from wardround.stream import ToldBundle, patient_events, patient_state
 
 BUNDLES = 24
 """Bundles of one page."""
@@ -33,9 +33,8 @@ def patient_view(stream: ViewedStream, subject: int, *, refresh: str = "") -> di
         **_shared(stream, line, len(places)),
         "bundles": read.bundles[::-1],
         "state": state,
-        "words": row_words(state) if state is not None else {},
-        "sections": state_sections(state) if state is not None else (),
-        "missing": read.missing,
+        "words": row_words(state),
+        "sections": state_sections(state),
         "open_hours": _open_hours(stream, subject),
         "refresh": refresh,
         "refreshes": REFRESHES,
@@ -52,7 +51,7 @@ def bundles_view(stream: ViewedStream, subject: int, number: int) -> dict[str, A
         raise NotThere(f"the patient has {pages} pages of bundles, not {number}")
     first = (number - 1) * BUNDLES
     read = _read(stream, subject, places[first : first + BUNDLES], first)
-    return {**_shared(stream, line, len(places)), "bundles": read.bundles, "missing": read.missing, "number": number}
+    return {**_shared(stream, line, len(places)), "bundles": read.bundles, "number": number}
 
 
 def bundle_pages(bundles: int) -> int:
@@ -78,22 +77,18 @@ def _open_hours(stream: ViewedStream, subject: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Some bundles, and the state now; ``missing``: why there are neither rows nor a state."""
+    """Some bundles, and the state now."""
 
     bundles: list[ShownBundle]
-    state: PatientState | None = None
-    missing: str | None = None
+    state: PatientState
 
 
 def _read(stream: ViewedStream, subject: int, places: Sequence[int], first: int) -> _Read:
     """Return the bundles at some places, numbered after the ``first`` so many."""
     numbered = list(enumerate(stream.bundles(places), first + 1))
-    reading = stream.reading()
-    if isinstance(reading, str):
-        return _Read(bundles=[shown_bundle(stream.rules, one, n) for n, one in numbered], missing=reading)
     with stream.ledger() as ledger:
-        events = reading.events(ledger, subject, [_hour(one) for _, one in numbered])
-        state = reading.state(ledger, subject)
+        events = patient_events(ledger, subject, [_hour(one) for _, one in numbered])
+        state = patient_state(ledger, subject)
     shown = [shown_bundle(stream.rules, one, number, events.get(_hour(one))) for number, one in numbered]
     return _Read(bundles=shown, state=state)
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 
 from wardround.bundles.events import HOUR
-from wardround.core import UserError, from_microseconds
+from wardround.core import from_microseconds
 from wardround.records import SourceSpec, load_source_spec
 from wardround.serve.viewer.viewed_run import NotThere
-from wardround.stream import PatientReading, ToldBundle, ToldReading, watched_ledger
+from wardround.stream import ToldBundle, ToldReading, watched_ledger
 from wardround.stream.ledger_reading import LedgerReading, PaceMinute
 from wardround.stream.watching import TOLD
 
@@ -43,8 +43,9 @@ class PatientLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMoment:
     """A stream as one commit left it. ``clock``: the hour that is open, nothing of it or later is shown; ``open``:
-    patients with a bundle that is not closed; ``waiting``: bytes of the source's files that are not taken, None where
-    these are not there; ``looked``: when, in seconds of the epoch."""
+    patients with a bundle that is not closed; ``parked``: lines that lie further ahead than is allowed; ``waiting``:
+    bytes of the source's files that are not taken, None where these are not there; ``looked``: when, in seconds of the
+    epoch."""
 
     clock: str | None
     patients: Sequence[PatientLine]
@@ -52,6 +53,7 @@ class StreamMoment:
     told: int
     lines: int
     refused: int
+    parked: int
     finished: bool
     waiting: int | None
     pace: Sequence[PaceMinute]
@@ -86,7 +88,7 @@ class ViewedStream:
         rules: Mapping[str, str] = json.loads(self.facts.get("rules", "{}"))
         return rules
 
-    @cached_property
+    @property
     def spec(self) -> SourceSpec:
         """What its rows are. UserError: the source is not known here."""
         return load_source_spec(self.facts["source"])
@@ -131,13 +133,6 @@ class ViewedStream:
         """Return what is told at some places."""
         return self._told.at(places)
 
-    def reading(self) -> PatientReading | str:
-        """What reads one patient's state and rows; why there is none, where the source is not known here."""
-        try:
-            return PatientReading(self.spec)
-        except UserError as error:
-            return str(error)
-
     def _take(self, place: int, bundle: ToldBundle) -> None:
         before = self._patients.get(bundle.subject)
         self._places.setdefault(bundle.subject, array("q")).append(place)
@@ -151,6 +146,7 @@ class ViewedStream:
             told=sum(map(len, self._places.values())),
             lines=ledger.lines,
             refused=ledger.refused,
+            parked=ledger.parked(),
             finished=ledger.facts()["finished"] == "yes",
             waiting=_waiting(ledger),
             pace=ledger.pace(),

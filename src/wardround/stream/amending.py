@@ -1,0 +1,100 @@
+"""Bundles as they read now: what was corrected or withdrawn since stands where its row first became known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from wardround.bundles import BundleEvent, EventKind
+from wardround.bundles.events import amends
+from wardround.bundles.kinds import ENDS
+from wardround.stream.taken import TakenEvents
+
+_Version = tuple[datetime, int]
+
+
+@dataclass(slots=True)
+class HourEvents:
+    """The events of one hour (hours since 1970)."""
+
+    hour: int
+    events: TakenEvents = field(default_factory=list)
+
+
+def amended_rows(events: TakenEvents) -> set[str]:
+    """Return the rows that some events correct or withdraw."""
+    return {event.row_id for event, _ in events if amends(event)}
+
+
+def first_rows(bundles: Sequence[HourEvents]) -> set[str]:
+    """Return the rows that became known in some bundles."""
+    return {event.row_id for each in bundles for event, _ in each.events if _is_plain(event) and not amends(event)}
+
+
+def as_read_now(bundles: Sequence[HourEvents]) -> list[HourEvents]:
+    """Return bundles, in order, as if what they correct and withdraw of their rows had always been so.
+
+    The counterpart of :func:`wardround.bundles.fold.as_they_read`; bundles that come to be empty are left out.
+    """
+    rows = {row for each in bundles for row in amended_rows(each.events)}
+    if not rows:
+        return [each for each in bundles if each.events]
+    readings = _readings(bundles, rows)
+    found = {each.hour: HourEvents(each.hour) for each in bundles}
+    for each in bundles:
+        for event, alone in each.events:
+            reading = readings.get(event.row_id)
+            if reading is None:
+                found[each.hour].events.append((event, alone))
+            elif reading.keeps(event):
+                first = event.kind not in ENDS
+                hour = reading.hour if first else each.hour
+                moved = replace(event, known=reading.first, revision=0) if first else event
+                found[hour].events.append((moved, alone))
+    return [each for each in found.values() if each.events]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How a row reads now: ``first``, ``hour``: when it became known; ``newest``: its last version; ``gone``: when it
+    was withdrawn last."""
+
+    hour: int
+    first: datetime = datetime.max
+    newest: _Version = (datetime.min, 0)
+    gone: _Version = (datetime.min, 0)
+
+    def keeps(self, event: BundleEvent) -> bool:
+        """Whether an event of the row still stands."""
+        if event.kind is EventKind.RETRACTION or self.gone >= self.newest:
+            return False
+        return event.kind in ENDS or _version(event) == self.newest
+
+
+def _readings(bundles: Sequence[HourEvents], rows: set[str]) -> dict[str, _Reading]:
+    found: dict[str, _Reading] = {}
+    own = defaultdict(list)
+    for each in bundles:
+        for event, _ in each.events:
+            if event.row_id in rows:
+                own[event.row_id].append((each.hour, event))
+    for row, several in own.items():
+        reading = found[row] = _Reading(several[0][0])
+        for hour, event in several:
+            if event.kind is EventKind.RETRACTION:
+                reading.gone = max(reading.gone, _version(event))
+            elif _is_plain(event):
+                reading.newest = max(reading.newest, _version(event))
+                if event.known < reading.first:
+                    reading.first, reading.hour = event.known, hour
+    return found
+
+
+def _version(event: BundleEvent) -> _Version:
+    return event.known, event.revision
+
+
+def _is_plain(event: BundleEvent) -> bool:
+    return event.kind is not EventKind.RETRACTION and event.kind not in ENDS
