@@ -10,7 +10,7 @@ from wardround.audits.own import knowledge_questions, read_knowledge
 from wardround.cli.table import print_rows
 from wardround.core import UserError, write_atomically
 from wardround.records import SourceSpec, load_source_spec
-from wardround.records.drafts.draft import draft_spec
+from wardround.records.drafts.draft import NOT_TAKEN, draft_spec
 from wardround.records.specs.roles import ROLES
 from wardround.records.specs.spec_body import spec_schema
 from wardround.records.specs.spec_file import spec_problems
@@ -29,7 +29,7 @@ EXAMPLES = """
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     commands = parser.add_subparsers(dest="action", required=True)
-    init = commands.add_parser("init", help="draft a spec from a folder of CSV or Parquet files")
+    init = commands.add_parser("init", help="draft a spec from a folder of CSV, Parquet or JSON lines files")
     init.add_argument("folder", type=Path, help="folder of the files")
     init.add_argument("--out", type=Path, help="file to write (default: print)")
     check = commands.add_parser("check", help="say what is wrong with a spec, or which questions of a draft are open")
@@ -62,7 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _init(folder: Path, out: Path | None) -> int:
-    return _written(draft_spec(folder), out, f"answer every TODO in it, then run: wardround spec check {out}")
+    text = draft_spec(folder)
+    status = _written(text, out, f"answer every TODO in it, then run: wardround spec check {out}")
+    for line in text.splitlines() if out is not None else ():
+        if line.startswith(NOT_TAKEN):
+            print(line.removeprefix("# "))
+    return status
 
 
 def _written(text: str, out: Path | None, then: str) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wardround.core import UserError
-from wardround.records.drafts.draft import Draft, _agreed, _format, _key, _list, _most, _quoted, _subject, draft_spec
+from wardround.records.drafts.draft import Draft, _format, _list, _most, _quoted, draft_spec
 from wardround.records.drafts.draft_roles import role_lines
 from wardround.records.drafts.file_look import ColumnLook, FileLook, spelt
+from wardround.records.drafts.guesses import Guesses, _agreed, _key, _subject
 from wardround.records.drafts.time_formats import TimeFormats, time_formats
 
 
@@ -74,15 +76,23 @@ def test_the_subject_is_called_a_patient_or_shared_by_most_files_and_names_the_f
 @pytest.mark.parametrize(
     ("columns", "key"),
     [
-        ((column("who", unique=True), column("n", unique=True)), "n"),
-        ((column("who", unique=True), column("n")), "who"),
-        ((column("n", unique=True, full=False),), None),
-        ((column("n", "time", unique=True), column("m", "text", unique=True)), "m"),
-        ((column("n"),), None),
+        ((column("who", unique=True), column("nr", unique=True)), "nr"),
+        ((column("who", unique=True), column("nr")), "who"),
+        ((column("nr", unique=True, full=False),), None),
+        ((column("at_id", "time", unique=True), column("m_id", "text", unique=True)), "m_id"),
+        ((column("nr"),), None),
+        ((column("who", unique=True), column("year", unique=True)), "who"),
+        ((column("year", unique=True),), None),
+        ((column("other", unique=True), column("result_no", unique=True)), "result_no"),
+        ((column("other", unique=True),), "other"),
+        ((column("who", unique=True), column("verordnung", unique=True)), "verordnung"),
     ],
 )
-def test_a_key_is_filled_and_different_in_all_rows(columns: tuple[ColumnLook, ...], key: str | None) -> None:
-    assert _key(look("t", *columns), "who") == key
+def test_a_key_is_filled_and_different_in_all_rows_and_called_like_one(
+    columns: tuple[ColumnLook, ...], key: str | None
+) -> None:
+    table = look("verordnungen", *columns)
+    assert _key(table, [table, look("others", column("other"), column("who"))], "who") == key
 
 
 def test_a_key_that_is_text_in_one_file_is_text_in_all() -> None:
@@ -97,9 +107,15 @@ def test_a_key_that_is_text_in_one_file_is_text_in_all() -> None:
 def test_a_column_that_is_another_tables_key_names_its_rows() -> None:
     stays = look("stays", column("stay"), column("who"))
     labs = look("labs", column("lab"), column("stay"), column("who"))
-    draft = Draft(name="d", tables=(stays, labs), subject="who", keys={"stays": "stay", "labs": "lab", "people": "who"})
-    assert draft.parents(labs) == {"stay": "stays"}
-    assert draft.parents(stays) == {}
+    keys = {"stays": "stay", "labs": "lab", "people": "who"}
+    guesses = Guesses(tables=(stays, labs), subject="who", keys=keys)
+    assert guesses.parents(labs) == {"stay": "stays"}
+    assert guesses.parents(stays) == {}
+    assert (guesses.encounter(labs), guesses.owner(look("x", column("stay")))) == ("stay", ("stay", "stays"))
+
+
+def draft_of(*tables: FileLook) -> Draft:
+    return Draft(name="d", guesses=Guesses(tables=tables, subject=None, keys={}), notes={})
 
 
 def test_what_most_files_have_is_said_for_all() -> None:
@@ -108,9 +124,9 @@ def test_what_most_files_have_is_said_for_all() -> None:
         look("b", delimiter=",", encoding=""),
         look("c", delimiter=";"),
     )
-    draft = Draft(name="d", tables=tables, subject=None, keys={})
+    draft = draft_of(*tables)
     assert (draft.delimiter, draft.encoding) == (";", "cp1252")
-    assert Draft(name="d", tables=tables[1:], subject=None, keys={}).encoding == "utf-8"
+    assert draft_of(*tables[1:]).encoding == "utf-8"
     assert [_most([]), _most([], "x"), _most("abb"), _most("ab")] == ["", "x", "b", "a"]
     assert _list(['a"b', "c\\d", "e\tf"]) == r'["a\"b", "c\\d", "e\tf"]'
     assert _quoted("") == '""'
@@ -118,7 +134,7 @@ def test_what_most_files_have_is_said_for_all() -> None:
 
 def lines_of(*columns: ColumnLook, empty: frozenset[str] = frozenset()) -> list[str]:
     table = look("t", *columns, delimiter=",", empty=empty)
-    return list(_format(Draft(name="d", tables=(table,), subject=None, keys={})))
+    return list(_format(draft_of(table)))
 
 
 def timed(name: str, kind: Any, formats: tuple[str, ...], others: tuple[str, ...] = ()) -> ColumnLook:
@@ -133,7 +149,7 @@ def test_how_files_are_written_is_guessed_and_what_cannot_be_told_is_asked() -> 
         'decimal = "."   # guessed',
     ]
     comma = look("t", column("n", "float", "1,5 2,25", has_comma=True), delimiter=";")
-    assert 'decimal = ","   # guessed' in _format(Draft(name="d", tables=(comma,), subject=None, keys={}))
+    assert 'decimal = ","   # guessed' in _format(draft_of(comma))
     assert lines_of(empty=frozenset(("n/a", "-")))[3] == (
         'empty = ["-", "n/a"]   # guessed: words that stand for an empty cell'
     )
@@ -207,7 +223,7 @@ def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:
         column("low", "float"),
         column("at", "time"),
     )
-    lines = list(role_lines([stays, labs], {"who", "fall", None}))
+    lines = list(role_lines(Guesses(tables=(labs, stays), subject="who", keys={"aufenthalte": "fall"})))
     assert [line for line in lines[1:] if not line.startswith("# [")] == [
         '# table = "aufenthalte"',
         '# id = "fall"',
@@ -219,16 +235,20 @@ def test_roles_are_offered_by_the_words_in_a_tables_name() -> None:
         '# value = "value"',
         '# unit = "unit"',
     ]
-    orders = list(role_lines([look("orders", column("n"), column("dose", "float"))], set()))
+    orders = list(role_lines(draft_of(look("orders", column("n"), column("dose", "float"))).guesses))
     assert orders[2:] == ['# table = "orders"', '# label = "COLUMN"']
-    assert len(list(role_lines([look("people", column("n"))], set()))) == 1
+    assert len(list(role_lines(draft_of(look("people", column("n"))).guesses))) == 1
+    died = list(role_lines(draft_of(look("people", column("verstorben_am", "time"))).guesses))
+    assert died[2:] == ['# table = "people"', '# time = "verstorben_am"']
+    visits = look("notaufnahmen", column("nr")), look("stays", column("nr"))
+    found = Guesses(tables=visits, subject=None, keys={"notaufnahmen": "nr", "stays": "nr"}).stays
+    assert found is visits[1], "a visit to the emergency department is no stay"
 
 
-def test_a_folder_of_no_tables_or_of_one_twice_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_no_tables_is_refused_and_one_name_is_taken_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match=r"no \.csv, \.csv\.gz or \.parquet file is there"):
+    with pytest.raises(UserError, match=r"no \.csv, \.csv\.gz, \.parquet or \.jsonl file is there"):
         draft_spec(tmp_path)
     (tmp_path / "Werte.csv").write_text("a,b\n1,2\n")
     (tmp_path / "werte .csv").write_text("a,b\n1,2\n")
-    with pytest.raises(UserError, match="two files would both be the table 'werte'; rename one"):
-        draft_spec(tmp_path)
+    assert re.findall(r"^\[tables\.(\w+)\]", draft_spec(tmp_path), re.MULTILINE) == ["werte", "werte_1"]

@@ -1,23 +1,22 @@
 """A draft of a source spec from a look at its files: guesses are marked as guesses, and what only a person can know is
-a TODO that no reader of specs accepts. Above all no clock is guessed: when a row became known stands in no file."""
+a TODO that no reader of specs accepts. Above all no clock is guessed: when a row became known stands in no file. What
+may have been filled in later is drafted late, until somebody says otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core import UserError
 from wardround.records.drafts.draft_roles import role_lines
-from wardround.records.drafts.file_look import ROWS_READ, ColumnLook, FileLook, look_at, spelt
+from wardround.records.drafts.file_groups import TableFiles, grouped_files, plain_name
+from wardround.records.drafts.file_look import ROWS_READ, FileLook, look_at, spelt
+from wardround.records.drafts.guesses import Guesses
 from wardround.records.drafts.time_formats import TimeFormats
-from wardround.records.reading.source_files import table_files
 
-_SUBJECT_WORDS = ("patient", "subject", "person", "mrn", "pid", "pat_")
-_LATE = (
-    "TODO: of these keep the columns that are filled in after available_at, and write when (an end, an outcome, "
-    "a code); delete the line if there is none"
-)
+NOT_TAKEN = "# not taken: "
+"""How the lines of a draft begin that name a file of no table."""
 _ISO = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M",
@@ -33,15 +32,19 @@ class Draft:
     """What was guessed of a folder's files."""
 
     name: str
-    tables: tuple[FileLook, ...]
-    subject: str | None
-    keys: Mapping[str, str]
-    """By table the column that is filled and different in all rows read."""
+    guesses: Guesses
+    notes: Mapping[str, str]
+    """By table what somebody should look at."""
+
+    @property
+    def tables(self) -> tuple[FileLook, ...]:
+        """What was seen of each table."""
+        return self.guesses.tables
 
     @property
     def delimiter(self) -> str:
         """The one of most files."""
-        return _most(look.delimiter for look in self.tables)
+        return _most(look.delimiter for look in self.tables if look.delimiter)
 
     @property
     def encoding(self) -> str:
@@ -58,87 +61,65 @@ class Draft:
         """A table's own; a point where it has no number to tell by and the common sign parts its cells."""
         return table.decimal or ("." if table.delimiter == self.decimal else "")
 
-    def parents(self, table: FileLook) -> dict[str, str]:
-        """Return the columns of a table that are the key of another, with that table."""
-        others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
-        own = self.keys.get(table.name)
-        return {
-            column.name: others[column.name] for column in table.columns if column.name in others and column.name != own
-        }
-
 
 def draft_spec(folder: Path) -> str:
     """Return the TOML text of a draft for the files of a folder. UserError: there is none that can be read."""
-    files = table_files(folder)
-    if not files:
-        raise UserError(f"{folder}: no .csv, .csv.gz or .parquet file is there")
-    looks = _agreed([look_at(paths[0], path, shown) for path, shown, paths in files])
-    names = [look.name for look in looks]
-    double = sorted({name for name in names if names.count(name) > 1})
-    if double:
-        raise UserError(f"{folder}: two files would both be the table {double[0]!r}; rename one")
-    subject = _subject(looks)
-    keys = {look.name: key for look in looks if (key := _key(look, subject)) is not None}
-    draft = Draft(name=spelt(folder.resolve().name), tables=tuple(looks), subject=subject, keys=keys)
+    groups, left_out = grouped_files(folder)
+    if not groups:
+        raise UserError(f"{folder}: no .csv, .csv.gz, .parquet or .jsonl file is there")
+    named = list(zip(groups, _names(groups), strict=True))
+    looks = [look_at(group.files, group.path, group.shown, name) for group, name in named]
+    draft = Draft(
+        name=spelt(folder.resolve().name),
+        guesses=Guesses.of(looks),
+        notes={name: group.note for group, name in named if group.note},
+    )
     return "\n".join(
         (
-            *_head(draft, folder),
-            *(line for look in looks for line in _table(draft, look)),
-            *role_lines(looks, {subject, *keys.values()}),
+            *_head(draft, folder, left_out),
+            *(line for look in draft.tables for line in _table(draft, look)),
+            *role_lines(draft.guesses),
         )
     )
 
 
-def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
-    """Return the looks with one type for all columns of a name: a key that is text in one file is text in all."""
-    texts = {column.name for look in looks for column in look.columns if column.kind == "text" and column.cells}
-    return [
-        replace(
-            look,
-            columns=tuple(replace(c, kind="text") if c.kind == "int" and c.name in texts else c for c in look.columns),
-        )
-        for look in looks
+def _names(groups: Sequence[TableFiles]) -> list[str]:
+    """Return a name for each table: of its file, with the folders before it where two would have the same."""
+    last = [spelt(plain_name(group.path.rpartition("/")[2]) or plain_name(group.path)) for group in groups]
+    names = [
+        spelt(plain_name(group.path)) if last.count(name) > 1 else name
+        for group, name in zip(groups, last, strict=True)
     ]
+    return [name if names.index(name) == n else f"{name}_{n}" for n, name in enumerate(names)]
 
 
-def _subject(looks: Sequence[FileLook]) -> str | None:
-    """Return the column that most files share and that names the fewest things; one called a patient comes first."""
-    held: dict[str, list[ColumnLook]] = {}
-    for look in looks:
-        for column in look.columns:
-            if column.kind in ("int", "text"):
-                held.setdefault(column.name, []).append(column)
-
-    def rank(name: str) -> tuple[bool, int, int]:
-        called = any(word in name for word in _SUBJECT_WORDS)
-        return called, len(held[name]), -len(frozenset().union(*(column.cells for column in held[name])))
-
-    shared = [
-        name for name, columns in held.items() if len(columns) > 1 or any(word in name for word in _SUBJECT_WORDS)
-    ]
-    return max(shared, key=rank, default=None)
-
-
-def _key(look: FileLook, subject: str | None) -> str | None:
-    fit = (c.name for c in look.columns if c.is_full and c.is_unique and c.kind in ("int", "text"))
-    found = list(fit)
-    return next((name for name in found if name != subject), found[0] if found else None)
-
-
-def _head(draft: Draft, folder: Path) -> Iterator[str]:
-    yield f"# A draft, guessed from the first {ROWS_READ:,} rows of each file in {folder.name}."
+def _head(draft: Draft, folder: Path, left_out: Mapping[str, str]) -> Iterator[str]:
+    yield f"# A draft, guessed from the first {ROWS_READ:,} rows of each table in {folder.name}."
     yield "# Whatever says `guessed` is worth a look. Every TODO is a question that only a person can answer: replace"
     yield "# the text or delete the line. `wardround spec check` and `wardround ingest` refuse a file with any left."
+    yield "# What says `drafted` is on the safe side: a time is shown when it has come, anything else when all times of"
+    yield "# its row have. Take out the names of columns that are written with the row; say when others are filled in."
     yield "# What every key means: docs/extend/source-spec.md."
+    yield from (f"{NOT_TAKEN}{name} ({why})" for name, why in sorted(left_out.items()))
     yield ""
     yield "[source]"
     yield f'name = "{draft.name}"'
     yield f'title = "{draft.name}"'
     yield '# sensitivity = "credentialed"   # the strictest word and the default'
+    yield from _merged(draft.guesses)
     yield ""
     yield "[source.files]"
     yield from _format(draft)
     yield ""
+
+
+def _merged(guesses: Guesses) -> Iterator[str]:
+    found = ", ".join(guesses.merged)
+    hint = f"Columns that may say so: {found}" if found else "No column looks like it; ask who runs the patient index"
+    yield (
+        'person = "TODO: are patients merged with each other, so that one person has several numbers? Write '
+        f'TABLE.COLUMN, which says who somebody became; delete the line if nobody is merged. {hint}"'
+    )
 
 
 def _format(draft: Draft) -> Iterator[str]:
@@ -171,19 +152,29 @@ def _decided(formats: TimeFormats, all_of_them: Iterable[TimeFormats]) -> bool:
 
 
 def _table(draft: Draft, look: FileLook) -> Iterator[str]:
+    guesses = draft.guesses
     times = ", ".join(look.times) or "none was found"
     yield f"[tables.{look.name}]   # {look.shown}: {look.rows:,} rows read"
+    if look.name in draft.notes:
+        yield f"# {draft.notes[look.name]}"
     if not look.rows:
         yield "# A header and no row: no type, key or time could be guessed. Take the table away if it is not used."
-    yield f'path = "{look.path}"'
+    guess = "   # guessed: one table of several files; give each its own if they are not" if "*" in look.path else ""
+    yield f"path = {_quoted(look.path)}{guess}"
     yield 'description = "TODO: what a row is, in a line for people and models"'
-    key = draft.keys.get(look.name)
+    key = guesses.keys.get(look.name)
     if key is not None:
         yield f'key = ["{key}"]   # guessed: filled and different in all rows read'
-    if draft.subject is not None and look.column(draft.subject):
-        yield f'subject = "{draft.subject}"   # guessed: whose row it is'
+    owner = guesses.owner(look)
+    if guesses.subject is not None and look.column(guesses.subject):
+        yield f'subject = "{guesses.subject}"   # guessed: whose row it is'
+    elif owner is not None:
+        yield f'subject_from = {{ key = "{owner[0]}", table = "{owner[1]}" }}   # guessed: whose row it is'
     else:
         yield 'subject = "TODO: the column of whose row it is; or subject_from = { key = COLUMN, table = TABLE }"'
+    encounter = guesses.encounter(look)
+    if encounter is not None:
+        yield f'encounter = "{encounter}"   # guessed: the stay that it belongs to'
     yield f'event_time = "TODO: when it happened. Time columns: {times}; always, if it has no time"'
     yield (
         f'available_at = "TODO: from when on somebody could read the row. Time columns: {times}. '
@@ -191,6 +182,12 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
     )
     yield f"[tables.{look.name}.columns]"
     yield from (f'{column.name} = "{column.kind}"' for column in look.columns)
+    yield from _files(draft, look)
+    yield from _late(guesses, look)
+    yield ""
+
+
+def _files(draft: Draft, look: FileLook) -> Iterator[str]:
     renamed = {column.header: column.name for column in look.columns if column.header != column.name}
     own = {
         name: value
@@ -206,13 +203,22 @@ def _table(draft: Draft, look: FileLook) -> Iterator[str]:
         yield from (f"{name} = {_quoted(value)}   # guessed" for name, value in own.items())
     if renamed:
         yield f"headers = {{ {', '.join(f'{_quoted(old)} = {_quoted(new)}' for old, new in renamed.items())} }}"
+
+
+def _late(guesses: Guesses, look: FileLook) -> Iterator[str]:
+    """Draft the safe side: a time is known when it has come, anything else when all times of its row have, or never."""
     yield f"[tables.{look.name}.late]"
-    parents = draft.parents(look)
+    parents = guesses.parents(look)
+    owner = guesses.owner(look) if guesses.subject is None or not look.column(guesses.subject) else None
+    told = {guesses.keys.get(look.name), guesses.subject, *parents, owner[0] if owner else None}
     for column, parent in parents.items():
-        yield f'{column} = "known({column}, {parent})"   # guessed: a key tells that the row it names is there'
-    others = [column.name for column in look.columns if column.name not in (key, draft.subject, *parents)]
-    yield f'"{", ".join(others)}" = "{_LATE}"'
-    yield ""
+        if owner is None or column != owner[0]:
+            yield f'{column} = "known({column}, {parent})"   # guessed: a key tells that the row it names is there'
+    yield from (f'{time} = "{time}"   # drafted' for time in look.times)
+    others = [column.name for column in look.columns if column.name not in (*told, *look.times)]
+    if others:
+        last = "never" if not look.times else look.times[0] if len(look.times) == 1 else f"max({', '.join(look.times)})"
+        yield f'"{", ".join(others)}" = "{last}"   # drafted'
 
 
 def _most(values: Iterable[str], default: str = "") -> str:

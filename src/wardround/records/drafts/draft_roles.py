@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from wardround.records.drafts.file_look import ColumnLook, FileLook
+from wardround.records.drafts.guesses import Guesses
 from wardround.records.specs.roles import ROLES
 
 _WORDS = {
-    "admission": ("admission", "aufenthalt", "aufnahm", "stay", "fall", "encounter", "visit", "sejour", "ingreso"),
     "lab": ("lab", "result", "wert", "analys", "befund"),
-    "order": ("order", "prescri", "medi", "verordn", "drug", "arznei", "rezept"),
+    "vital": ("vital", "puls", "bedside"),
+    "order": ("order", "prescri", "medi", "verordn", "anordn", "drug", "arznei", "rezept"),
+    "administration": ("administr", "gabe", "emar", "verabreich"),
     "diagnosis": ("diag", "icd"),
     "procedure": ("proc", "ops", "operation", "eingriff"),
     "culture": ("micro", "mikro", "cultur", "kultur"),
-    "transfer": ("transfer", "verleg", "ward", "station"),
-    "note": ("note", "letter", "brief", "arztbrief", "report", "text"),
+    "transfer": ("transfer", "verleg", "beweg", "ward", "station"),
+    "note": ("note", "letter", "brief", "bericht", "arztbrief", "report", "text"),
 }
+_DEATH = ("death", "died", "deceased", "dod", "verstorb", "tod", "deces", "muerte")
 
 
-def role_lines(looks: Sequence[FileLook], keys: Collection[str | None]) -> Iterator[str]:
+def role_lines(guesses: Guesses) -> Iterator[str]:
     """Yield the candidates' lines, commented out."""
     yield "# Roles: what tasks ask by (docs/roles.md). Candidates by name; take the # away where one is right."
+    stays = guesses.stays
+    if stays is not None:
+        yield from _commented("admission", _admission(stays, guesses.keys[stays.name]))
     for role, words in _WORDS.items():
-        fit = [look for look in looks if any(word in look.name for word in words)]
+        fit = [look for look in guesses.tables if any(word in look.name for word in words) and look is not stays]
         if fit:
-            yield f"# [roles.{role}]   # {ROLES[role]}"
-            yield from (f"# {line}" for line in _role(role, fit[0], keys))
+            yield from _commented(role, _role(role, fit[0], guesses))
+    died = [(look, time) for look in guesses.tables for time in look.times if any(word in time for word in _DEATH)]
+    if died:
+        yield from _commented("death", [f'table = "{died[0][0].name}"', f'time = "{died[0][1]}"'])
 
 
-def _role(role: str, look: FileLook, keys: Collection[str | None]) -> Iterator[str]:
+def _commented(role: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"# [roles.{role}]   # {ROLES[role]}"
+    yield from (f"# {line}" for line in lines)
+
+
+def _admission(look: FileLook, key: str) -> Iterator[str]:
     yield f'table = "{look.name}"'
-    if role == "admission":
-        yield f'id = "{look.columns[0].name}"'
-        yield from (f'start = "{name}"' for name in look.times[:1])
-        yield from (f'ends = ["{name}"]' for name in look.times[1:2])
-        return
+    yield f'id = "{key}"'
+    yield from (f'start = "{name}"' for name in look.times[:1])
+    yield from (f'ends = ["{name}"]' for name in look.times[1:2])
+
+
+def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
+    yield f'table = "{look.name}"'
+    keys = {guesses.subject, *guesses.keys.values()}
     names = [column.name for column in look.columns if column.name not in keys and _may_name(column)]
+    numbers = [c.name for c in look.columns if c.kind in ("int", "float") and c.name not in keys]
+    if role == "vital" and not names:
+        yield from (f'time = "{name}"' for name in look.times[:1])
+        measures = ", ".join(f'{name} = "{name}"' for name in numbers)
+        yield f"measures = {{ {measures} }}"
+        return
     yield f'label = "{names[0] if names else "COLUMN"}"'
     yield from (f'time = "{name}"' for name in look.times[:1])
-    numbers = [column.name for column in look.columns if column.kind == "float"]
-    if role == "lab":
-        yield from (f'value = "{name}"' for name in numbers[:1])
+    if role in ("lab", "vital"):
+        floats = [column.name for column in look.columns if column.kind == "float"]
+        yield from (f'value = "{name}"' for name in floats[:1])
         yield from (f'unit = "{name}"' for name in names[1:2])
 
 

@@ -1,31 +1,21 @@
-"""A look at one file of unknown making: its delimiter, encoding and columns, from its first rows."""
+"""A look at the files of one table of unknown making: their delimiter, encoding and columns, from their first rows."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
 import itertools
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from wardround.core import UserError
+from wardround.records.drafts.first_rows import FirstRows, first_rows
 from wardround.records.drafts.time_formats import TimeFormats, time_formats
 from wardround.records.specs.file_format import has_time_of_day
 from wardround.records.specs.spec import ColumnType
 
 ROWS_READ = 5_000
-_BYTES_READ = 4 << 20
-_DELIMITERS = (",", ";", "\t", "|")
-_LINES_COMPARED = 50
+_FILES_READ = 12
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,17})")
 _POINT = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 _COMMA = re.compile(r"[+-]?\d+(,\d+)?")
@@ -129,68 +119,46 @@ def _different(columns: Sequence[ColumnLook]) -> tuple[ColumnLook, ...]:
     return tuple(found)
 
 
-def look_at(file: Path, path: str, shown: str) -> FileLook:
-    """Look at a CSV or Parquet file. UserError: it is empty or none."""
-    if file.name.lower().endswith(".parquet"):
-        return _look_at_parquet(file, path, shown)
-    encoding, text = _text(file)
-    lines = list(text.split("\n"))
-    delimiter = _delimiter(lines)
-    header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))[: ROWS_READ + 1]
-    whole = [row for row in rows if len(row) == len(header)]
-    columns = _different([_column(name, [row[place] for row in whole]) for place, name in enumerate(header)])
-    words = {word for row in whole for word in row if word.strip() in _WORDS_FOR_NOTHING}
+def look_at(files: Sequence[Path], path: str, shown: str, name: str) -> FileLook:
+    """Look at the files of one table, some of them where there are many. UserError: one is empty or none."""
+    some = [files[n * len(files) // _FILES_READ] for n in range(_FILES_READ)] if len(files) > _FILES_READ else files
+    read = [first_rows(file, ROWS_READ // len(some)) for file in some]
+    headers = list(dict.fromkeys(name.strip().lower() for one in read for name in one.header))
+    columns = _different([_column(header, read) for header in headers])
+    words = {word for one in read for row in one.rows for word in row if word.strip() in _WORDS_FOR_NOTHING}
     return FileLook(
-        name=spelt(path.rpartition("/")[2]),
+        name=name,
         path=path,
         shown=shown,
-        rows=len(whole),
+        rows=sum(len(one.rows) for one in read),
         columns=columns,
-        delimiter=delimiter,
-        encoding=encoding,
+        delimiter=read[0].delimiter,
+        encoding=next((one.encoding for one in read if one.encoding), ""),
         empty=frozenset(words),
     )
 
 
-def _text(file: Path) -> tuple[str, str]:
-    """Return the encoding, empty where every one would do, and the first whole lines of a file."""
-    with pa.input_stream(str(file), compression="gzip" if file.name.lower().endswith(".gz") else None) as stream:
-        data = bytes(stream.read(_BYTES_READ))
-    if not data.strip():
-        raise UserError(f"{file}: the file is empty")
-    for encoding in ("utf-8", "cp1252", "latin-1"):
-        encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else encoding
-        try:
-            text = codecs.getincrementaldecoder(encoding)().decode(data).removeprefix("\ufeff")
-        except UnicodeDecodeError:
-            continue
-        whole = text if len(data) < _BYTES_READ else text[: text.rfind("\n") + 1]
-        return "" if text.isascii() and encoding == "utf-8" else encoding, whole
-    raise UserError(f"{file}: cannot be read as text")
-
-
-def _delimiter(lines: Sequence[str]) -> str:
-    """Return what cuts the header and the next lines into most cells, and all of them into as many."""
-    some = [line for line in lines[:_LINES_COMPARED] if line.strip()]
-
-    def agreement(mark: str) -> tuple[float, int]:
-        counts = Counter(len(row) for row in csv.reader(some, delimiter=mark))
-        width = len(next(csv.reader(some[:1], delimiter=mark)))
-        return (counts[width] / sum(counts.values()) if width > 1 else 0.0), width
-
-    return max(_DELIMITERS, key=agreement)
-
-
-def _column(header: str, cells: Sequence[str]) -> ColumnLook:
-    filled = [cell.strip() for cell in cells if cell.strip() and cell.strip() not in _WORDS_FOR_NOTHING]
+def _column(header: str, read: Sequence[FirstRows]) -> ColumnLook:
+    """Look at a column of some files; one that a file lacks is not full."""
+    cells: list[str] = []
+    stated = None
+    is_everywhere = True
+    for one in read:
+        names = [name.strip().lower() for name in one.header]
+        is_everywhere &= header in names
+        if header in names:
+            place = names.index(header)
+            cells += [row[place].strip() for row in one.rows]
+            stated = one.types.get(one.header[place], stated)
+    filled = [cell for cell in cells if cell and cell not in _WORDS_FOR_NOTHING]
     distinct = frozenset(filled)
-    kind, times, has_comma = _kind(distinct)
+    kind, times, has_comma = _kind(distinct) if stated is None else (stated, None, False)
     return ColumnLook(
         name=spelt(header),
-        header=header.strip().lower(),
+        header=header,
         kind=kind,
         cells=distinct,
-        is_full=len(filled) == len(cells) > 0,
+        is_full=is_everywhere and len(filled) == len(cells) > 0,
         is_unique=len(distinct) == len(filled) > 0,
         times=times,
         has_comma=has_comma,
@@ -216,48 +184,3 @@ def _kind(cells: frozenset[str]) -> tuple[ColumnType, TimeFormats | None, bool]:
 def _looks_coded(cells: Iterable[str]) -> bool:
     """Whether a number has zeros before it, which a number would lose (``058``)."""
     return any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in cells)
-
-
-def _look_at_parquet(file: Path, path: str, shown: str) -> FileLook:
-    try:
-        with pq.ParquetFile(file) as opened:
-            batch = next(opened.iter_batches(ROWS_READ), None)
-            schema = opened.schema_arrow
-    except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f"{file}: cannot be read as Parquet ({error})") from None
-    columns = []
-    for field in schema:
-        values = [] if batch is None else batch.column(field.name).to_pylist()
-        cells = ["" if cell is None else str(cell) for cell in values]
-        look = _column(field.name, cells)
-        columns.append(_typed(look, field.type))
-    return FileLook(
-        name=spelt(path.rpartition("/")[2]),
-        path=path,
-        shown=shown,
-        rows=0 if batch is None else batch.num_rows,
-        columns=_different(columns),
-    )
-
-
-def _typed(look: ColumnLook, kind: Any) -> ColumnLook:
-    """Return a column of Parquet with the type that the file itself says."""
-    said: ColumnType = "text"
-    if pa.types.is_integer(kind):
-        said = "int"
-    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        said = "float"
-    elif pa.types.is_timestamp(kind):
-        said = "time"
-    elif pa.types.is_date(kind):
-        said = "date"
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return look
-    return ColumnLook(
-        name=look.name,
-        header=look.header,
-        kind=said,
-        cells=look.cells,
-        is_full=look.is_full,
-        is_unique=look.is_unique,
-    )

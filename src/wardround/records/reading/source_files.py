@@ -11,6 +11,7 @@ import gzip
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +19,7 @@ from wardround.core import UserError
 from wardround.records.reading.json_lines import JSON_LINES
 from wardround.records.specs.spec import DictionarySpec, SourceSpec
 
-_SUFFIXES = (".csv", ".csv.gz", ".parquet", *JSON_LINES)
+DATA_SUFFIXES: tuple[str, ...] = (".csv", ".csv.gz", ".parquet", *JSON_LINES)
 _PART = re.compile(r"(part|chunk|teil|data)?[-_]?\d+.*", re.IGNORECASE)
 """The name of one of a folder's parts."""
 _MOST_FOLDERS = 10_000
@@ -111,7 +112,7 @@ def table_files(folder: Path) -> list[tuple[str, str, tuple[Path, ...]]]:
 
 def _table_path(path: Path) -> str:
     name = path.name.lower()
-    suffix = next(each for each in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(each))
+    suffix = next(each for each in sorted(DATA_SUFFIXES, key=len, reverse=True) if name.endswith(each))
     above = [part for part in path.parts[:-1] if "=" not in part]
     last = path.name[: -len(suffix)]
     return "/".join(above if above and _PART.fullmatch(last) else [*above, last])
@@ -181,14 +182,28 @@ def _find_all(folders: Sequence[Path], path: str) -> tuple[Path, ...]:
     if not _is_pattern(path):
         found = _find(folders, path)
         return (found,) if found is not None else _parts(folders, path)
-    matches = {file for folder in folders for suffix in _SUFFIXES for file in folder.glob(f"{path}{suffix}")}
+    return matching_files(folders, path)
+
+
+def matching_files(folders: Iterable[Path], pattern: str) -> tuple[Path, ...]:
+    """Return the files whose path without its suffix fits a pattern; suffixes may be in capitals."""
+    matches = {
+        file
+        for folder in folders
+        for file in folder.glob(f"{pattern}.*")
+        if any(
+            fnmatchcase(file.name, f"{PurePosixPath(pattern).name}{file.name[-len(end) :]}")
+            for end in DATA_SUFFIXES
+            if file.name.lower().endswith(end)
+        )
+    }
     return tuple(sorted(path for path in matches if _is_data(path) and not path.name.startswith(".")))
 
 
 def _find(folders: Iterable[Path], path: str) -> Path | None:
     for place in _places(folders, path):
         inside = _names_in(place.parent)
-        for suffix in _SUFFIXES:
+        for suffix in DATA_SUFFIXES:
             found = inside.get(f"{place.name}{suffix}".casefold())
             if found is not None and _is_data(found):
                 return found
@@ -199,7 +214,7 @@ def _parts(folders: Iterable[Path], path: str) -> tuple[Path, ...]:
     """Return the files in a folder of a table's name, or below it: all of one kind, those of writers' notes aside."""
     for place in _places(folders, path):
         inside = _names_in(place.parent)
-        for suffix in ("", *_SUFFIXES):
+        for suffix in ("", *DATA_SUFFIXES):
             folder = inside.get(f"{place.name}{suffix}".casefold())
             if folder is not None and folder.is_dir():
                 parts = [part for part in sorted(folder.rglob("*")) if _is_part(part, folder)]
@@ -211,7 +226,7 @@ def _parts(folders: Iterable[Path], path: str) -> tuple[Path, ...]:
 def _is_part(path: Path, folder: Path) -> bool:
     own = path.relative_to(folder).parts
     is_hidden = any(part.startswith((".", "_")) for part in own)
-    return not is_hidden and path.name.lower().endswith(_SUFFIXES) and _is_data(path)
+    return not is_hidden and path.name.lower().endswith(DATA_SUFFIXES) and _is_data(path)
 
 
 def _places(folders: Iterable[Path], path: str) -> Iterable[Path]:
@@ -239,4 +254,4 @@ def _is_data(path: Path) -> bool:
 
 def _data_files(folders: Iterable[Path]) -> Iterable[Path]:
     for folder in folders:
-        yield from (path for path in folder.rglob("*") if path.name.lower().endswith(_SUFFIXES) and path.is_file())
+        yield from (path for path in folder.rglob("*") if path.name.lower().endswith(DATA_SUFFIXES) and path.is_file())

@@ -143,6 +143,8 @@ def _check_identity(table: TableSpec, tables: Mapping[str, TableSpec]) -> None:
     late = sorted(set(table.late) & {*table.key, *table.id_columns})
     if late:
         raise UserError(f"{place}: row ids must hold no late cell, but {', '.join(late)} is late")
+    if table.subject is not None and table.subject in table.late:
+        raise UserError(f"{place}.late: {table.subject} says whose row it is: a row is on that chart or on none")
     hidden = sorted(table.hidden & {*table.key, *table.id_columns})
     if hidden:  # a hash would not hide it: all values of a running number are tried in seconds
         raise UserError(f"{place}: row ids must hold no withheld cell, but {', '.join(hidden)} is withheld")

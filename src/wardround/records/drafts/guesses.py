@@ -1,0 +1,142 @@
+"""What can be guessed of a folder's tables from their first rows: whose rows they hold, keys, stays, merged persons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wardround.records.drafts.file_look import ColumnLook, FileLook
+
+_PERSON = re.compile(r"patient|subject|person(?!al)|mrn|pid|^pat|_pat_|paciente|kunde")
+_NUMBER = re.compile(r"(^|_)(id|nr|no|num|number|nummer|key|code|uuid)(_|$)|(id|nr|nummer|number|uuid|schluessel)$")
+_STAY = (
+    "aufenthalt",
+    "faelle",
+    "fall",
+    "admission",
+    "encounter",
+    "stay",
+    "visit",
+    "sejour",
+    "ingreso",
+    "aufnahm",
+)
+_NO_STAY = ("notaufnahm", "emergency", "ambul", "urgenc")
+_MERGED = re.compile(
+    r"merge|zusammen|fuehr|haupt|master|surviv|ersetz|replac|^alte?_|_alte?$|^neue?_|_neue?$|^old|^new"
+)
+_LETTERS_ALIKE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guesses:
+    """``keys``: by table the column that is filled, different in all rows read, and names its rows."""
+
+    tables: tuple[FileLook, ...]
+    subject: str | None
+    keys: Mapping[str, str]
+
+    @classmethod
+    def of(cls, looks: Sequence[FileLook]) -> Guesses:
+        """Guess what the first rows of all tables tell together."""
+        agreed = _agreed(looks)
+        subject = _subject(agreed)
+        keys = {look.name: key for look in agreed if (key := _key(look, agreed, subject)) is not None}
+        return cls(tables=tuple(agreed), subject=subject, keys=keys)
+
+    def parents(self, table: FileLook) -> dict[str, str]:
+        """Return the columns of a table that are the key of another, with that table; whose row it is is none."""
+        others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
+        own = self.keys.get(table.name)
+        return {one.name: others[one.name] for one in table.columns if one.name in others and one.name != own}
+
+    def owner(self, table: FileLook) -> tuple[str, str] | None:
+        """Return the column and the table by which a table without the subject's column says whose its rows are."""
+        by_name = {one.name: one for one in self.tables}
+        fit = ((column, name) for column, name in self.parents(table).items() if self.subject is not None)
+        return next(((column, name) for column, name in fit if by_name[name].column(self.subject or "")), None)
+
+    @property
+    def stays(self) -> FileLook | None:
+        """The table of stays, by its name and its key."""
+        fit = (
+            look
+            for word in _STAY
+            for look in self.tables
+            if word in look.name and look.name in self.keys and not any(other in look.name for other in _NO_STAY)
+        )
+        return next(fit, None)
+
+    def encounter(self, table: FileLook) -> str | None:
+        """Return the column in which a table names the stay."""
+        stays = self.stays
+        key = None if stays is None else self.keys[stays.name]
+        return key if key is not None and key != self.subject and table.column(key) else None
+
+    @property
+    def merged(self) -> tuple[str, ...]:
+        """``table.column`` of what may say who somebody became: numbers of persons under another name."""
+        return tuple(f"{table.name}.{column.name}" for table in self.tables for column in self._merged_in(table))
+
+    def _merged_in(self, table: FileLook) -> Iterator[ColumnLook]:
+        people = [one.cells for look in self.tables if (one := look.column(self.subject or "")) is not None]
+        known = frozenset().union(*people)
+        for column in table.columns:
+            if column.name == self.subject:
+                if _MERGED.search(table.name):
+                    yield column
+            elif column.kind in ("int", "text") and (_MERGED.search(column.name) or _MERGED.search(table.name)):
+                named = self.subject is not None and self.subject in column.name
+                if named or len(column.cells & known) * 2 > len(column.cells):
+                    yield column
+
+
+def _agreed(looks: Sequence[FileLook]) -> list[FileLook]:
+    """Return the looks with one type for all columns of a name: a key that is text in one file is text in all."""
+    texts = {column.name for look in looks for column in look.columns if column.kind == "text" and column.cells}
+    return [
+        replace(
+            look,
+            columns=tuple(replace(c, kind="text") if c.kind == "int" and c.name in texts else c for c in look.columns),
+        )
+        for look in looks
+    ]
+
+
+def _subject(looks: Sequence[FileLook]) -> str | None:
+    """Return the column that most files share and that names the fewest things; one called a patient comes first, then
+    one that is the key of a table and stands beside other tables' keys (several stays of one person)."""
+    held: dict[str, list[ColumnLook]] = {}
+    for look in looks:
+        for column in look.columns:
+            if column.kind in ("int", "text"):
+                held.setdefault(column.name, []).append(column)
+    keys = {name for name, columns in held.items() if any(one.is_full and one.is_unique for one in columns)}
+
+    def is_above(name: str) -> bool:
+        beside = (look for look in looks if (own := look.column(name)) is not None and not own.is_unique)
+        return name in keys and any(
+            one.name in keys - {name} and one.is_unique for look in beside for one in look.columns
+        )
+
+    def rank(name: str) -> tuple[bool, bool, int, int]:
+        cells = frozenset().union(*(column.cells for column in held[name]))
+        return bool(_PERSON.search(name)), is_above(name), len(held[name]), -len(cells)
+
+    shared = [name for name, columns in held.items() if len(columns) > 1 or _PERSON.search(name)]
+    return max(shared, key=rank, default=None)
+
+
+def _key(look: FileLook, looks: Sequence[FileLook], subject: str | None) -> str | None:
+    """Return the column that names a table's rows: its own number, else one that others share, else the person's."""
+    fit = [c.name for c in look.columns if c.is_full and c.is_unique and c.kind in ("int", "text")]
+    others = {column.name for other in looks if other is not look for column in other.columns}
+    own = [name for name in fit if name not in others and name != subject and _names(name, look.name)]
+    shared = [name for name in fit if name in others and name != subject]
+    return next(iter([*own, *shared, *(name for name in fit if name == subject)]), None)
+
+
+def _names(column: str, table: str) -> bool:
+    """Whether a column is called like a number, or like its table."""
+    return bool(_NUMBER.search(column)) or column[:_LETTERS_ALIKE] == table[:_LETTERS_ALIKE]

@@ -1,0 +1,199 @@
+"""Drafts of two hospitals that nobody had in mind: monthly files, JSON lines, merged patients, tables without keys."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foreign_hospitals import kreisklinik, stadtspital
+from wardround.cli import main
+from wardround.core import UserError
+from wardround.records import load_source_spec
+from wardround.records.drafts.draft import draft_spec
+from wardround.records.drafts.file_groups import grouped_files
+
+
+@pytest.fixture(scope="module")
+def drafts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("drafts")
+    return {
+        "kreisklinik": tomllib.loads(draft_spec(kreisklinik(folder / "kreisklinik", patients=8))),
+        "stadtspital": tomllib.loads(draft_spec(stadtspital(folder / "stadtspital", patients=8))),
+    }
+
+
+def test_monthly_files_are_one_table_and_json_lines_are_read(drafts: dict[str, dict[str, Any]]) -> None:
+    first, second = drafts["kreisklinik"]["tables"], drafts["stadtspital"]["tables"]
+    assert sorted(first) == [
+        *("berichte", "faelle", "labor", "notaufnahme", "patienten", "verlegungen", "verordnungen", "vitalwerte"),
+        "zusammenfuehrungen",
+    ]
+    assert sorted(second) == ["anordnungen", "aufenthalte", "bewegungen", "personen", "werte"]
+    assert (first["labor"]["path"], second["werte"]["path"]) == ("Labor_*", "werte-*")
+    assert first["verordnungen"]["columns"]["angeordnet"] == "time"
+    assert second["anordnungen"]["columns"] == {
+        "nr": "text",
+        "aufenthalt": "text",
+        "arznei_name": "text",
+        "arznei_dosis": "float",
+        "zeiten_von": "time",
+        "zeiten_bis": "time",
+    }
+    assert second["anordnungen"]["files"]["headers"]["zeiten.von"] == "zeiten_von"
+
+
+def test_keys_persons_and_stays_are_guessed_by_what_the_tables_share(drafts: dict[str, dict[str, Any]]) -> None:
+    first, second = drafts["kreisklinik"]["tables"], drafts["stadtspital"]["tables"]
+    assert {name: table.get("key", [""])[0] for name, table in first.items()} == {
+        "berichte": "bericht",
+        "faelle": "fallnr",
+        "labor": "labornr",
+        "notaufnahme": "na_nr",
+        "patienten": "patnr",
+        "verlegungen": "",
+        "verordnungen": "vo_nr",
+        "vitalwerte": "",
+        "zusammenfuehrungen": "alte_patnr",
+    }
+    assert {table["subject"] for table in first.values()} == {"patnr"}
+    assert second["werte"]["subject_from"] == {"key": "aufenthalt", "table": "aufenthalte"}
+    assert second["bewegungen"]["encounter"] == "aufenthalt"
+    assert {name for name, table in first.items() if "encounter" not in table} == {"patienten", "zusammenfuehrungen"}
+
+
+def test_no_key_is_guessed_late_on_the_column_that_says_whose_a_row_is(drafts: dict[str, dict[str, Any]]) -> None:
+    for draft in drafts.values():
+        for table in draft["tables"].values():
+            assert table.get("subject") not in table["late"]
+            assert table.get("subject_from", {}).get("key") not in table["late"]
+    first, second = drafts["kreisklinik"]["tables"], drafts["stadtspital"]["tables"]
+    assert first["notaufnahme"]["late"]["fallnr"] == "known(fallnr, faelle)"
+    assert second["bewegungen"]["late"]["aufenthalt"] == "known(aufenthalt, aufenthalte)"
+
+
+def test_a_person_s_number_that_more_tables_lack_is_still_whose_a_row_is(tmp_path: Path) -> None:
+    """``fallnr`` stood in more tables than ``kundennr``, which became a late key of the table without one."""
+    cases = "".join(f"{100 + n},{n % 5},{n}\n" for n in range(10))
+    _files(
+        tmp_path,
+        stamm="kundennr,geschlecht\n" + "".join(f"{n},m\n" for n in range(5)),
+        faelle="fallnr,kundennr,x\n" + cases,
+        labor="fallnr,wert\n" + "".join(f"{100 + n % 10},1.5\n" for n in range(30)),
+        ops="fallnr,code\n" + "".join(f"{100 + n % 10},a\n" for n in range(20)),
+        puls="kundennr,puls\n" + "".join(f"{n % 5},{60 + n % 7}\n" for n in range(40)),
+    )
+    tables = tomllib.loads(draft_spec(tmp_path))["tables"]
+    assert {name: table.get("subject") for name, table in tables.items()} == {
+        **dict.fromkeys(("stamm", "faelle", "puls"), "kundennr"),
+        **dict.fromkeys(("labor", "ops")),
+    }
+    assert tables["labor"]["subject_from"] == {"key": "fallnr", "table": "faelle"}
+    assert "kundennr" not in tables["puls"]["late"]
+
+
+def test_a_late_column_that_says_whose_a_row_is_is_refused(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "foreign" / "kreisklinik.toml").read_text(encoding="utf-8")
+    assert "[tables.vitalwerte.columns]" in text
+    late = '[tables.vitalwerte.late]\npatnr = "known(patnr, patienten)"\n[tables.vitalwerte.columns]'
+    (tmp_path / "x.toml").write_text(text.replace("[tables.vitalwerte.columns]", late), encoding="utf-8")
+    with pytest.raises(UserError, match=r"tables\.vitalwerte\.late: patnr says whose row it is"):
+        load_source_spec(tmp_path / "x.toml")
+
+
+def test_what_may_be_filled_in_later_is_late_until_somebody_says_otherwise(drafts: dict[str, dict[str, Any]]) -> None:
+    for draft in drafts.values():
+        for name, table in draft["tables"].items():
+            late = {column.strip() for columns in table["late"] for column in columns.split(",")}
+            owner = table.get("subject_from", {}).get("key", table.get("subject"))
+            assert late == set(table["columns"]) - {owner, *table.get("key", ())}, name
+    first = drafts["kreisklinik"]["tables"]
+    assert first["faelle"]["late"] == {
+        "aufnahme": "aufnahme",
+        "entlassung": "entlassung",
+        "aufnahmeart, fachabteilung, verweildauer, entlassungsart": "max(aufnahme, entlassung)",
+    }
+
+
+def test_a_table_without_times_is_never_shown_until_somebody_says_when(tmp_path: Path) -> None:
+    _files(tmp_path, patienten="patnr,geschlecht\n1,m\n2,w\n", allergien="patnr,stoff\n1,a\n1,b\n2,a\n")
+    assert tomllib.loads(draft_spec(tmp_path))["tables"]["allergien"]["late"] == {"stoff": "never"}
+
+
+def test_who_became_whom_is_asked(drafts: dict[str, dict[str, Any]]) -> None:
+    asked = {name: draft["source"]["person"] for name, draft in drafts.items()}
+    assert all(text.startswith("TODO: are patients merged") for text in asked.values())
+    assert asked["kreisklinik"].endswith("zusammenfuehrungen.alte_patnr, zusammenfuehrungen.patnr")
+    assert asked["stadtspital"].endswith("may say so: personen.fuehrende_pid")
+
+
+def test_every_file_that_is_not_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "haus"
+    _files(folder, patienten="pid,x\n1,2\n", leer="")
+    (folder / "alt").mkdir()
+    (folder / "alt" / "Notizen.xlsx").write_bytes(b"PK\x03\x04")
+    (folder / "brief.txt").write_text("a;b\n", encoding="utf-8")
+    (folder / "kaputt.parquet").write_bytes(b"PAR1 nothing")
+    (folder / "bild.csv").write_bytes(b"\x00\x01\x02\x03")
+    (folder / "liste.jsonl").write_text("[1]\n", encoding="utf-8")
+    assert main(["spec", "init", str(folder), "--out", str(tmp_path / "haus.toml")]) == 0
+    said, text = capsys.readouterr().out, (tmp_path / "haus.toml").read_text(encoding="utf-8")
+    for line in (
+        "not taken: alt/Notizen.xlsx (its name ends in none of",
+        "not taken: brief.txt (its name ends in none of",
+        "not taken: leer.csv (it is empty)",
+        "not taken: kaputt.parquet (cannot be read as Parquet",
+        "not taken: bild.csv (no text)",
+        "not taken: liste.jsonl (no line of it is a JSON object)",
+    ):
+        assert line in said
+        assert f"# {line}" in text
+    assert list(tomllib.loads(text)["tables"]) == ["patienten"]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["labor_2021_01", "labor_2021_02", "labor_2022_01"], {"labor_*": 3}),
+        (["Labor Januar 2021", "Labor März 2021"], {"Labor *": 2}),
+        (["export_v2_jan_labor", "export_v2_feb_labor"], {"export_v*_labor": 2}),
+        (["2021/labor_1", "2022/labor_1"], {"*/labor_*": 2}),
+        (["labor_1", "labor_2", "labor_einheiten"], {"labor_[0-9]*": 2, "labor_einheiten": 1}),
+        (["labor_mai", "labor_juni", "labor_einheiten"], {"labor_mai": 1, "labor_juni": 1, "labor_einheiten": 1}),
+        (["juliane", "marta"], {"juliane": 1, "marta": 1}),
+    ],
+)
+def test_files_that_differ_by_a_number_or_a_month_are_one_table(
+    tmp_path: Path, names: list[str], found: dict[str, int]
+) -> None:
+    _files(tmp_path, **dict.fromkeys(names, "pid,wert\n1,2\n"))
+    assert {one.path: len(one.files) for one in grouped_files(tmp_path)[0]} == found
+
+
+def test_files_of_such_names_with_other_headers_stay_apart(tmp_path: Path) -> None:
+    _files(tmp_path, icd_9="pid,a,b\n1,2,3\n", icd_10="pid,c,d\n1,2,3\n")
+    assert [one.path for one in grouped_files(tmp_path)[0]] == ["icd_10", "icd_9"]
+
+
+def test_a_column_that_some_of_the_files_lack_is_named_and_is_no_key(tmp_path: Path) -> None:
+    _files(tmp_path, l_1="pid,a,b,c\n1,2,3,4\n", l_2="pid,a,b,c,nr\n1,2,3,4,5\n", p="pid,x\n1,y\n")
+    text = draft_spec(tmp_path)
+    assert "# not in all of these files: nr\n" in text
+    assert "key" not in tomllib.loads(text)["tables"]["l"]
+
+
+def test_two_files_of_one_name_have_their_folders_in_theirs(tmp_path: Path) -> None:
+    _files(tmp_path, **{"nord/labor": "pid,x\n1,2\n", "sued/labor": "pid,y,z\n1,2,3\n"})
+    text = draft_spec(tmp_path)
+    assert sorted(tomllib.loads(text)["tables"]) == ["nord_labor", "sued_labor"]
+    assert re.findall(r'^path = "(.*)"', text, re.MULTILINE) == ["nord/labor", "sued/labor"]
+
+
+def _files(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / f"{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
