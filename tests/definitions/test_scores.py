@@ -28,12 +28,18 @@ from wardround.definitions import (
     urine_rate,
     ventilation_status,
 )
+from wardround.definitions.infection import Culture, is_antibiotic
+from wardround.definitions.support import inspired_oxygen, is_arterial
 
 NOON = datetime(2150, 1, 1, 12)
 
 
 def hours(number: float) -> datetime:
     return NOON + timedelta(hours=number)
+
+
+def taken(number: float) -> Culture:
+    return Culture(day=hours(number).date(), time=hours(number))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,8 @@ def test_coma_scale() -> None:
     [
         (1.29, 1.0, 1.0, 0), (1.31, 1.0, 1.0, 1), (1.49, 1.49, 1.0, 0), (1.5, 1.5, 1.0, 1), (1.99, 1.99, 1.0, 1),
         (2.0, 2.0, 1.0, 2), (2.99, 2.99, 1.0, 2), (3.0, 3.0, 1.0, 3), (4.0, 3.6, 3.6, 3), (3.99, 3.6, 3.6, 1),
-        (4.0, 3.9, 3.9, 0), (1.0, None, None, 0), (None, 1.0, 1.0, None),
+        (4.0, 3.9, 3.9, 0), (1.0, None, None, None), (5.0, None, None, None),
+        (None, 1.0, 1.0, None), (1.2, None, 1.0, 0), (1.5, None, 1.0, 1),
     ],
 )  # fmt: skip
 def test_kdigo_by_creatinine(now: float | None, low_48: float | None, low_7: float | None, stage: int | None) -> None:
@@ -205,7 +212,36 @@ def test_norepinephrine_equivalents() -> None:
     ],
 )  # fmt: skip
 def test_ventilation(device: str | None, mode: str | None, status: str | None) -> None:
-    assert ventilation_status(device, mode) == status
+    devices, modes = [device] if device else [], [mode] if mode else []
+    assert ventilation_status(devices, modes) == status
+
+
+@pytest.mark.parametrize(
+    ("devices", "modes", "status"),
+    [
+        (["Nasal cannula", "CPAP mask "], [], "non-invasive"), (["None", "Face tent"], [], "supplemental oxygen"),
+        ([], ["Standby"], None), ([], ["NIV-ST"], "non-invasive"), (["Endotracheal tube", "Trach mask"], [],
+        "tracheostomy"), (["High flow nasal cannula"], ["NIV"], "non-invasive"),
+    ],
+)  # fmt: skip
+def test_what_supports_most_counts_of_one_minute(devices: list[str], modes: list[str], status: str | None) -> None:
+    assert ventilation_status(devices, modes) == status
+
+
+@pytest.mark.parametrize(
+    ("charted", "percent"),
+    [(1.0, 100), (0.21, 21), (0.2, 20), (0.19, None), (1.1, None), (19.9, None), (20, 20), (100, 100), (101, None),
+     (0, None), (None, None)],
+)  # fmt: skip
+def test_inspired_oxygen_is_a_share_or_a_percentage(charted: float | None, percent: float | None) -> None:
+    assert inspired_oxygen(charted) == (None if percent is None else pytest.approx(percent))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arterial"), [("ART.", True), ("Arterial", True), ("VEN.", False), ("MIX.", False), (None, False)]
+)
+def test_specimens(kind: str | None, arterial: bool) -> None:
+    assert is_arterial(kind) is arterial
 
 
 @pytest.mark.parametrize(
@@ -216,18 +252,59 @@ def test_ventilation(device: str | None, mode: str | None, status: str | None) -
     ],
 )  # fmt: skip
 def test_suspected_infection(drug: float, culture: float, suspected: float | None) -> None:
-    found = suspected_infection([hours(drug)], [hours(culture)])
+    found = suspected_infection([hours(drug)], [taken(culture)])
     assert found == (None if suspected is None else hours(suspected))
-    assert suspected_infection([], [NOON]) is None
+    assert suspected_infection([], [taken(0)]) is None
+
+
+def test_the_newest_suspicion_counts_from_the_first_culture_before_its_antibiotic() -> None:
+    cultures = [taken(0), taken(10), taken(100)]
+    assert suspected_infection([hours(20)], cultures) == hours(0)
+    assert suspected_infection([hours(20), hours(101)], cultures) == hours(100)
+    assert suspected_infection([hours(101), hours(20)], cultures) == hours(100)
+    assert suspected_infection([hours(80), hours(90)], cultures) == hours(90), "a culture follows within 24 hours"
 
 
 @pytest.mark.parametrize(
-    ("when", "points", "sepsis"),
-    [(-48.0, 2, True), (-48.1, 2, None), (24.0, 2, True), (24.1, 9, None), (0.0, 1, False), (0.0, 2, True)],
+    ("drug", "suspected"), [(60.0, -12.0), (83.9, -12.0), (84.0, None), (-12.0, -12.0), (-12.1, -12.1), (-36.1, None)]
 )
-def test_sepsis(when: float, points: int, sepsis: bool | None) -> None:
-    assert is_sepsis(NOON, [(hours(when), points)]) is sepsis
-    assert is_sepsis(None, [(hours(when), points)]) is False
+def test_a_culture_of_a_day_counts_by_days(drug: float, suspected: float | None) -> None:
+    """Noon's day begins 12 hours before it; the fourth day after it begins 84 hours after noon."""
+    found = suspected_infection([hours(drug)], [Culture(day=NOON.date())])
+    assert found == (None if suspected is None else hours(suspected))
+
+
+@pytest.mark.parametrize(
+    ("drug", "route", "is_one"),
+    [
+        ("Vancomycin", "IV", True), ("*NF* Ertapenem Sodium", "IV", True), ("Tigecycline", None, True),
+        ("Sulfameth/Trimethoprim DS", "PO", True), ("Unasyn", "IV", True), ("Furosemide", "IV", False),
+        ("Insulin", "SC", False), ("Fluconazole", "PO", False), ("Acyclovir", "IV", False), ("Vancomycin", "OD", False),
+        ("Gentamicin Ophth. Ointment", "BOTH EYES", False), ("Ciprofloxacin", "LEFT EAR", False),
+        ("Metronidazole Cream 0.75%", "TP", False), ("Penicillin G desensitization", "IV", False),
+        ("Rifaximin", "PO", False),
+    ],
+)  # fmt: skip
+def test_antibiotics(drug: str, route: str | None, is_one: bool) -> None:
+    assert is_antibiotic(drug, route) is is_one
+
+
+@pytest.mark.parametrize(
+    ("when", "points", "whole", "sepsis"),
+    [
+        (-48.0, 2, True, True), (-48.1, 2, True, None), (24.0, 2, True, True), (24.1, 9, True, None),
+        (0.0, 1, True, False), (0.0, 2, True, True), (0.0, 1, False, None), (0.0, 2, False, True),
+        (0.0, None, False, None),
+    ],
+)  # fmt: skip
+def test_sepsis(when: float, points: int | None, whole: bool, sepsis: bool | None) -> None:
+    assert is_sepsis(NOON, [(hours(when), points, whole)]) is sepsis
+    assert is_sepsis(None, [(hours(when), points, whole)]) is False
+
+
+def test_one_score_of_which_a_part_is_unknown_leaves_sepsis_unknown() -> None:
+    assert is_sepsis(NOON, [(hours(0), 0, True), (hours(1), 1, False)]) is None
+    assert is_sepsis(NOON, [(hours(0), 0, True), (hours(1), 1, False), (hours(2), 2, False)]) is True
 
 
 def test_every_definition_says_where_it_is_from() -> None:

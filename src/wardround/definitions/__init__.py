@@ -1,6 +1,7 @@
 """Definitions: clinical scores and states as published, each with its source, evaluated on a chart as of any moment.
 
 Pure functions, and where MIMIC-IV keeps what they need. What is not charted is unknown, never normal.
+What each counts: docs/definitions.md.
 """
 
 from wardround.definitions.catalogue import DEFINITIONS, ClinicalDefinition

@@ -22,7 +22,7 @@ DEFINITIONS: dict[str, ClinicalDefinition] = {
     one.name: one
     for one in (
         ClinicalDefinition(name="gcs", title="Glasgow coma scale", doi="10.1016/S0140-6736(74)91639-0",
-                           unit="points, 3 to 15", variant="MIMIC Code Repository: 15 while intubated"),
+                           unit="points, 3 to 15", variant="MIMIC Code Repository: 15 while a tube bars speech"),
         ClinicalDefinition(name="sofa", title="Sequential organ failure assessment", doi="10.1007/BF01709751",
                            unit="points, 0 to 24", variant="MIMIC Code Repository: worst values of 24 hours"),
         ClinicalDefinition(name="qsofa", title="Quick SOFA", doi="10.1001/jama.2016.0288", unit="points, 0 to 3"),
@@ -40,8 +40,10 @@ DEFINITIONS: dict[str, ClinicalDefinition] = {
         ClinicalDefinition(name="ventilation", title="Ventilation status", doi="10.1093/jamia/ocx084", unit="status",
                            hours=14, variant="MIMIC Code Repository, concepts/treatment/ventilation"),
         ClinicalDefinition(name="suspicion_of_infection", title="Suspicion of infection",
-                           doi="10.1001/jama.2016.0288", unit="time"),
-        ClinicalDefinition(name="sepsis3", title="Sepsis-3", doi="10.1001/jama.2016.0287", unit="yes or no"),
+                           doi="10.1001/jama.2016.0288", unit="time",
+                           variant="the newest of this admission; antibiotics that act on the whole body"),
+        ClinicalDefinition(name="sepsis3", title="Sepsis-3", doi="10.1001/jama.2016.0287", unit="yes or no",
+                           variant="about the newest suspicion; SOFA before it counts as 0"),
     )
 }  # fmt: skip
 """By name."""

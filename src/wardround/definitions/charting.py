@@ -1,19 +1,23 @@
-"""The definitions on a chart of MIMIC-IV as of its moment: windows end there, however long they have been open."""
+"""The definitions on a chart as of its moment: windows end there, and what the chart hides is unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from wardround.core import UserError
 from wardround.definitions.catalogue import DEFINITIONS
-from wardround.definitions.infection import is_sepsis, suspected_infection
-from wardround.definitions.kidney import UrineRates, kdigo_creatinine, kdigo_stage, kdigo_urine, meld, urine_rate
+from wardround.definitions.charted import Charted, Pick, newest_before, window
+from wardround.definitions.infection import AFTER_SUSPICION, BEFORE_SUSPICION, is_sepsis
+from wardround.definitions.infections import Infection
+from wardround.definitions.infusions import Infusions
+from wardround.definitions.items import items_of
+from wardround.definitions.kidney import kdigo_stage, kdigo_urine, meld
+from wardround.definitions.kidneys import Kidneys
+from wardround.definitions.lungs import Lungs
 from wardround.definitions.organs import (
     PartialScore,
     coma_scale,
@@ -26,26 +30,13 @@ from wardround.definitions.organs import (
     sofa_liver,
     sofa_respiration,
 )
-from wardround.definitions.support import norepinephrine_equivalent, ventilation_status
+from wardround.definitions.support import is_tube, norepinephrine_equivalent
 from wardround.records import Chart
-from wardround.vocabulary import drug_classes
 
-CHART = {
-    "heart_rate": (220045,), "systolic": (220179, 220050, 225309), "mean_pressure": (220052, 220181, 225312),
-    "breaths": (220210, 224690), "celsius": (223762,), "fahrenheit": (223761,), "eye": (220739,), "verbal": (223900,),
-    "motor": (223901,), "oxygen": (223835,), "weight": (224639, 226512), "device": (226732,), "mode": (223849, 229314),
-}  # fmt: skip
-LABS = {
-    "creatinine": (50912,), "bilirubin": (50885,), "platelets": (51265,), "white_cells": (51301, 51300),
-    "inr": (51237,), "sodium": (50983,), "oxygen_pressure": (50821,), "carbon_dioxide": (50818,), "bands": (51144,),
-}  # fmt: skip
-URINE = (226559, 226560, 226561, 226563, 226564, 226565, 226567, 226557, 226558, 226584)
-PRESSORS = {
-    "norepinephrine": 221906, "epinephrine": 221289, "dopamine": 221662, "phenylephrine": 221749,
-    "vasopressin": 222315, "dobutamine": 221653,
-}  # fmt: skip
-DIALYSIS = (225441, 225802, 225803, 225809, 225955)
-"""Item numbers of MIMIC-IV, as the MIMIC Code Repository lists them."""
+COMA_HOURS = timedelta(hours=6)
+"""A part of the coma scale charted so long before the others still goes with them, as in the MIMIC Code Repository."""
+_Found = dict[str, Any]
+"""Value, what is unknown, parts: what a score says beside its name and moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,241 +59,178 @@ def score_at(chart: Chart, name: str, *, hours: int | None = None) -> ScoreAt:
     """
     if name not in DEFINITIONS:
         raise UserError(f"there is no definition {name!r}; there are {', '.join(DEFINITIONS)}")
-    if chart.spec.name != "mimiciv":
+    if not items_of(chart.spec.name):
         raise UserError(f"definitions are known for mimiciv, not for {chart.spec.name!r}: its items have other numbers")
-    window = DEFINITIONS[name].hours if hours is None else hours
-    return _SCORES[name](_Charted(chart, window), name, window)
+    window_hours = DEFINITIONS[name].hours if hours is None else hours
+    found = _SCORES[name](_Bedside(Charted(chart)), chart.as_of, timedelta(hours=window_hours))
+    return ScoreAt(name=name, as_of=chart.as_of, hours=window_hours, **found)
 
 
-class _Charted:
-    """What a chart shows of measurements within a window that ends at its moment."""
+class _Bedside:
+    """A chart's measurements, read once for every moment that a score looks at."""
 
-    def __init__(self, chart: Chart, hours: float) -> None:
-        self.chart = chart
-        self.now: datetime = chart.as_of
-        self.since = self.now - timedelta(hours=hours)
+    def __init__(self, charted: Charted) -> None:
+        self.charted = charted
+        self.lungs = Lungs(charted)
+        self.kidneys = Kidneys(charted)
+        self.infusions = Infusions(charted)
 
-    def rows(self, table: str, items: Iterable[int], since: datetime | None = None) -> list[dict[str, Any]]:
-        """Return the rows of some items, oldest first."""
-        if table not in self.chart.table_names:
-            return []
-        batch = self.chart.table(table).batch
-        time = next(name for name in ("charttime", "starttime") if name in batch.schema.names)
-        wanted = pc.is_in(batch.column("itemid"), value_set=pa.array(list(items), batch.column("itemid").type))
-        found = [row for row in batch.filter(wanted).to_pylist() if row[time] is not None]
-        return sorted((row for row in found if row[time] >= (since or self.since)), key=lambda row: row[time])
+    def worst(self, name: str, pick: Pick, at: datetime, span: timedelta) -> float | None:
+        return self.charted.worst(name, pick, at - span, at)
 
-    def values(self, table: str, items: Iterable[int], since: datetime | None = None) -> list[tuple[datetime, float]]:
-        """Return the numbers of some items."""
-        rows = self.rows(table, items, since)
-        return [(row["charttime"], float(row["valuenum"])) for row in rows if row["valuenum"] is not None]
-
-    def worst(self, table: str, items: Iterable[int], pick: Callable[[Iterable[float]], float]) -> float | None:
-        """Return the lowest or highest number; None where none is charted."""
-        found = [value for _, value in self.values(table, items)]
-        return pick(found) if found else None
-
-    def lab(self, name: str, pick: Callable[[Iterable[float]], float]) -> float | None:
-        return self.worst("labevents", LABS[name], pick)
-
-    def vital(self, name: str, pick: Callable[[Iterable[float]], float]) -> float | None:
-        return self.worst("chartevents", CHART[name], pick)
-
-    def newest(self, table: str, items: Iterable[int], since: datetime | None = None) -> float | None:
-        found = self.values(table, items, since)
-        return found[-1][1] if found else None
-
-    def temperature(self, pick: Callable[[Iterable[float]], float]) -> float | None:
-        """degC."""
-        celsius, fahrenheit = self.vital("celsius", pick), self.vital("fahrenheit", pick)
-        known = [*([celsius] if celsius is not None else ()), *([(fahrenheit - 32) / 1.8] if fahrenheit else ())]
-        return pick(known) if known else None
-
-    def weight(self) -> float | None:
-        return self.newest("chartevents", CHART["weight"], datetime.min)
-
-    def urine(self, hours: float) -> float | None:
-        """mL over the last hours; None where none was charted in them, or charting began later than that."""
-        since = self.now - timedelta(hours=hours)
-        rows = [row for row in self.rows("outputevents", URINE, datetime.min) if row["value"] is not None]
-        within = [float(row["value"]) for row in rows if row["charttime"] > since]
-        return sum(within) if within and rows[0]["charttime"] <= since else None
-
-    def rates(self) -> UrineRates:
-        weight = self.weight()
-        if not weight:
-            return UrineRates()
-        found = {hours: self.urine(hours) for hours in (6, 12, 24)}
-        known = {hours: None if ml is None else urine_rate(ml, weight, hours) for hours, ml in found.items()}
-        return UrineRates(hours_6=known[6], hours_12=known[12], hours_24=known[24])
-
-    def pressors(self) -> dict[str, float]:
-        """Rates that ran within the window, the highest of each; with a window of nothing, those that run now."""
-        found: dict[str, float] = {}
-        for name, item in PRESSORS.items():
-            for row in self.rows("inputevents", [item], datetime.min):
-                ended = row["endtime"]
-                if row["rate"] is not None and (ended is None or ended >= self.since):
-                    found[name] = max(found.get(name, 0.0), _per_kilogram(row, name))
+    @cached_property
+    def comas(self) -> list[tuple[datetime, int]]:
+        """The coma scale at each minute in which a part was charted, with the others' newest of 6 hours."""
+        parts = {name: self.charted.readings(name) for name in ("eye", "verbal", "motor")}
+        tubes = {time: is_tube(text) for time, text in self.charted.texts("verbal")}
+        found = []
+        for time in sorted({time for readings in parts.values() for time, _ in readings}):
+            each = [newest_before(readings, time, COMA_HOURS) for readings in parts.values()]
+            tube = newest_before(sorted(tubes.items()), time, COMA_HOURS)
+            total = coma_scale(*(None if one is None else int(one) for one in each), intubated=tube is True)
+            found += [] if total is None else [(time, total)]
         return found
 
-    def device(self) -> tuple[str | None, str | None]:
-        rows = {name: self.rows("chartevents", CHART[name]) for name in ("device", "mode")}
-        return tuple(str(some[-1]["value"]) if some else None for some in rows.values())  # type: ignore[return-value]
-
-    def ventilated(self) -> bool | None:
-        status = ventilation_status(*self.device())
-        return None if status is None else status in ("invasive", "tracheostomy")
-
-    def coma(self, pick: Callable[[Iterable[float]], float] = min) -> int | None:
-        parts = [self.vital(name, pick) for name in ("eye", "verbal", "motor")]
-        whole = [None if part is None else int(part) for part in parts]
-        return coma_scale(*whole, intubated=self.ventilated() is True)
-
-    def dialysed(self) -> bool:
-        return bool(self.rows("procedureevents", DIALYSIS))
+    def coma(self, at: datetime, span: timedelta) -> int | None:
+        return min((total for _, total in window(self.comas, at - span, at)), default=None)
 
 
-def _per_kilogram(row: Mapping[str, Any], name: str) -> float:
-    """A rate in ug/kg/min, of vasopressin in units/h."""
-    rate, unit = float(row["rate"]), str(row["rateuom"] or "").lower()
-    if name == "vasopressin":
-        return rate * 60 if "min" in unit else rate
-    rate = rate * 1000 if unit.startswith("mg") else rate
-    weight = row.get("patientweight")
-    return rate / float(weight) if "kg" not in unit and weight else rate
-
-
-def _sofa(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    oxygen, pressure = charted.vital("oxygen", max), charted.lab("oxygen_pressure", min)
-    ratio = None if not oxygen or pressure is None else pressure / (oxygen / 100 if oxygen > 1 else oxygen)
-    running = {drug: rate for drug, rate in charted.pressors().items() if drug in _SOFA_DRUGS}
-    creatinine = charted.lab("creatinine", max)
-    parts = {
-        "respiration": sofa_respiration(ratio, ventilated=charted.ventilated()),
-        "coagulation": sofa_coagulation(charted.lab("platelets", min)),
-        "liver": sofa_liver(charted.lab("bilirubin", max)),
-        "circulation": sofa_circulation(charted.vital("mean_pressure", min), **running),
-        "brain": sofa_brain(charted.coma()),
-        "kidney": sofa_kidney(creatinine, charted.urine(24)),
-    }
-    return _partial(charted, name, hours, PartialScore(parts=parts))
-
-
-_SOFA_DRUGS = ("dopamine", "epinephrine", "norepinephrine", "dobutamine")
-
-
-def _quick_sofa(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    score = quick_sofa(charted.vital("breaths", max), charted.vital("systolic", min), charted.coma())
-    return _partial(charted, name, hours, score)
-
-
-def _sirs(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    def criteria(pick: Callable[[Iterable[float]], float]) -> PartialScore:
-        return inflammatory_response(
-            temperature=charted.temperature(pick),
-            heart_rate=charted.vital("heart_rate", max),
-            breaths=charted.vital("breaths", max),
-            carbon_dioxide=charted.lab("carbon_dioxide", min),
-            white_cells=charted.lab("white_cells", pick),
-            bands=charted.lab("bands", max),
-        )
-
-    low, high = criteria(min).parts, criteria(max).parts
-    worst = {part: max((v for v in (low[part], high[part]) if v is not None), default=None) for part in low}
-    return _partial(charted, name, hours, PartialScore(parts=worst))
-
-
-def _partial(charted: _Charted, name: str, hours: int, score: PartialScore) -> ScoreAt:
-    return ScoreAt(
-        name=name, as_of=charted.now, hours=hours, value=score.total, unknown=score.unknown, parts=score.parts
+def _sofa_parts(bed: _Bedside, at: datetime, span: timedelta) -> PartialScore:
+    return PartialScore(
+        parts={
+            "respiration": _respiration(bed, at, span),
+            "coagulation": sofa_coagulation(bed.worst("platelets", min, at, span)),
+            "liver": sofa_liver(bed.worst("bilirubin", max, at, span)),
+            "circulation": _circulation(bed, at, span),
+            "brain": sofa_brain(bed.coma(at, span)),
+            "kidney": sofa_kidney(bed.worst("creatinine", max, at, span), bed.kidneys.least_of_a_day(at - span, at)),
+        }
     )
 
 
-def _plain(charted: _Charted, name: str, hours: int, value: Any, missing: str = "") -> ScoreAt:
-    unknown = (missing or name,) if value is None else ()
-    return ScoreAt(name=name, as_of=charted.now, hours=hours, value=value, unknown=unknown)
+def _respiration(bed: _Bedside, at: datetime, span: timedelta) -> int | None:
+    """The worst of the window's gases, each by the FiO2 and the ventilation of its own time."""
+    gases = window(bed.lungs.gases, at - span, at)
+    points = (sofa_respiration(gas.ratio, ventilated=bed.lungs.ventilated(time)) for time, gas in gases)
+    return max((one for one in points if one is not None), default=None)
 
 
-def _kdigo(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    items, now = LABS["creatinine"], charted.now
-    newest = charted.newest("labevents", items, now - timedelta(days=7))
-    lows = {
-        days: min((v for _, v in charted.values("labevents", items, now - timedelta(days=days))), default=None)
-        for days in (2, 7)
-    }
-    by_creatinine = kdigo_creatinine(newest, lowest_48=lows[2], lowest_7=lows[7])
-    by_urine = kdigo_urine(charted.rates())
-    stage = kdigo_stage(by_creatinine, by_urine, replaced=charted.dialysed())
-    parts = {"creatinine": by_creatinine, "urine": by_urine}
-    unknown = tuple(part for part, found in parts.items() if found is None)
-    return ScoreAt(name=name, as_of=now, hours=hours, value=stage, unknown=unknown, parts=parts)
-
-
-def _meld(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    labs = {lab: charted.lab(lab, max) for lab in ("creatinine", "bilirubin", "inr")}
-    value = meld(**labs, sodium=charted.lab("sodium", min), dialysis=charted.dialysed())
-    return _plain(charted, name, hours, value, "a test of creatinine, bilirubin, INR and sodium")
-
-
-def _coma(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    return _plain(charted, name, hours, charted.coma())
-
-
-def _urine(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    weight, amount = charted.weight(), charted.urine(hours)
-    value = None if not weight or amount is None else urine_rate(amount, weight, hours)
-    return _plain(charted, name, hours, value, "urine for so long, or weight")
-
-
-def _vasopressors(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    if not _charts(charted.chart, "inputevents"):
-        return _plain(charted, name, hours, None, "anything infused")
-    running = {drug: rate for drug, rate in charted.pressors().items() if drug != "dobutamine"}
-    return _plain(charted, name, hours, norepinephrine_equivalent(**running))
-
-
-def _ventilation(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    return _plain(charted, name, hours, ventilation_status(*charted.device()), "oxygen device")
-
-
-def _suspected(charted: _Charted) -> datetime | None:
-    chart = charted.chart
-    cultures = [
-        row["charttime"]
-        for row in (chart.table("microbiologyevents").batch.to_pylist() if _has(chart, "microbiologyevents") else ())
-        if row["charttime"] is not None
+def _circulation(bed: _Bedside, at: datetime, span: timedelta) -> int | None:
+    """The worst of the window: of drugs what ran now and at each full hour before, for they count when given for an
+    hour; unknown where a drug's rate is not shown and the others do not make the most of points."""
+    marks = [at - back * _HOUR for back in range(max(1, round(span / _HOUR)))]
+    running = [
+        {drug: rate for drug, rate in bed.infusions.until(mark).items() if drug in _SOFA_DRUGS} for mark in marks
     ]
-    return suspected_infection(_antibiotics(chart), cultures)
+    pressure = bed.worst("mean_pressure", min, at, span)
+    known = [
+        sofa_circulation(pressure, **{drug: rate for drug, rate in rates.items() if rate is not None})
+        for rates in running
+    ]
+    points = max((one for one in known if one is not None), default=None)
+    hidden = any(rate is None for rates in running for rate in rates.values())
+    return None if hidden and points != _MOST_POINTS else points
 
 
-def _antibiotics(chart: Chart) -> list[datetime]:
-    rows = chart.table("prescriptions").batch.to_pylist() if _has(chart, "prescriptions") else ()
-    return [row["starttime"] for row in rows if row["starttime"] and "antibiotics" in drug_classes(row["drug"] or "")]
+def _sofa(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    return _partial(_sofa_parts(bed, at, span))
 
 
-def _has(chart: Chart, table: str) -> bool:
-    return table in chart.table_names
+def _quick_sofa(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    breaths, systolic = bed.worst("breaths", max, at, span), bed.worst("systolic", min, at, span)
+    return _partial(quick_sofa(breaths, systolic, bed.coma(at, span)))
 
 
-def _charts(chart: Chart, table: str) -> bool:
-    return _has(chart, table) and chart.table(table).batch.num_rows > 0
+def _sirs(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    gases = [gas.carbon_dioxide for _, gas in window(bed.lungs.gases, at - span, at)]
+
+    def criteria(pick: Pick) -> Mapping[str, int | None]:
+        return inflammatory_response(
+            temperature=bed.worst("temperature", pick, at, span),
+            heart_rate=bed.worst("heart_rate", max, at, span),
+            breaths=bed.worst("breaths", max, at, span),
+            carbon_dioxide=min((value for value in gases if value is not None), default=None),
+            white_cells=bed.worst("white_cells", pick, at, span),
+            bands=bed.worst("bands", max, at, span),
+        ).parts
+
+    low, high = criteria(min), criteria(max)
+    worst = {part: max((v for v in (low[part], high[part]) if v is not None), default=None) for part in low}
+    return _partial(PartialScore(parts=worst))
 
 
-def _suspicion(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    return _plain(charted, name, hours, _suspected(charted), "antibiotic and culture near each other")
+def _kdigo(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    parts = {"creatinine": bed.kidneys.stage_by_creatinine(at), "urine": kdigo_urine(bed.kidneys.rates(at))}
+    stage = kdigo_stage(parts["creatinine"], parts["urine"], replaced=bed.kidneys.replaced(at - span, at))
+    return {"value": stage, "unknown": tuple(part for part in parts if parts[part] is None), "parts": parts}
 
 
-def _sepsis(charted: _Charted, name: str, hours: int) -> ScoreAt:
-    """The score of the window that ends now; one of an earlier moment is that moment's own chart's to tell."""
-    if not _charts(charted.chart, "prescriptions") and not _charts(charted.chart, "microbiologyevents"):
-        return _plain(charted, name, hours, None, "a drug ordered or a culture taken")
-    score = _sofa(charted, "sofa", hours)
-    points = [] if not isinstance(score.value, int) else [(charted.now, score.value)]
-    return _plain(charted, name, hours, is_sepsis(_suspected(charted), points), "SOFA near the suspicion")
+def _meld(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    labs = {name: bed.worst(name, max, at, span) for name in ("creatinine", "bilirubin", "inr")}
+    sodium = bed.worst("sodium", min, at, span)
+    value = meld(**labs, sodium=sodium, dialysis=bed.kidneys.replaced(at - span, at))
+    return _plain(value, "a test of creatinine, bilirubin, INR and sodium")
 
 
-_SCORES: Mapping[str, Callable[[_Charted, str, int], ScoreAt]] = {
+def _coma(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    return _plain(bed.coma(at, span), "eyes, speech and movement within 6 hours")
+
+
+def _urine(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    return _plain(bed.kidneys.rate(at, span / _HOUR), "urine for so long in this stay, or weight")
+
+
+def _vasopressors(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    """What runs now, or with a window the most that ran at one full hour of it."""
+    stay = bed.charted.stay
+    if stay is None or stay.ended is not None or not bed.charted.has_rows("inputevents"):
+        return _plain(None, "anything infused in a stay that lasts")
+    marks = [bed.infusions.until(at - back * _HOUR) for back in range(1, round(span / _HOUR) + 1)]
+    doses = [_equivalent(rates) for rates in (bed.infusions.now(at), *marks)]
+    return _plain(
+        None if None in doses else max(dose for dose in doses if dose is not None), "the rate of a drug that runs"
+    )
+
+
+def _equivalent(rates: Mapping[str, float | None]) -> float | None:
+    known = {drug: rate for drug, rate in rates.items() if rate is not None and drug != "dobutamine"}
+    hidden = any(rate is None for drug, rate in rates.items() if drug != "dobutamine")
+    return None if hidden else norepinephrine_equivalent(**known)
+
+
+def _ventilation(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    return _plain(bed.lungs.status(at, span), "oxygen device or ventilator mode")
+
+
+def _suspicion(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    return _plain(Infection(bed.charted).suspected, "antibiotic and culture near each other")
+
+
+def _sepsis(bed: _Bedside, at: datetime, span: timedelta) -> _Found:
+    """SOFA at each hour about the current suspicion, each from the window before it as the chart shows it now."""
+    infection = Infection(bed.charted)
+    if infection.suspected is None:
+        return _plain(None if infection.unknown else False, infection.unknown)
+    last = min(at, infection.suspected + AFTER_SUSPICION)
+    hours = int((last - infection.suspected + BEFORE_SUSPICION) / _HOUR)
+    moments = [last - back * _HOUR for back in range(hours + 1)]
+    scores = ((moment, _sofa_parts(bed, moment, span)) for moment in moments)
+    found = is_sepsis(infection.suspected, ((when, one.total, not one.unknown) for when, one in scores))
+    return _plain(found, "parts of SOFA near the suspicion")
+
+
+def _partial(score: PartialScore) -> _Found:
+    return {"value": score.total, "unknown": score.unknown, "parts": score.parts}
+
+
+def _plain(value: Any, missing: str) -> _Found:
+    return {"value": value, "unknown": (missing,) if value is None else ()}
+
+
+_SOFA_DRUGS = ("dopamine", "epinephrine", "norepinephrine", "dobutamine")
+_MOST_POINTS = 4
+_HOUR = timedelta(hours=1)
+_SCORES: Mapping[str, Callable[[_Bedside, datetime, timedelta], _Found]] = {
     "gcs": _coma,
     "sofa": _sofa,
     "qsofa": _quick_sofa,

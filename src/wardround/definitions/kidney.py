@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrineRates:
-    """Urine in mL/kg/h over the last 6, 12 and 24 hours; None where it was not charted for so long."""
+    """Urine in mL/kg/h over 6, 12 and 24 hours; None where it was not charted for so long, or more seldom than that."""
 
     hours_6: float | None = None
     hours_12: float | None = None
@@ -23,16 +23,15 @@ def urine_rate(millilitres: float, weight: float, hours: float) -> float:
 
 
 def kdigo_creatinine(now: float | None, *, lowest_48: float | None, lowest_7: float | None) -> int | None:
-    """Stage by creatinine in mg/dL against its lowest of 48 hours and of 7 days (KDIGO 2012, section 2.1; the MIMIC
-    Code Repository's lowest of 7 days stands for the baseline)."""
-    if now is None:
+    """Stage by creatinine in mg/dL against the lowest before it of 48 hours and of 7 days (KDIGO 2012, section 2.1; the
+    MIMIC Code Repository's lowest of 7 days stands for the baseline). Unknown where there is none before it."""
+    if now is None or lowest_7 is None:
         return None
-    base = now if lowest_7 is None else lowest_7
     low = now if lowest_48 is None else lowest_48
-    risen = now >= low + 0.3 or now >= 1.5 * base
-    if now >= 3 * base or (now >= 4.0 and risen):
+    risen = now >= low + 0.3 or now >= 1.5 * lowest_7
+    if now >= 3 * lowest_7 or (now >= 4.0 and risen):
         return 3
-    return 2 if now >= 2 * base else 1 if risen else 0
+    return 2 if now >= 2 * lowest_7 else 1 if risen else 0
 
 
 def kdigo_urine(rates: UrineRates) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 Ventilation = Literal["tracheostomy", "invasive", "non-invasive", "high-flow", "supplemental oxygen", "none"]
@@ -25,7 +26,21 @@ _DEVICES: dict[str, Ventilation] = {
     "none": "none",
 }
 """Oxygen devices as the MIMIC Code Repository groups them (concepts/treatment/ventilation)."""
-_INVASIVE_MODES = ("cmv", "pcv", "prvc", "simv", "apv", "apr", "psv", "mmv", "cpap/psv", "spont", "assist", "autoflow")
+_MODES: dict[str, Ventilation] = {
+    **dict.fromkeys(
+        ("(s) cmv", "ambient", "apnea ventilation", "aprv", "aprv/biphasic+apnpress", "aprv/biphasic+apnvol",
+         "apv (cmv)", "apv (simv)", "asv", "cmv", "cmv/assist", "cmv/assist/autoflow", "cmv/autoflow", "cpap/pps",
+         "cpap/psv", "cpap/psv+apn tcpl", "cpap/psv+apnpres", "cpap/psv+apnvol", "mmv", "mmv/autoflow", "mmv/psv",
+         "mmv/psv/autoflow", "p-cmv", "p-simv", "pcv+", "pcv+/psv", "pcv+assist", "pres/ac", "prvc/ac", "prvc/simv",
+         "psv/sbt", "simv", "simv/autoflow", "simv/pres", "simv/psv", "simv/psv/autoflow", "simv/vol",
+         "synchron master", "synchron slave", "vol/ac", "vs"), "invasive"),
+    **dict.fromkeys(("duopap", "niv", "niv-st"), "non-invasive"),
+}  # fmt: skip
+"""Modes of ventilators, as there."""
+_ORDER: tuple[Ventilation, ...] = (
+    "tracheostomy", "invasive", "non-invasive", "high-flow", "supplemental oxygen", "none",
+)  # fmt: skip
+"""Of what is charted in one minute the first counts."""
 
 
 def norepinephrine_equivalent(
@@ -41,11 +56,30 @@ def norepinephrine_equivalent(
     return norepinephrine + epinephrine + phenylephrine / 10 + dopamine / 100 + vasopressin * 2.5 / 60
 
 
-def ventilation_status(device: str | None, mode: str | None = None) -> Ventilation | None:
-    """How a person breathes, by oxygen device and ventilator mode; unknown where neither is charted or known."""
-    by_device = _DEVICES.get(device.strip().lower()) if device else None
-    if by_device in ("tracheostomy", "invasive"):
-        return by_device
-    if mode and any(word in mode.lower() for word in _INVASIVE_MODES):
-        return "invasive"
-    return by_device
+def ventilation_status(devices: Iterable[str], modes: Iterable[str] = ()) -> Ventilation | None:
+    """How a person breathes, by the oxygen devices and ventilator modes charted in one minute; unknown where none of
+    them is known."""
+    by_device = (_DEVICES.get(device.strip().lower()) for device in devices)
+    found = {*by_device, *(_MODES.get(mode.strip().lower()) for mode in modes)}
+    return next((status for status in _ORDER if status in found), None)
+
+
+def inspired_oxygen(value: float | None) -> float | None:
+    """FiO2 in percent: up to 1 a share, from 20 on a percentage; what lies between, and less than 20 %, cannot be
+    either and is unknown."""
+    if value is None:
+        return None
+    if 0.2 <= value <= 1:
+        return value * 100
+    return value if 20 <= value <= 100 else None
+
+
+def is_arterial(specimen: str | None) -> bool:
+    """Whether a blood gas's specimen, as the laboratory writes it, is arterial; where none is told it is not known to
+    be, and does not count."""
+    return specimen is not None and specimen.strip().upper().startswith("ART")
+
+
+def is_tube(response: str) -> bool:
+    """Whether a verbal response, as charted, says that a tube keeps the person from speaking."""
+    return any(word in response.lower() for word in ("ett", "et/trach"))
