@@ -13,6 +13,7 @@ import pytest
 from foreign_hospitals import FOREIGN, kreisklinik, stadtspital
 from wardround.audits import SwapReport, audit_plausibility, audit_swap
 from wardround.audits.own import knowledge_questions, read_knowledge
+from wardround.benchmarks.other_questions import differing_questions
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.records import Store, ingest, load_source_spec
@@ -112,6 +113,23 @@ def test_a_planted_clock_fault_is_found(hospitals: dict[str, Hospital], tmp_path
     assert report.found[f"{column} shown before it could be known"] > 0, report.as_text()
     swap = swapped(hospitals[name], store)
     assert not swap.tables[column.partition(".")[0]].clean, swap.as_text()
+
+
+@pytest.mark.parametrize("name", ["kreisklinik", "stadtspital"])
+def test_the_questions_of_an_own_source_are_asked_in_both_futures(
+    hospitals: dict[str, Hospital], tmp_path: Path, name: str
+) -> None:
+    """Stays that have begun end in both futures, whether a column says so or a row, and without words for a death."""
+    text = hospitals[name].knowledge.read_text(encoding="utf-8")
+    exchange = '[files.faelle.exchange]\nentlassungsart = ["verstorben", "nach Hause"]\n'
+    assert (exchange in text) == (name == "kreisklinik")
+    (tmp_path / "answers.toml").write_text(text.replace(exchange, ""), encoding="utf-8")
+    moments, store = hospitals[name].moments[:12:2], hospitals[name].store
+    stores = [differing_questions]
+    swap = audit_swap(store, moments, hospitals[name].raw, knowledge=tmp_path / "answers.toml", stores=stores)  # type: ignore[arg-type]
+    assert swap.clean, swap.as_text()
+    assert swap.compared["questions of guo_los"] >= 5
+    assert swap.compared["questions of labevents"] > 10
 
 
 def test_without_a_second_person_the_roles_still_find_an_early_key(

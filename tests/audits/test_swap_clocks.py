@@ -147,7 +147,7 @@ def test_a_text_is_a_time_as_it_is_written(text: str, moment: datetime | None) -
         ("2000-01-01", "2150-01-02"),
         ("2000-01", "2150-01-02"),
         ("no time", "2150-01-02"),
-        ("2000-01-01 00:00", "2150-01-02 03:04"),
+        ("2000-01-01 00:00", "2150-01-02 03:05"),  # 03:04 may be the moment that it lies behind
         ("2000-01-01 00:00:00", "2150-01-02 03:04:05"),
         (" 2000-01-01T00:00:00Z", "2150-01-02T03:04:05Z"),
         ("2000-01-01T00:00:00.5+01:00", "2150-01-02T03:04:05+01:00"),
@@ -155,6 +155,11 @@ def test_a_text_is_a_time_as_it_is_written(text: str, moment: datetime | None) -
 )
 def test_a_time_is_written_in_the_form_of_another(form: str, text: str) -> None:
     assert spell(at(2, 3, 4, 5), form) == text
+
+
+def test_a_whole_minute_is_written_as_it_is() -> None:
+    assert spell(at(2, 3, 4), "2000-01-01 00:00") == "2150-01-02 03:04"
+    assert spell(at(2, 23, 59, 1), "2000-01-01T00:00Z") == "2150-01-03T00:00Z"
 
 
 def test_what_lay_later_still_does_and_in_the_same_order() -> None:

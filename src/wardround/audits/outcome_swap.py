@@ -132,7 +132,10 @@ def audit_swap(
         table, spec, who = _table_of(store), store.spec, []
     else:
         table, spec, others = read_knowledge(knowledge, store.spec), plainly_written(store.spec), False
-        who = [f"what could be known when: by {answered_by(knowledge)}, {knowledge.name}"]
+        who = [
+            f"what could be known when: by {answered_by(knowledge)}, {knowledge.name}",
+            "not looked at: a stay that is over in one future and open in the other (ends move, none is taken away)",
+        ]
     rounds = list(rounds_of(wanted))
     found = SwapReport(
         policy=policy,

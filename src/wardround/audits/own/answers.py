@@ -40,7 +40,8 @@ def read_knowledge(path: Path, spec: SourceSpec) -> SwapTable:
     for name, table in tables.items():
         parts = files[name] if isinstance(files[name], list) else [files[name]]
         place = f"{path.name}: files.{name}"
-        rules[one_file(table)] = [_rule(place, part, spec, table, anchors) for part in parts]
+        read = [_rule(place, part, spec, table, anchors) for part in parts]
+        rules[one_file(table)] = [rule for one in read for rule in _with_stays(spec, table, one)]
     fixed = [one.path for one in spec.dictionaries.values()]
     head = {"name": spec.name, "subject": OWN_SUBJECT, "fixed": fixed}
     try:
@@ -94,6 +95,19 @@ def _rule(
     links = {*linked_columns(spec, table), *filter(None, (table.subject, table.encounter))}
     own = {"links": sorted(links - set(table.key)), "key": list(table.key)}
     return {**own, **part, "cells": cells}
+
+
+def _with_stays(spec: SourceSpec, table: TableSpec, rule: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield a rule so that in the other future, too, stays that have begun end: tasks ask about no other. Their ends
+    move; where the ends are rows, those rows are there."""
+    for span in (spec.roles.admission, spec.roles.stay):
+        if span is not None and span.table == table.name:
+            ends = [part for end in span.ends for part in end.split("|")]
+            rule = {**rule, "moved": [*rule.get("moved", ()), *ends]}
+            if span.code is not None:
+                where = {**rule.get("where", {}), span.code: [*span.starts, *span.stops]}
+                yield {**rule, "where": where, "keep_rows": True, "links": [*rule["links"], span.code]}
+    yield rule
 
 
 class _Noticing:

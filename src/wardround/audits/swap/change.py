@@ -134,7 +134,11 @@ class Future:
                     continue
                 if cell.values and not set(record.texts(path)) & set(cell.values):
                     continue
-                if empty and any(self.work.read(record, path, text) for text in record.texts(path)):
+                if (
+                    empty
+                    and path not in rule.moved
+                    and any(self.work.read(record, path, text) for text in record.texts(path))
+                ):
                     changed.change(path, lambda text: "")
                 else:
                     self._cell(changed, record, path, cell, rule, number)

@@ -25,6 +25,7 @@ _KNOWN = (
     "keep_sections",
     "keep_rows",
     "outcome",
+    "moved",
 )
 
 
@@ -52,7 +53,8 @@ class KnowledgeRule:
     """What of a file's rows could be known when. ``exchange``: a column's words for died and survived, or the column
     that gives the time of a death that now happens (``later``: some time later). ``links`` stay as they are; ``key`` is
     the row's own numbers. ``keep_sections``: headed parts of texts that are older than the text. ``outcome``: that
-    there is such a row at all is how it ended, as a death is."""
+    there is such a row at all is how it ended, as a death is. ``moved``: columns whose late times move and are never
+    taken away."""
 
     where: Mapping[str, tuple[str, ...]]
     row: tuple[Clock, ...]
@@ -65,6 +67,7 @@ class KnowledgeRule:
     keep_sections: tuple[str, ...] = ()
     keep_rows: bool = False
     outcome: bool = False
+    moved: frozenset[str] = frozenset()
 
     def fits(self, cells: Cells) -> bool:
         """Say whether the rule is for a row."""
@@ -181,6 +184,7 @@ def _rules(name: str, parts: Any, numbers: tuple[str, ...]) -> Iterator[Knowledg
             keep_sections=tuple(part.get("keep_sections", ())),
             keep_rows=part.get("keep_rows", False),
             outcome=part.get("outcome", False),
+            moved=frozenset(part.get("moved", ())),
         )
 
 

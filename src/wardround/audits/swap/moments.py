@@ -35,10 +35,13 @@ def last_second(moment: datetime) -> datetime:
 
 
 def spell(moment: datetime, form: str) -> str:
-    """Write a moment in the form of another time's text."""
+    """Write a moment in the form of another time's text; in a form without seconds, the minute that is not before it:
+    what lies half a minute after an as-of time must not be written as that time."""
     found = _TIME.fullmatch(form.strip())
     if found is None or found[4] is None:
         return f"{moment:%Y-%m-%d}"
+    if not found[7] and moment.second:
+        moment += timedelta(seconds=60 - moment.second)
     clock = f"{moment:%H:%M:%S}" if found[7] else f"{moment:%H:%M}"
     return f"{moment:%Y-%m-%d}{found[4]}{clock}{found[9] or ''}"
 
