@@ -22,7 +22,8 @@ from starlette.testclient import TestClient
 from wardround.bundles import EventKind, ValueLevel, subject_bundles
 from wardround.bundles.events import BundleEvent
 from wardround.cli import main
-from wardround.core import UserError, to_microseconds
+from wardround.core import Sealed, UserError, to_microseconds, unsealed
+from wardround.records.chart.chart import stored_rows
 from wardround.records.shards.layout import AVAILABLE, EVENT
 from wardround.runs.pages import episode_page
 from wardround.serve.viewer import NotThere, ViewedRun, ViewerPages, viewer_app, write_site
@@ -167,18 +168,16 @@ def test_what_came_after_decides_nothing_on_the_timeline(run: ViewedRun) -> None
         chart = run.store.chart(sample.subject_id, sample.prediction_time)
         now = pa.scalar(to_microseconds(chart.as_of), pa.int64())
 
-        def without_future(subject: int, table: str) -> pa.RecordBatch | None:
-            rows = chart.read(subject, table)  # noqa: B023 (called within the turn)
+        def without_future(table: str) -> pa.RecordBatch | None:
+            rows = stored_rows(chart, table)  # noqa: B023 (called within the turn)
             if rows is None:
                 return None
             clocks = [rows.column(name).cast(pa.int64()) for name in (EVENT, AVAILABLE)]
             kept = rows.filter(pc.less_equal(pc.max_element_wise(*clocks), now))  # noqa: B023
             return kept if kept.num_rows else None
 
-        poorer = replace(chart, read=without_future)
-        changed += sum(
-            poorer.read(chart.subject_id, name) != chart.read(chart.subject_id, name) for name in chart.table_names
-        )
+        poorer = replace(chart, inside=Sealed(replace(unsealed(chart.inside), rows=without_future)))
+        changed += sum(stored_rows(poorer, name) != stored_rows(chart, name) for name in chart.table_names)
         interest = Interest(read=frozenset(), cited={})
         drawn = [draw_timeline(standing_record(one, frozenset()), interest) for one in (chart, poorer)]
         assert drawn[0] == drawn[1]

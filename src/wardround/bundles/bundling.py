@@ -13,6 +13,7 @@ from wardround.bundles.playing import played_rows
 from wardround.bundles.reading import read_events
 from wardround.core import UserError, to_microseconds
 from wardround.records import Chart, SourceSpec, Store
+from wardround.records.chart.chart import stored_rows
 from wardround.records.pieces import ROWS_AT_ONCE, StoredTable, stored_pieces
 
 END_OF_TIME = datetime(9998, 12, 31)
@@ -52,7 +53,7 @@ def bundles_of(chart: Chart) -> BundleStream:
 
 def _stored(chart: Chart) -> Iterator[StoredTable]:
     for name, layout in chart.layouts.items():
-        rows = chart.read(chart.subject_id, name)
+        rows = stored_rows(chart, name)
         if rows is not None:
             yield StoredTable(layout=layout, subject=np.full(rows.num_rows, chart.subject_id), stored=rows)
 

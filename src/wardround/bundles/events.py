@@ -79,6 +79,13 @@ class BundleEvents:
             names=self.names,
         )
 
+    def alone(self) -> BundleEvents:
+        """Return a copy that holds nothing of what it was cut from, the names of other events included."""
+        used, concept = np.unique(self.concept, return_inverse=True)
+        numbers = {name: getattr(self, name).copy() for name in NUMBERS} | {"concept": concept}
+        words = {name: pa.concat_arrays([getattr(self, name)]) for name in WORDS}
+        return BundleEvents(**numbers, **words, names=tuple(self.names[place] for place in used.tolist()))
+
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> BundleEvents:
         """Return some events by their places, or those under a mask."""
         places = np.flatnonzero(rows) if rows.dtype == bool else rows
@@ -122,7 +129,8 @@ class Bundle:
     """What became known of a subject within the clock hour that begins at ``hour``.
 
     ``gap_hours``: clock hours since the bundle before, None for the first. ``within``, ``start``: where its events lie
-    as columns. ``encounter``: the stay that its rows name.
+    as columns: among those that it was read with, of one that was read alone among no others. ``encounter``: the stay
+    that its rows name.
     """
 
     subject_id: int
@@ -192,7 +200,8 @@ class BundleStream:
         if not 0 <= first <= stop <= len(self):
             raise IndexError(stop)
         starts = self.starts[first : stop + 1].tolist()
-        events = tuple(self.columns.slice(starts[0], starts[-1]))
+        columns = self.columns.slice(starts[0], starts[-1]).alone()
+        events = tuple(columns)
         each = (self.subjects, self.hours, self.gaps)
         places = zip(*(column[first:stop].tolist() for column in each), starts, starts[1:], strict=False)
         for subject, hour, gap, start, end in places:
@@ -201,8 +210,8 @@ class BundleStream:
                 hour=from_microseconds(hour * HOUR),
                 gap_hours=gap or None,
                 events=events[start - starts[0] : end - starts[0]],
-                within=self.columns,
-                start=start,
+                within=columns,
+                start=start - starts[0],
             )
 
 

@@ -27,6 +27,7 @@ from wardround.core.private import keep_private, must_be_new, private_file, priv
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry
+from wardround.core.sealed import Sealed, unsealed
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
 from wardround.core.settings import Leaf, Setting, check_settings, choices_of, leaves, setting
@@ -70,6 +71,7 @@ __all__ = [
     "Registry",
     "Reporter",
     "RowId",
+    "Sealed",
     "Secret",
     "Sensitivity",
     "Setting",
@@ -128,6 +130,7 @@ __all__ = [
     "to_microseconds",
     "umask",
     "unknown",
+    "unsealed",
     "without_thinking",
     "write_atomically",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from wardround.core import ToolFailure
+from wardround.core import Sealed, ToolFailure, unsealed
 from wardround.core.suggestions import unknown
 from wardround.imaging.abilities import Abilities
 from wardround.imaging.radiograph import Radiograph
@@ -50,7 +50,7 @@ class ChartImages:
         self.chart = chart
         self.settings = settings
         self.abilities = abilities or Abilities()
-        self._source = source
+        self._source = None if source is None else Sealed(source)
         self._subject = subject or str(chart.subject_id)
         self._entries: dict[str, ChartImage] | None = None
         self._read: dict[str, bytes] = {}
@@ -87,7 +87,7 @@ class ChartImages:
         if found is None:
             if self._source is None:
                 raise ToolFailure("no image files are connected to this session, only what the record says of them.")
-            found = self._source.read(entry.name)
+            found = unsealed(self._source).read(self.find(entry.handle).name)
             while len(self._read) >= _KEPT:
                 self._read.pop(next(iter(self._read)), None)
             self._read[entry.handle] = found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wardround.core import RecordError, UserError
+from wardround.core import RecordError, Sealed, UserError
 from wardround.records.chart.censor import first_versions
-from wardround.records.chart.chart import Chart, Policy
+from wardround.records.chart.chart import Chart, Policy, StoredRecord
 from wardround.records.reading.subject_keys import read_keys, subject_number
 from wardround.records.shards.checksums import damaged, map_checked
 from wardround.records.shards.layout import (
@@ -98,7 +98,9 @@ class Store:
             policy=policy,
             spec=self.spec,
             layouts=self._layouts,
-            read=self._stored,
+            inside=Sealed(
+                StoredRecord(as_of=as_of, policy=policy, layouts=self._layouts, rows=partial(self._stored, subject_id))
+            ),
         )
 
     @cached_property

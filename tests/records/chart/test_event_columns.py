@@ -10,8 +10,9 @@ import pytest
 
 from effort import drawn
 from records.small_source import moment, small_store
-from wardround.core import to_microseconds
+from wardround.core import Sealed, to_microseconds
 from wardround.records import Chart, Store
+from wardround.records.chart.chart import StoredRecord
 
 LATE = datetime(2250, 1, 1)
 
@@ -95,7 +96,9 @@ def test_no_rows_make_no_events(store: Store) -> None:
         policy="known_at",
         spec=chart.spec,
         layouts=chart.layouts,
-        read=lambda *_: None,
+        inside=Sealed(
+            StoredRecord(as_of=chart.as_of, policy="known_at", layouts=chart.layouts, rows=lambda name: None)
+        ),
     )
     assert len(empty.event_columns()) == 0
     assert list(empty.events()) == []

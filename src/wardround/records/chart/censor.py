@@ -75,7 +75,7 @@ def censored(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime
                 layout, layout.spec.pending, stored, visible=visible, ordered=heads, event=event, as_of=as_of, now=now
             )
     stored, event = _select(stored, visible, event)
-    return hand_out(layout, stored, as_of, late_masks(layout, stored, now), ()), event
+    return _alone(hand_out(layout, stored, as_of, late_masks(layout, stored, now), ())), event.copy()
 
 
 def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetime, now: int) -> Cut:
@@ -88,7 +88,12 @@ def published(layout: TableLayout, stored: pa.RecordBatch | None, as_of: datetim
     if papers.time is not None:
         times = clock(stored, PUBLISHED)
         stored, event = _select(stored, times <= now if papers.operator == "<=" else times < now, event)
-    return hand_out(layout, stored, as_of, {}, papers.hide), event
+    return _alone(hand_out(layout, stored, as_of, {}, papers.hide)), event.copy()
+
+
+def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of its own: a slice holds the memory of the rows that were cut away."""
+    return pa.concat_batches([batch])
 
 
 def clock(stored: pa.RecordBatch, name: str) -> Times:
@@ -154,11 +159,12 @@ def hand_out(
         else:
             array = _ages(layout, stored, as_of)
         batch = batch.add_column(place, view.schema.field(place), array)
-    masks = {id(mask): pa.array(mask) for mask in hidden.values()}
+    rows = np.arange(stored.num_rows)
+    kept = {id(mask): pa.array(rows, mask=mask) for mask in hidden.values()}
     for name, mask in hidden.items():
         if name in view.position:
             place = view.position[name]
-            array = pc.if_else(masks[id(mask)], view.nulls[place], batch.column(place))
+            array = batch.column(place).take(kept[id(mask)])  # a null alone would leave the cell's bytes below it
             batch = batch.set_column(place, view.schema.field(place), array)
     return batch
 

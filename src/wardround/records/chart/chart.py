@@ -1,7 +1,8 @@
 """The chart: the record of one subject as of a moment. The only thing an agent may reach.
 
 Policy ``known_at``: a row is there iff it was available and had happened by ``as_of`` (equality counts); a late cell is
-null until its own time. Policy ``published`` uses the clocks of the papers and is for reproducing them.
+null until its own time. Policy ``published`` uses the clocks of the papers and is for reproducing them. A chart holds
+no way to anything else of the store: what reads its rows is sealed, bound to its subject, moment and policy.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from wardround.core import RecordError, to_microseconds
-from wardround.records.chart.censor import ChartTable, age_in_years, as_frame, censored, published
+from wardround.core import RecordError, Sealed, to_microseconds, unsealed
+from wardround.records.chart.censor import ChartTable, Cut, age_in_years, as_frame, censored, published
 from wardround.records.chart.event_columns import EventColumns, event_columns
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.shards.table_layout import TableLayout
 from wardround.records.specs.spec import SourceSpec
 
 Policy = Literal["known_at", "published"]
-Read = Callable[[int, str], "pa.RecordBatch | None"]
 _EVENT_TYPES = {"time": pa.timestamp("us"), "numeric_value": pa.float64()}
 """Of the events' columns that are no text."""
 
@@ -47,6 +47,36 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """One subject's whole record, and the moment and policy that it is cut by. Trusted: a chart keeps it sealed."""
+
+    as_of: datetime
+    policy: Policy
+    layouts: Mapping[str, TableLayout]
+    rows: Callable[[str], pa.RecordBatch | None]
+    """All stored rows of a table with their clocks; None where the subject has none."""
+
+    def table(self, name: str) -> Cut:
+        """Return the rows of a table that are visible, and their event times; nothing else is in their memory."""
+        cut = censored if self.policy == "known_at" else published
+        return cut(self.layouts[name], self.rows(name), self.as_of, to_microseconds(self.as_of))
+
+    def age(self) -> int | None:
+        """Return the age in years at the moment."""
+        for layout in self.layouts.values():
+            if layout.spec.age is not None:
+                batch = self.rows(layout.spec.name)
+                ages = [] if batch is None else age_in_years(layout.spec.age, batch, self.as_of).to_pylist()
+                return ages[0] if ages else None
+        return None
+
+
+def stored_rows(chart: Chart, table: str) -> pa.RecordBatch | None:
+    """Return all stored rows of a chart's subject in a table, later ones too. Trusted; None where there are none."""
+    return unsealed(chart.inside).rows(table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads.
 
@@ -59,7 +89,7 @@ class Chart:
     policy: Policy
     spec: SourceSpec
     layouts: Mapping[str, TableLayout] = field(repr=False)
-    read: Read = field(repr=False)
+    inside: Sealed[StoredRecord] = field(repr=False)
     _tables: dict[str, ChartTable] = field(default_factory=dict, init=False, repr=False, compare=False)
     _events: list[EventColumns] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -71,12 +101,7 @@ class Chart:
     @property
     def age(self) -> int | None:
         """Age in years at ``as_of``; 90 stands for 90 and older. None where the source has no age."""
-        for layout in self.layouts.values():
-            if layout.spec.age is not None:
-                batch = self.read(self.subject_id, layout.spec.name)
-                ages = [] if batch is None else age_in_years(layout.spec.age, batch, self.as_of).to_pylist()
-                return ages[0] if ages else None
-        return None
+        return unsealed(self.inside).age()
 
     def table(self, name: str) -> ChartTable:
         """Return a table. RecordError: this source has none of that name."""
@@ -89,9 +114,7 @@ class Chart:
 
     def _load(self, name: str) -> ChartTable:
         layout = self.layouts[name]
-        stored = self.read(self.subject_id, name)
-        cut = censored if self.policy == "known_at" else published
-        batch, times = cut(layout, stored, self.as_of, to_microseconds(self.as_of))
+        batch, times = unsealed(self.inside).table(name)
         if layout.spec.is_static:
             event_time = np.full(len(times), np.datetime64("NaT", "us"))
         else:

@@ -39,7 +39,6 @@ class ColumnView:
     places: tuple[int, ...]
     added: tuple[tuple[int, str], ...]
     position: Mapping[str, int]
-    nulls: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,6 @@ class TableLayout:
             places=tuple(stored.get_field_index(name) for name in names if name not in made),
             added=tuple((place, name) for place, name in enumerate(names) if name in made),
             position={name: place for place, name in enumerate(names)},
-            nulls=tuple(_null(kind) for kind in schema.types),
         )
 
     def _whole_view(self, stored: Any) -> ColumnView:
@@ -101,18 +99,12 @@ class TableLayout:
             places=tuple(stored.get_field_index(name) for name in names if name not in sources),
             added=tuple((place, name) for place, name in enumerate(names) if name in sources),
             position={name: place for place, name in enumerate(names)},
-            nulls=tuple(_null(kind) for kind in schema.types),
         )
 
 
 @cache
 def _no_cells(kind: Any) -> Any:
     return pa.array([], kind)
-
-
-@cache
-def _null(kind: Any) -> Any:
-    return pa.scalar(None, kind)
 
 
 def table_layout(spec: TableSpec, present: Sequence[str], dictionaries: Mapping[str, pa.Table]) -> TableLayout:

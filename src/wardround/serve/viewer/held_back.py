@@ -12,6 +12,7 @@ from datetime import datetime
 from wardround.bundles.bundling import END_OF_TIME
 from wardround.core import from_microseconds
 from wardround.records import Chart, Event, Store
+from wardround.records.chart.chart import stored_rows
 from wardround.records.shards.layout import AVAILABLE, VERSION
 from wardround.records.specs.arrow_types import microseconds
 
@@ -92,7 +93,7 @@ def _late_cells(then: Chart, later: Chart) -> Iterator[HeldCell]:
 
 def _may_change(chart: Chart, table: str) -> set[str]:
     """The columns of a table that are filled late; all of one whose rows can be amended."""
-    layout, stored = chart.layouts[table], chart.read(chart.subject_id, table)
+    layout, stored = chart.layouts[table], stored_rows(chart, table)
     if stored is not None and VERSION in stored.schema.names:
         return set(layout.all_columns)
     return {name for group in layout.late for name in group.columns}
