@@ -215,3 +215,10 @@ def test_the_commands_ask_check_and_use_the_answers(
     sample = ["--sample", f"{subject},{at:%Y-%m-%dT%H:%M}"]
     assert main(["audit", "leaks", "--store", store, "--raw", raw, "--swap", "--knowledge", answers, *sample]) == 0
     assert "what could be known when: by a nurse of the Kreisklinik" in capsys.readouterr().out
+    assert (
+        main(["audit", "leaks", "--store", str(hospitals["stadtspital"].store.path), "--sample", "P-003,2021-02-03"])
+        == 0
+    )
+    assert (
+        main(["audit", "leaks", "--store", str(hospitals["stadtspital"].store.path), "--sample", "P-3,2021-02-03"]) == 2
+    )

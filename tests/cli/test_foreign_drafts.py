@@ -65,6 +65,29 @@ def test_keys_persons_and_stays_are_guessed_by_what_the_tables_share(drafts: dic
     assert {name for name, table in first.items() if "encounter" not in table} == {"patienten", "zusammenfuehrungen"}
 
 
+def test_roles_are_offered_with_what_they_need(tmp_path: Path) -> None:
+    text = draft_spec(kreisklinik(tmp_path / "kreisklinik", patients=4))
+    role = text.partition("# [roles.note]")[2].partition("# [roles")[0]
+    assert '# text = "befundtext"' in role
+    assert '# stop = "beendet"' in text.partition("# [roles.order]")[2].partition("# [roles")[0]
+    assert "(no end is in this table" not in text
+    text = draft_spec(stadtspital(tmp_path / "stadtspital", patients=4))
+    role = text.partition("# [roles.admission]")[2].partition("# [roles")[0]
+    assert '# table = "aufenthalte"' in role
+    assert "# (no end is in this table: where ends are rows of another" in role
+
+
+def test_a_table_of_stays_called_by_no_word_is_the_one_that_others_name(tmp_path: Path) -> None:
+    _files(
+        tmp_path,
+        episoden="episode_id,pid,von\n1,1,2020-01-01\n2,1,2020-02-01\n",
+        puls="episode_id,wert\n1,2\n1,3\n",
+        lab="episode_id,wert\n2,2\n2,3\n",
+    )
+    tables = tomllib.loads(draft_spec(tmp_path))["tables"]
+    assert {table.get("encounter") for table in tables.values()} == {"episode_id"}
+
+
 def test_no_key_is_guessed_late_on_the_column_that_says_whose_a_row_is(drafts: dict[str, dict[str, Any]]) -> None:
     for draft in drafts.values():
         for table in draft["tables"].values():
@@ -73,6 +96,11 @@ def test_no_key_is_guessed_late_on_the_column_that_says_whose_a_row_is(drafts: d
     first, second = drafts["kreisklinik"]["tables"], drafts["stadtspital"]["tables"]
     assert first["notaufnahme"]["late"]["fallnr"] == "known(fallnr, faelle)"
     assert second["bewegungen"]["late"]["aufenthalt"] == "known(aufenthalt, aufenthalte)"
+
+
+def test_a_key_of_another_type_names_no_row(tmp_path: Path) -> None:
+    _files(tmp_path, a="a_id,pid\n1,1\n2,1\n", b="a_id,pid\n2020-01-01,1\n2020-01-02,1\n")
+    assert tomllib.loads(draft_spec(tmp_path))["tables"]["b"]["late"] == {"a_id": "a_id"}
 
 
 def test_a_person_s_number_that_more_tables_lack_is_still_whose_a_row_is(tmp_path: Path) -> None:
@@ -132,7 +160,7 @@ def test_who_became_whom_is_asked(drafts: dict[str, dict[str, Any]]) -> None:
 
 def test_every_file_that_is_not_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "haus"
-    _files(folder, patienten="pid,x\n1,2\n", leer="")
+    _files(folder, patienten="pid,x\n1,2\n", leer="", ohne=" , \n1,2\n", breit=f"a\n{'x' * 200_000}\n")
     (folder / "alt").mkdir()
     (folder / "alt" / "Notizen.xlsx").write_bytes(b"PK\x03\x04")
     (folder / "brief.txt").write_text("a;b\n", encoding="utf-8")
@@ -147,6 +175,8 @@ def test_every_file_that_is_not_taken_is_named(tmp_path: Path, capsys: pytest.Ca
         "not taken: leer.csv (it is empty)",
         "not taken: kaputt.parquet (cannot be read as Parquet",
         "not taken: bild.csv (no text)",
+        "not taken: ohne.csv (its first line names no column)",
+        "not taken: breit.csv (no table (field larger than field limit",
         "not taken: liste.jsonl (no line of it is a JSON object)",
     ):
         assert line in said

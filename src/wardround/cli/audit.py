@@ -92,7 +92,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     leaks.add_argument("--store", type=Path, required=True, help="folder of the store")
     leaks.add_argument("--benchmark", type=Path, help="audit at the samples of this benchmark")
     leaks.add_argument("--task", nargs="+", default=[], help="only samples of these tasks")
-    leaks.add_argument("--sample", nargs="+", default=[], metavar="SUBJECT,TIME", help="audit these moments")
+    leaks.add_argument(
+        "--sample",
+        nargs="+",
+        default=[],
+        metavar="SUBJECT,TIME",
+        help="audit these moments; SUBJECT as the source has it",
+    )
     leaks.add_argument("--raw", type=Path, nargs="+", default=[], help="source folders: run the deletion audit too")
     leaks.add_argument("--limit", type=int, help="at most this many samples, spread evenly")
     leaks.add_argument("--policy", choices=["known_at", "published"], default="known_at", help="clocks to audit")
@@ -183,17 +189,17 @@ def _audit_columns(arguments: argparse.Namespace) -> int:
 def _audit_leaks(arguments: argparse.Namespace) -> int:
     if arguments.limit is not None and arguments.limit < 1:
         raise UserError(f"--limit must be at least 1, not {arguments.limit}")
-    samples = list(_samples(arguments))
-    if not samples:
-        raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
-    if arguments.limit is not None and len(samples) > arguments.limit:
-        samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
     if (arguments.swap or arguments.alone) and not (arguments.raw and arguments.swap):
         raise UserError("--swap needs --raw with the files that the store was made from; --alone belongs to --swap")
     if arguments.knowledge is not None and not arguments.swap:
         raise UserError("--knowledge belongs to --swap here; without it: wardround audit plausibility --knowledge FILE")
-    progress = TerminalProgress()
     store = Store.open(arguments.store)
+    samples = list(_samples(arguments, store))
+    if not samples:
+        raise UserError("nothing to audit: give --benchmark, or --sample SUBJECT,TIME")
+    if arguments.limit is not None and len(samples) > arguments.limit:
+        samples = [samples[n * len(samples) // arguments.limit] for n in range(arguments.limit)]
+    progress = TerminalProgress()
     report: LeakReport | SwapReport
     if arguments.swap:
         own = [] if arguments.benchmark is None else [asked_of(Benchmark.open(arguments.benchmark))]
@@ -257,7 +263,7 @@ def _codes_of(store: Store) -> Path | None:
     return home
 
 
-def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
+def _samples(arguments: argparse.Namespace, store: Store) -> Iterator[tuple[int, datetime]]:
     if arguments.benchmark is not None:
         benchmark = Benchmark.open(arguments.benchmark)
         tasks = {get_task(name).name for name in arguments.task}
@@ -267,6 +273,9 @@ def _samples(arguments: argparse.Namespace) -> Iterator[tuple[int, datetime]]:
     for text in arguments.sample:
         subject, _, moment = text.partition(",")
         try:
-            yield int(subject), parse_time(moment)
+            number = (
+                int(subject) if subject.isdecimal() and int(subject) in store.subjects else store.subject_of(subject)
+            )
+            yield number, parse_time(moment)
         except ValueError as error:
             raise UserError(f"{text!r} is not SUBJECT,TIME (for example 12345678,2150-01-31T08:00): {error}") from error

@@ -47,6 +47,8 @@ def _admission(look: FileLook, key: str) -> Iterator[str]:
     yield f'id = "{key}"'
     yield from (f'start = "{name}"' for name in look.times[:1])
     yield from (f'ends = ["{name}"]' for name in look.times[1:2])
+    if len(look.times) < 2:
+        yield "(no end is in this table: where ends are rows of another say table, code, starts, stops: docs/roles.md)"
 
 
 def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
@@ -61,6 +63,12 @@ def _role(role: str, look: FileLook, guesses: Guesses) -> Iterator[str]:
         return
     yield f'label = "{names[0] if names else "COLUMN"}"'
     yield from (f'time = "{name}"' for name in look.times[:1])
+    if role == "order":
+        yield from (f'stop = "{name}"' for name in look.times[1:2])
+    if role == "note":
+        texts = [column for column in look.columns if column.kind == "text" and column.cells]
+        longest = sorted(texts, key=lambda column: -max(map(len, column.cells)))
+        yield from (f'text = "{column.name}"' for column in longest[:1])
     if role in ("lab", "vital"):
         floats = [column.name for column in look.columns if column.kind == "float"]
         yield from (f'value = "{name}"' for name in floats[:1])

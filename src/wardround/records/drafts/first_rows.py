@@ -45,8 +45,14 @@ def first_rows(file: Path, most: int) -> FirstRows:
     if name.endswith(JSON_LINES):
         return _json_lines(file, most)
     encoding, text = _text(file)
-    delimiter = _delimiter(text.split("\n"))
-    header, *rows = itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), most + 1)
+    try:
+        delimiter = _delimiter(text.split("\n"))
+        read = list(itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), most + 1))
+    except csv.Error as error:
+        raise UserError(f"{file}: no table ({error})") from None
+    header, rows = (read[0], read[1:]) if read else ([], [])
+    if not any(name.strip() for name in header):
+        raise UserError(f"{file}: its first line names no column")
     whole = [row for row in rows if len(row) == len(header)]
     return FirstRows(header=tuple(header), rows=whole, delimiter=delimiter, encoding=encoding)
 
@@ -79,7 +85,7 @@ def _delimiter(lines: Sequence[str]) -> str:
 
     def agreement(mark: str) -> tuple[float, int]:
         counts = Counter(len(row) for row in csv.reader(some, delimiter=mark))
-        width = len(next(csv.reader(some[:1], delimiter=mark)))
+        width = len(next(csv.reader(some[:1], delimiter=mark), ()))
         return (counts[width] / sum(counts.values()) if width > 1 else 0.0), width
 
     return max(_DELIMITERS, key=agreement)

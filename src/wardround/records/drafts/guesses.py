@@ -49,7 +49,13 @@ class Guesses:
         """Return the columns of a table that are the key of another, with that table; whose row it is is none."""
         others = {key: name for name, key in self.keys.items() if name != table.name and key != self.subject}
         own = self.keys.get(table.name)
-        return {one.name: others[one.name] for one in table.columns if one.name in others and one.name != own}
+        named = (one for one in table.columns if one.name in others and one.name != own)
+        return {one.name: others[one.name] for one in named if one.kind == self._kind(others[one.name], one.name)}
+
+    def _kind(self, table: str, column: str) -> str | None:
+        """Return the type of a key; None where nothing was seen of its table."""
+        found = (look.column(column) for look in self.tables if look.name == table)
+        return next((one.kind for one in found if one is not None), None)
 
     def owner(self, table: FileLook) -> tuple[str, str] | None:
         """Return the column and the table by which a table without the subject's column says whose its rows are."""
@@ -59,14 +65,23 @@ class Guesses:
 
     @property
     def stays(self) -> FileLook | None:
-        """The table of stays, by its name and its key."""
+        """The table of stays: by its name, else the one whose key stands in most other tables, two at least."""
         fit = (
             look
             for word in _STAY
             for look in self.tables
             if word in look.name and look.name in self.keys and not any(other in look.name for other in _NO_STAY)
         )
-        return next(fit, None)
+        called = next(fit, None)
+        if called is not None:
+            return called
+        held = {
+            look.name: sum(other.column(key) is not None for other in self.tables) - 1
+            for look in self.tables
+            if (key := self.keys.get(look.name)) is not None and key != self.subject
+        }
+        best = max(held, key=lambda name: held[name], default=None)
+        return next((look for look in self.tables if look.name == best and held[best] > 1), None)
 
     def encounter(self, table: FileLook) -> str | None:
         """Return the column in which a table names the stay."""
