@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +12,10 @@ import pytest
 from memory_doubles import key, lesson, origin, patient
 
 from effort import often
-from wardround.memory import Bank, Edge, Entity, Experience, RecallQuestion, SeenIn, forget, withdraw
+from wardround.core import UserError
+from wardround.memory import Bank, Edge, Entity, Experience, RecallQuestion, SeenIn, withdraw
+from wardround.memory.effect import EpisodeName
+from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 from wardround.memory.words import terms_of
 
 WORDS = ("sepsis", "fluids", "lactate", "culture", "shock", "fever", "gout", "anuria")
@@ -36,8 +39,7 @@ class Twin:
     bank: Bank
     source: Random
     held: dict[str, Held] = field(default_factory=dict)
-    quality: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
-    weight: dict[tuple[str, str], list[tuple[str, float]]] = field(default_factory=dict)
+    linked: set[tuple[str, str]] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
@@ -47,8 +49,6 @@ class Twin:
                 self._add(number)
             for _ in range(8):
                 self._link()
-            for _ in range(12):
-                self._move()
             for name in self.source.sample(sorted(self.held), 2):
                 self._revise(name)
             first, second, third = self.source.sample(range(10), 3)
@@ -73,29 +73,11 @@ class Twin:
         )
         self.bank.add([made], key=key(1, number))
         self.held[made.id] = Held(made, {sample}, {row}, made.content)
-        self.quality[made.id] = [("", 0.5)]
-        self.bank.set_graph(qualities={made.id: 0.5}, reason="rated")
 
     def _link(self) -> None:
         one, other = self.source.sample(sorted(self.held), 2)
-        self.weight[one, other] = [("", 0.5)]
+        self.linked.add((one, other))
         self.bank.set_graph(edges=[Edge(source=one, target=other, weight=0.5)], reason="linked")
-
-    def _move(self) -> None:
-        sample, delta = self._sample(), self.source.choice([-0.02, 0.03])
-        used = self.source.sample(sorted(self.held), 3)
-        pairs = [pair for pair in self.weight if set(pair) <= set(used)]
-        for name in used:
-            self.quality[name].append((sample, delta))
-        for pair in pairs:
-            self.weight[pair].append((sample, delta))
-        graph = self.bank.graph()
-        edges = [
-            Edge(source=one, target=other, weight=next(e.weight for e in graph.edges(one) if e.target == other) + delta)
-            for one, other in pairs
-        ]
-        qualities = {name: (graph.quality(name) or 0.0) + delta for name in used}
-        self.bank.set_graph(qualities=qualities, edges=edges, reason="moved", sample=sample)
 
     def _revise(self, name: str) -> None:
         sample = self._sample()
@@ -117,8 +99,6 @@ class Twin:
             for held in self.held.values()
             if source == held.experience.id or source in held.samples or source in held.rows
         }
-        for moves in (*self.quality.values(), *self.weight.values()):
-            moves[:] = [move for move in moves if move[0] != source]
         said = {
             entity.name
             for name, held in self.held.items()
@@ -139,14 +119,9 @@ class Twin:
             served = bank.seeds(RecallQuestion(text=word, key=key(1, 1)), for_subject=patient(99))
             found += [f"recall of {word}" for one in served.experiences if one.id not in live]
         for name in sorted(self.held):
-            expected = {
-                other: values for (one, other), values in self.weight.items() if one == name and {one, other} <= live
-            }
-            weights = {edge.target: edge.weight for edge in graph.edges(name)}
-            if weights != {other: pytest.approx(_total(values)) for other, values in expected.items()}:
+            expected = {other for one, other in self.linked if one == name and {one, other} <= live}
+            if {edge.target for edge in graph.edges(name)} != expected:
                 found.append(f"edges of {name}")
-            if name in live and graph.quality(name) != pytest.approx(_total(self.quality[name])):
-                found.append(f"quality of {name}")
         counts: Counter[str] = Counter()
         for one in bank.experiences():
             texts = (one.title, one.description, one.content, one.condition, *one.exclusions)
@@ -159,10 +134,6 @@ class Twin:
             if graph.entity(name) != self.names.get(name, name)
         ]
         return found
-
-
-def _total(moves: list[tuple[str, float]]) -> float:
-    return sum(delta for _, delta in moves)
 
 
 def test_of_generated_withdrawals_none_leaves_anything_stale(tmp_path: Path) -> None:
@@ -182,43 +153,23 @@ def test_of_generated_withdrawals_none_leaves_anything_stale(tmp_path: Path) -> 
 
 
 def test_what_a_withdrawal_changed_is_told_and_kept_in_the_history(tmp_path: Path) -> None:
+    said = EvolutionSettings(quality="eq10", delta_baseline="none")
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         a, b = (lesson(bank, title, number, kind="indication") for number, title in enumerate(("a", "b")))
         bank.add([a, b])
         bank.set_graph(qualities={b.id: 0.5}, edges=[Edge(source=a.id, target=b.id, weight=0.5)], reason="built")
-        bank.set_graph(qualities={b.id: 0.8}, reason="it helped", sample="sample-x")
-        bank.set_graph(qualities={b.id: 0.7}, reason="it did not", sample="sample-y")
+        for sample, score in (("sample-x", 1.0), ("sample-y", 0.0), ("sample-z", 1.0)):
+            name = EpisodeName(run="r", agent="a", sample=sample, epoch=1)
+            learn(
+                bank, PlayedEpisode(name=name, sample=sample, task="t", split="train", score=score, shown=[b.id]), said
+            )
         done: Any = withdraw(bank, "sample-x", reason="wrong chart")
         assert (done.experiences, done.qualities, done.edges) == ((), 1, 0)
-        assert bank.graph().quality(b.id) == pytest.approx(0.4), "0.5 without the 0.3 that it gave"
-        assert [value for _, value in bank.quality_history(b.id)] == [0.5, 0.8, 0.7, pytest.approx(0.4)]
-        done = withdraw(bank, "sample-y", reason="wrong too")
-        assert bank.graph().quality(b.id) == pytest.approx(0.5), "what put x right counts for nothing either"
-        bank.set_graph(qualities={b.id: 0.9}, reason="validated: set, not moved")
-        bank.set_graph(qualities={b.id: 0.95}, reason="it helped", sample="sample-z")
-        withdraw(bank, "sample-x", reason="again")
-        assert bank.graph().quality(b.id) == pytest.approx(0.95)
-        withdraw(bank, "sample-z", reason="wrong")
-        assert bank.graph().quality(b.id) == pytest.approx(0.9)
+        assert [value for _, value in bank.quality_history(b.id)] == [0.5, 0.6, 0.5, 0.6, 0.5]
+        with pytest.raises(UserError, match="sample 'sample-x' was taken out"):
+            bank.revise(b.id, content="more", by=origin(bank, 9, sample="sample-x"), reason="taught")
+        assert bank.add([lesson(bank, "c", 9, sample="sample-x")]) == 0
         done = withdraw(bank, a.id, reason="wrong")
         assert (done.experiences, done.edges) == ((a.id,), 1)
         assert bank.graph().edges(a.id) == ()
         assert bank.history(a.id)[-1].reason == "wrong"
-
-
-def test_what_is_left_after_forgetting_can_be_withdrawn_too(tmp_path: Path) -> None:
-    with Bank.open(tmp_path / "bank.sqlite") as bank:
-        a, b = (lesson(bank, title, number, kind="indication") for number, title in enumerate(("a", "b")))
-        bank.add([a, b])
-        edge = Edge(source=a.id, target=b.id, weight=0.4)
-        bank.set_graph(qualities={b.id: 0.5}, edges=[edge], reason="built")
-        for sample, moved in (("sample-x", 0.2), ("sample-y", 0.1), ("sample-x", 0.1)):
-            quality = (bank.graph().quality(b.id) or 0.0) + moved
-            weight = bank.graph().edges(a.id)[0].weight + moved
-            bank.set_graph(qualities={b.id: quality}, edges=[replace(edge, weight=weight)], reason="m", sample=sample)
-        forget(bank, "sample-x", reason="asked for")
-        assert [value for _, value in bank.quality_history(b.id)] == [0.5, pytest.approx(0.6)]
-        assert bank.graph().edges(a.id)[0].weight == pytest.approx(0.5)
-        withdraw(bank, "sample-y", reason="wrong")
-        assert bank.graph().quality(b.id) == pytest.approx(0.5)
-        assert bank.graph().edges(a.id)[0].weight == pytest.approx(0.4)

@@ -8,25 +8,22 @@ from random import Random
 
 import pytest
 
-from wardround.memory.effect import (
-    EpisodeName,
-    MaskedArm,
-    MaskingTrial,
-    cautious_quality,
-    effect_of,
-    is_masked,
-)
+from wardround.memory.effect import CoinEvidence, EpisodeName, cautious_quality, effect_in, effect_of, is_masked
 
 EPISODES = 100
 
 
-def _trial(shown: list[float], masked: list[float]) -> MaskingTrial:
-    trial = MaskingTrial()
+FOREVER = 1e12
+
+
+def _evidence(shown: list[float], masked: list[float], *, half_life: float = FOREVER) -> CoinEvidence:
+    """What coins showed where the mean score of the task is 1/2."""
+    found = CoinEvidence()
     for score in shown:
-        trial = trial.with_score(score, masked=False)
+        found = found.with_episode(score - 0.5, shown=True, half_life=half_life)
     for score in masked:
-        trial = trial.with_score(score, masked=True)
-    return trial
+        found = found.with_episode(score - 0.5, shown=False, half_life=half_life)
+    return found
 
 
 def _episode(number: int, *, world: int = 0) -> EpisodeName:
@@ -34,39 +31,71 @@ def _episode(number: int, *, world: int = 0) -> EpisodeName:
 
 
 def test_the_posterior_by_hand() -> None:
-    # means 3/4 and 1/4; deviations 0.75 + 0.75, with 2 episodes of variance 0.25: 2 / 8 = 0.25
-    # noise 0.25 * (1/4 + 1/4) = 0.125; prior variance 0.125: half is kept
-    effect = effect_of(_trial([1, 1, 1, 0], [0, 0, 0, 1]), prior_sd=math.sqrt(0.125))
-    assert (effect.mean, effect.sd) == pytest.approx((0.25, math.sqrt(0.0625)))
+    # means 3/4 and 1/4: tosses of 1/2 either way, residuals of 1/2: signal 8 * 1/4 - 2 * 2 * 1/4 = 1, information 2
+    # unexplained 8 / 4 - 1/2, variance (3/2 + 2 / 4) / (8 + 2) = 1/5, noise 1/5 * 2 / 4 = 1/10
+    # prior variance 1/10: half is kept, and the posterior's variance is 1/20
+    evidence = _evidence([1, 1, 1, 0], [0, 0, 0, 1])
+    assert (evidence.difference, evidence.noise) == pytest.approx((0.5, 0.1))
+    effect = effect_of(evidence, prior_sd=math.sqrt(0.1))
+    assert (effect.mean, effect.sd) == pytest.approx((0.25, math.sqrt(0.05)))
     assert (effect.shown, effect.masked) == (4, 4)
+    assert effect.harm == pytest.approx(0.1317762), "as much of a normal as lies 1.118 deviations below its mean"
 
 
-def test_one_side_alone_tells_nothing() -> None:
-    effect = effect_of(_trial([1.0] * 500, []))
-    assert (effect.mean, effect.sd, effect.shown, effect.masked) == (0.0, 0.2, 500, 0)
-    assert cautious_quality(effect) == 0.5
+def test_without_a_coin_nothing_is_told_and_quality_stays() -> None:
+    certain = CoinEvidence()
+    for _ in range(500):
+        certain = certain.with_episode(0.5, shown=True, masked_share=0.0)
+    for effect in (effect_of(CoinEvidence()), effect_of(certain)):
+        assert (effect.mean, effect.sd, effect.harm) == pytest.approx((0.0, 0.2, 0.5))
+        assert cautious_quality(effect) == 0.5
+
+
+def test_a_rare_coin_is_as_unbiased_as_a_fair_one() -> None:
+    # shown 1 of 20 times: 5 times right, 95 times half right; toss 0.95 and -0.05
+    rare = CoinEvidence()
+    for _ in range(5):
+        rare = rare.with_episode(0.5, shown=True, masked_share=0.95, half_life=FOREVER)
+    for _ in range(95):
+        rare = rare.with_episode(0.0, shown=False, masked_share=0.95, half_life=FOREVER)
+    assert rare.difference == pytest.approx(5 * 0.95 * 0.5 / (5 * 0.95**2 + 95 * 0.05**2))
+    fair = _evidence([1.0] * 50, [0.5] * 50)
+    assert rare.spread < fair.spread / 5, "it tells less"
+
+
+def test_after_a_half_life_of_fair_coins_an_episode_counts_half_and_a_rare_coin_fades_less() -> None:
+    old = _evidence([1.0], [0.0])
+    faded = old
+    for _ in range(30):
+        faded = faded.with_episode(0.0, shown=True, half_life=60.0).with_episode(0.0, shown=False, half_life=60.0)
+    assert faded.signal == pytest.approx(old.signal / 2)
+    assert (faded.shown, faded.masked) == (31, 31), "counts do not fade"
+    kept = old.with_episode(0.0, shown=False, masked_share=0.95, half_life=60.0)
+    assert kept.signal == pytest.approx(old.signal * 0.5 ** (4 * 0.95 * 0.05 / 60))
 
 
 def test_quality_moves_by_half_of_what_is_beyond_caution() -> None:
-    # 100 ones against 100 zeros: deviations 0, variance 0.5 / 200, noise 0.00005, kept 0.04 / 0.04005
-    effect = effect_of(_trial([1.0] * 100, [0.0] * 100))
-    kept = 0.04 / 0.04005
-    assert effect.mean == pytest.approx(kept)
-    assert effect.sd == pytest.approx(math.sqrt(kept * 0.00005))
-    assert cautious_quality(effect) == pytest.approx(0.5 + (kept - 2 * effect.sd) / 2)
+    effect = effect_of(_evidence([1.0] * 100, [0.0] * 100))
+    assert effect.mean > 0.95
+    assert cautious_quality(effect) == pytest.approx(0.5 + (effect.mean - 2 * effect.sd) / 2)
     assert cautious_quality(effect, prior=0.9) == 1.0
-    harmful = effect_of(_trial([0.0] * 100, [1.0] * 100))
+    harmful = effect_of(_evidence([0.0] * 100, [1.0] * 100))
     assert cautious_quality(harmful) == pytest.approx(1.0 - cautious_quality(effect))
 
 
-def test_a_score_outside_0_to_1_is_refused() -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        MaskingTrial().with_score(1.5, masked=False)
+def test_other_tasks_move_the_prior_by_a_quarter_of_its_variance() -> None:
+    # known exactly to harm by 0.2 elsewhere: common part 0.01 of 0.04, so the mean is -0.2 * 0.01 / 0.04
+    harmful = _evidence([0.0] * 3, [0.2] * 3)
+    sure = CoinEvidence(signal=-0.2e6, information=1e6, spread=1.0, shown=1, masked=1)
+    there = effect_in({"a": sure}, "b")
+    assert (there.mean, there.sd) == pytest.approx((-0.05, math.sqrt(0.03 + 0.0075)), abs=1e-4)
+    assert there.harm < 0.7, "one task bars no other"
+    assert effect_in({"a": harmful}, "a") == effect_of(harmful)
 
 
-def test_the_squares_are_those_of_the_scores() -> None:
-    arm = MaskedArm().with_score(0.5).with_score(1.0)
-    assert (arm.mean, arm.deviations) == pytest.approx((0.75, 0.125))
+def test_a_residual_outside_its_range_is_refused() -> None:
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        CoinEvidence().with_episode(1.5, shown=True)
 
 
 def test_the_coin_is_fair_repeats_itself_and_differs_by_every_name() -> None:
@@ -92,15 +121,18 @@ def test_the_coin_is_fair_repeats_itself_and_differs_by_every_name() -> None:
     assert all(is_masked(name, "one", seed=7, share=1.0) for name in names)
 
 
-def _play(effects: Mapping[str, float], *, base: float, world: int) -> dict[str, MaskingTrial]:
+def _play(effects: Mapping[str, float], *, base: float, world: int) -> dict[str, CoinEvidence]:
     """Episodes in which every item is eligible, and what is shown adds its effect to the chance of success."""
     source = Random(world)
-    trials = dict.fromkeys(effects, MaskingTrial())
+    trials = dict.fromkeys(effects, CoinEvidence())
+    total, count = 0.5, 1
     for number in range(EPISODES):
         masked = {item: is_masked(_episode(number, world=world), item, seed=3) for item in effects}
         chance = base + sum(effects[item] for item in effects if not masked[item])
         score = float(source.random() < chance)
-        trials = {item: trial.with_score(score, masked=masked[item]) for item, trial in trials.items()}
+        residual = score - total / count
+        total, count = total + score, count + 1
+        trials = {item: one.with_episode(residual, shown=not masked[item]) for item, one in trials.items()}
     return trials
 
 

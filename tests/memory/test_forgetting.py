@@ -11,7 +11,9 @@ from memory_doubles import key, lesson, patient
 from forking import commands, kill, wait_for
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, Entity, Experience, PinnedBank, RecallQuestion, SeenIn, forget
+from wardround.memory.effect import EpisodeName
 from wardround.memory.forgetting import REBUILD
+from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 
 SECRET = "zebrafish"
 ROW = "labevents:4711"
@@ -41,8 +43,10 @@ def put(bank: Bank) -> tuple[Experience, Experience]:
         reason=f"linked {told.id}",
     )
     bank.add_alias("fever", of=f"{SECRET} name", reason="same")
-    bank.set_graph(qualities={stays.id: 0.6}, reason="moved", sample=f"sample-{SECRET}")
-    bank.set_graph(qualities={stays.id: 0.7}, reason="moved again", sample="sample-2")
+    for sample in (f"sample-{SECRET}", "sample-2"):
+        name = EpisodeName(run="run", agent="a", sample=sample, epoch=1)
+        played = PlayedEpisode(name=name, sample=sample, task="t", split="train", score=1.0, shown=[stays.id])
+        learn(bank, played, EvolutionSettings(quality="eq10", delta_baseline="none"))
     bank.add_feedback(stays.id, "used", value=1.0, episode=f"agent|model|task|sample-{SECRET}|0")
     bank.revise(told.id, content=f"the {SECRET} text, revised", reason=f"{SECRET} reason")
     return told, stays

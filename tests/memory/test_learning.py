@@ -11,8 +11,10 @@ from memory_doubles import lesson
 
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, export_bank, forget, import_bank, undo, withdraw
+from wardround.memory.credit import first_quality
 from wardround.memory.effect import EpisodeName, is_masked
-from wardround.memory.learning import RETIRED, EvolutionSettings, Learnt, PlayedEpisode, learn
+from wardround.memory.learning import EvolutionSettings, Learnt, PlayedEpisode, learn
+from wardround.memory.outcomes import LearningRule
 
 
 def _bank(path: Path, *names: str) -> tuple[Bank, list[str]]:
@@ -58,7 +60,7 @@ def test_one_writer_moves_quality(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="written by 'credit'"):
             learn(bank, _played(2, 1.0, [one]), PUBLISHED)
         assert bank.revision == at
-        assert len(bank.feedback(one)) == 1
+        assert [(said.score, said.met[0].shown) for said in bank.outcomes(one)] == [(1.0, True)]
 
 
 def test_nothing_is_learnt_from_other_splits(tmp_path: Path) -> None:
@@ -75,9 +77,9 @@ def test_what_is_withdrawn_or_forgotten_is_unlearnt(tmp_path: Path) -> None:
             learn(bank, _played(number, float(not masked), [] if masked else [one], [one] if masked else []))
         assert (bank.graph().quality(one) or 0.0) > 0.6
         withdraw(bank, "stream-000", reason="wrong patient")
-        assert bank.graph().trials(one)["diagnoses"].shown.episodes == 19
+        assert bank.graph().evidence(one)["diagnoses"].shown == 19
         forget(bank, "stream-002", reason="asked for")
-        assert bank.graph().trials(one)["diagnoses"].shown.episodes == 18
+        assert bank.graph().evidence(one)["diagnoses"].shown == 18
     assert b"stream-002" not in (tmp_path / "bank.sqlite").read_bytes()
 
 
@@ -93,10 +95,10 @@ def test_the_good_rise_the_harmful_fall_the_inert_stay(tmp_path: Path) -> None:
             learn(bank, _played(number, float(source.random() < chance), shown, masked))
         graph = bank.graph()
         found = {name: graph.quality(one) for name, one in (("good", good), ("bad", harmful), ("inert", inert))}
-    assert found["good"] is not None
-    assert found["bad"] is not None
-    assert found["good"] > 0.55
-    assert found["bad"] < 0.45
+        harm = {one: effect.harm for one in (good, harmful) if (effect := bank.graph(task="diagnoses").effect(one))}
+    assert (found["bad"] or 1.0) < 0.5 < (found["good"] or 0.0), "as far as the last 200 or so episodes are sure"
+    assert harm[good] < 0.0001
+    assert harm[harmful] > 0.999
     assert found["inert"] == pytest.approx(0.5, abs=0.05)
 
 
@@ -158,26 +160,42 @@ def test_both_readings_of_equation_10_keep_phi_beyond_the_clip(tmp_path: Path) -
         assert _edge(bank, one, two) == pytest.approx((0.93, -0.05)), "what was cut off is not lost"
 
 
-def test_an_item_that_flips_has_a_quality_for_each_task_and_is_not_retired(tmp_path: Path) -> None:
-    bank, (flipping, harmful) = _bank(tmp_path, "flipping", "harmful")
+def test_an_item_that_flips_by_task_has_an_effect_in_each(tmp_path: Path) -> None:
+    bank, (flipping,) = _bank(tmp_path, "flipping")
     with bank:
         for number in range(120):
-            masked = [] if number % 2 else [flipping, harmful]
-            shown = [flipping, harmful] if number % 2 else []
+            shown, masked = ([flipping], []) if number % 2 else ([], [flipping])
             helped, harmed = _played(number, 0.0, shown, masked), _played(1000 + number, 0.0, shown, masked)
-            learn(bank, replace(helped, task="helps", score=float(bool(shown)), masked=[], shown=shown[:1]))
+            learn(bank, replace(helped, task="helps", score=float(bool(shown))))
             learn(bank, replace(harmed, task="harms", score=float(not shown)))
-            if masked:
-                learn(bank, replace(_played(2000 + number, 0.0, [], [flipping]), task="helps"))
-        by_task = {task: bank.graph(task=task).quality(flipping) or 0.0 for task in ("helps", "harms", "unmet")}
-        assert by_task["helps"] > 0.8
-        assert by_task["harms"] < 0.2
-        assert 0.3 < by_task["unmet"] < 0.7, "both count for a task without evidence of its own"
-        assert {one.id for one in bank.experiences()} == {flipping}
-        assert bank.retired_because(RETIRED) == (harmful,)
+        by_task = {task: bank.graph(task=task) for task in ("helps", "harms", "unmet")}
+        qualities = {task: graph.quality(flipping) or 0.0 for task, graph in by_task.items()}
+        harms = {task: effect.harm for task, graph in by_task.items() if (effect := graph.effect(flipping))}
+        assert qualities["helps"] > 0.8
+        assert qualities["harms"] < 0.2
+        assert 0.3 < qualities["unmet"] < 0.7
+        assert harms["harms"] > 0.99
+        assert harms["helps"] < 0.01
+        assert 0.3 < harms["unmet"] < 0.7, "barred only where it harms"
 
 
-def test_going_back_takes_trials_along_and_a_withdrawal_after_it_is_exact(tmp_path: Path) -> None:
+def test_what_says_the_same_shares_its_evidence_and_what_does_not_has_its_own(tmp_path: Path) -> None:
+    with Bank.open(tmp_path / "bank.sqlite") as bank:
+        same = {"kind": "indication", "condition": "Sepsis", "content": "Give fluids"}
+        one, two = lesson(bank, "one", 1, **same), lesson(bank, "One", 2, **same | {"content": "give  FLUIDS"})
+        other = lesson(bank, "one", 3, **same, exclusions=("heart failure",))
+        bank.add([one, two, other])
+        for number in range(20):
+            learn(bank, _played(number, 0.0, [one.id] if number % 2 else [two.id]))
+        evidence = [bank.graph().evidence(name.id) for name in (one, two, other)]
+        assert evidence[0] == evidence[1]
+        assert evidence[0]["diagnoses"].shown == 20
+        assert evidence[2] == {}
+        bank.revise(two.id, content="Give no fluids", reason="corrected")
+        assert bank.graph().evidence(two.id)["diagnoses"].shown == 10, "it says something else now"
+
+
+def test_going_back_takes_outcomes_along_and_a_withdrawal_after_it_is_exact(tmp_path: Path) -> None:
     bank, (one,) = _bank(tmp_path, "one")
     with bank:
         for number in range(3):
@@ -186,19 +204,31 @@ def test_going_back_takes_trials_along_and_a_withdrawal_after_it_is_exact(tmp_pa
         for number in range(3, 6):
             learn(bank, _played(number, 0.0, [], [one]))
         undo(bank, to=then, reason="back")
-        trial = bank.graph().trials(one)["diagnoses"]
-        assert (trial.shown.episodes, trial.shown.total, trial.masked.episodes) == (3, 3.0, 0)
+        evidence = bank.graph().evidence(one)["diagnoses"]
+        assert (evidence.shown, evidence.masked) == (3, 0)
         withdraw(bank, "stream-001", reason="wrong patient")
-        assert bank.graph().trials(one)["diagnoses"].shown.episodes == 2
+        assert bank.graph().evidence(one)["diagnoses"].shown == 2
         withdraw(bank, "stream-004", reason="wrong patient")
-        trial = bank.graph().trials(one)["diagnoses"]
-        assert (trial.shown.episodes, trial.masked.episodes) == (2, 0), "it was undone already"
+        evidence = bank.graph().evidence(one)["diagnoses"]
+        assert (evidence.shown, evidence.masked) == (2, 0), "it was undone already"
 
 
-def test_trials_travel_with_an_export(tmp_path: Path) -> None:
+def test_equation_4_counts_every_trial_but_those_that_were_withdrawn(tmp_path: Path) -> None:
+    bank, (one,) = _bank(tmp_path, "one")
+    with bank:
+        for number, right in enumerate((1.0, 0.0, 1.0)):
+            learn(bank, _played(number, right, [one]), PUBLISHED, rule=LearningRule(writer="eq4"))
+        assert bank.graph().quality(one) == first_quality(2, 3)
+        withdraw(bank, "stream-002", reason="wrong patient")
+        assert bank.graph().quality(one) == first_quality(1, 2)
+
+
+def test_outcomes_travel_with_an_export(tmp_path: Path) -> None:
     bank, (one,) = _bank(tmp_path, "one")
     with bank, Bank.open(tmp_path / "other.sqlite") as other:
         learn(bank, _played(1, 1.0, [one]))
         export_bank(bank, tmp_path / "bank.jsonl")
         import_bank(other, tmp_path / "bank.jsonl")
-        assert other.graph().trials(one) == bank.graph().trials(one)
+        assert other.graph().evidence(one) == bank.graph().evidence(one) != {}
+        withdraw(other, "stream-001", reason="wrong patient")
+        assert other.graph().evidence(one) == {}, "who gave it came along"

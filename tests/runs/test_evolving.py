@@ -43,9 +43,9 @@ def test_a_stream_fills_a_bank_and_learns_once_of_each_episode(evolved: Path) ->
         made = bank.experiences()
         assert made
         assert {one.kind for one in made} <= {"indication", "contraindication"}
-        tried = [trial for one in made for trial in bank.graph().trials(one.id).values()]
-        assert sum(trial.shown.episodes for trial in tried) > 0
-        assert sum(trial.masked.episodes for trial in tried) > 0
+        tried = [evidence for one in made for evidence in bank.graph().evidence(one.id).values()]
+        assert sum(evidence.shown for evidence in tried) > 0
+        assert sum(evidence.masked for evidence in tried) > 0
         assert list(bank.snapshots()) == ["stream-3", "stream-12"]
         assert bank.snapshots()["stream-3"] == steps[2].number
         revision = bank.revision
@@ -69,8 +69,8 @@ def test_what_the_log_notes_is_what_the_bank_counts(evolved: Path) -> None:
                     _title(bank, one["id"]) for one in noted["served"]
                 }
             shown, masked = shown + len(noted["served"]), masked + len(noted["masked"])
-        said = [one for name in bank.names("") for one in bank.feedback(name) if one.kind == "played"]
-    assert (sum(not one.detail["masked"] for one in said), sum(one.detail["masked"] for one in said)) == (shown, masked)
+        met = [one for name in bank.names("") for outcome in bank.outcomes(name) for one in outcome.met]
+    assert (sum(one.shown for one in met), sum(not one.shown for one in met)) == (shown, masked)
     assert shown
     assert masked
 
@@ -152,4 +152,4 @@ def test_equation_10_masks_nothing(words: list[str], tmp_path: Path, capsys: pyt
     with Bank.open(tmp_path / "bank.sqlite", writable=False) as bank:
         graph = bank.graph()
         assert graph.set_qualities()
-        assert not any(graph.trials(one.id) for one in bank.experiences())
+        assert not any(graph.evidence(one.id) for one in bank.experiences())

@@ -10,7 +10,7 @@ import pytest
 
 from runs.score_doubles import scored
 from wardround.core import UserError
-from wardround.runs.gating import _judged_revision, held_out_pairs
+from wardround.runs.gating import _judged, held_out_pairs
 from wardround.scoring import HeldOutPairs
 
 
@@ -69,7 +69,7 @@ def test_runs_that_show_something_else_judge_nothing(
     second = run(places[with_it.pop("bank", "bank")], **with_it)
     bank = cast(Any, SimpleNamespace(path=tmp_path / "bank"))
     if problem is None:
-        assert _judged_revision(bank, first, second) == 7
+        assert _judged(bank, first, second)["revision"] == "7"
         return
     with pytest.raises(UserError, match=problem):
-        _judged_revision(bank, first, second)
+        _judged(bank, first, second)

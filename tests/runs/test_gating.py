@@ -11,9 +11,9 @@ from wardround.cli import main
 from wardround.core import UserError
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, PinnedBank, Provenance, Subject, text_key
-from wardround.memory.gates import GateRecord
+from wardround.memory.gates import GateRecord, GateUse, look_of
 from wardround.retrieval import LexicalEncoder
-from wardround.runs import RunFolder, RunSettings, execute, gate_bank, start
+from wardround.runs import RunFolder, RunSettings, execute, gate_bank, gate_notes, start
 
 CLOSED = {"state": "harm", "difference": -0.2}
 OPEN = {"state": "open", "difference": 0.2}
@@ -64,10 +64,10 @@ def test_a_verdict_holds_from_its_revision_on_until_the_next(tmp_path: Path) -> 
     with Bank.open(tmp_path / "bank.sqlite") as bank:
         first = bank.revision
         assert bank.gate() == GateRecord()
-        bank.record_gate(first, {"diagnoses": CLOSED})
+        bank.record_gate(GateRecord(revision=first, content="x", look=1, verdicts={"diagnoses": CLOSED}))
         second = bank.set_graph(reason="moved")
         assert bank.gate().revision == first
-        bank.record_gate(second, {"diagnoses": OPEN})
+        bank.record_gate(GateRecord(revision=second, content="y", look=2, verdicts={"diagnoses": OPEN}))
         assert bank.gate().verdicts == {"diagnoses": OPEN}
     with PinnedBank.open(tmp_path / "bank.sqlite", revision=first) as pinned:
         assert pinned.gate().verdicts == {"diagnoses": CLOSED}
@@ -76,9 +76,16 @@ def test_a_verdict_holds_from_its_revision_on_until_the_next(tmp_path: Path) -> 
 
 
 def test_what_is_not_shown_to_help_is_served_only_where_the_gate_is_ignored() -> None:
-    judged = GateRecord(revision=1, verdicts={"a": OPEN, "b": CLOSED, "c": {"state": "doubtful"}})
-    served = {use: [task for task in "abcd" if judged.lets(task, use)] for use in ("heed", "require", "ignore")}  # type: ignore[arg-type]
-    assert served == {"heed": ["a", "d"], "require": ["a"], "ignore": ["a", "b", "c", "d"]}
+    judged = GateRecord(revision=1, content="x", verdicts={"a": OPEN, "b": CLOSED, "c": {"state": "doubtful"}})
+    uses: tuple[GateUse, ...] = ("heed", "require", "ignore")
+
+    def served(content: str) -> dict[str, str]:
+        return {use: "".join(task for task in "abcd" if judged.allows(task, use, content)) for use in uses}
+
+    assert served("x") == {"heed": "ad", "require": "a", "ignore": "abcd"}
+    assert served("y") == {"heed": "d", "require": "", "ignore": "abcd"}, "another bank than the one that was judged"
+    assert [judged.state(task, "x") for task in "abcd"] == ["open", "harm", "doubtful", "never judged"]
+    assert judged.state("a", "y") == "the bank changed since it was judged"
 
 
 def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
@@ -93,6 +100,11 @@ def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
     assert main(words) == 1, "one patient opens nothing"
     said = capsys.readouterr().out
     assert said.count("too_few") == 2
+    assert "look 1 at this bank, judged at level 0.0608" in said
+    assert main(words) == 1
+    assert "look 1 at this bank" in capsys.readouterr().out, "the same runs are one look"
+    with Bank.open(bank, writable=False) as held:
+        assert look_of(held.file, "another run", "with") == 2
     with Bank.open(bank, writable=False) as held:
         verdict = held.gate().verdicts["diagnoses"]
     assert (verdict["state"], verdict["standard"], verdict["episodes"]) == ("too_few", "benefit", 2)
@@ -104,9 +116,29 @@ def test_two_dev_runs_judge_a_bank_and_runs_heed_it(
     assert not notes(heeding, "experiences")
     ignoring = played(tmp_path / "ignoring", heeding.settings.changed(gate="ignore"))
     assert notes(ignoring, "experiences")
+    judged = heeding.manifest["bank"]
     with Bank.open(bank) as held:
-        held.record_gate(held.revision, {"diagnoses": OPEN})
-    assert notes(played(tmp_path / "opened", heeding.settings), "experiences")
+        held.record_gate(
+            GateRecord(revision=judged["revision"], content=judged["sha256"], look=2, verdicts={"diagnoses": OPEN})
+        )
+    opened = played(tmp_path / "opened", heeding.settings)
+    assert notes(opened, "experiences")
+    with Bank.open(bank) as held:
+        held.set_graph(qualities={held.experiences()[0].id: 0.9}, reason="moved after it was judged")
+    changed = played(tmp_path / "changed", heeding.settings)
+    assert notes(changed, "gate_closed") == [{"task": "diagnoses"}], "the verdict is of another bank"
+    label = "react+gsem-walk was served no experience, its bank's gate being closed, for diagnoses"
+    assert gate_notes(heeding) == (f"{label} (too_few)",)
+    assert gate_notes(changed) == (f"{label} (the bank changed since it was judged)",)
+    assert gate_notes(opened) == gate_notes(ignoring) == ()
+    capsys.readouterr()
+    assert main(["report", str(changed.path)]) == 0
+    assert f"{label} (the bank" in capsys.readouterr().out
+    assert label in (changed.path / "report" / "index.html").read_text().replace("&#39;", "'")
+    assert main(["compare", str(opened.path), str(changed.path)]) == 0
+    assert f"{changed.path}: {label}" in capsys.readouterr().err
+    pinned = played(tmp_path / "pinned", heeding.settings.changed(bank_revision="gated"))
+    assert notes(pinned, "experiences")
 
 
 def test_only_paired_dev_runs_judge(settings: RunSettings, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import LeakError
-from wardround.memory.credit import first_quality
 from wardround.memory.learning import EvolutionSettings
 from wardround.runs.evolving import _batches, _met, _Stream, episode_name
 from wardround.runs.reliability import _Validating
@@ -35,10 +34,10 @@ def test_an_episode_met_what_a_graph_showed_it_and_what_coins_held_back() -> Non
         noted("experiences", kind="graph", served=[{"id": "x"}, {"id": "y"}], masked=["z", "x"]),
         noted("other", kind="graph", served=[{"id": "no"}], masked=["no"]),
         noted("experiences", kind="tool", served=[{"id": "no"}], masked=["no"]),
-        noted("experiences", kind="graph", served=[{"id": "y"}, {"id": "w"}]),
+        noted("experiences", kind="graph", served=[{"id": "y"}, {"id": "w"}], retested=["w"]),
     ]
-    assert _met(cast(Any, SimpleNamespace(notes=notes))) == (("x", "y", "w"), ("z",))
-    assert _met(cast(Any, SimpleNamespace(notes=[]))) == ((), ())
+    assert _met(cast(Any, SimpleNamespace(notes=notes))) == (("x", "y", "w"), ("z",), ("w",))
+    assert _met(cast(Any, SimpleNamespace(notes=[]))) == ((), (), ())
 
 
 def test_an_episode_is_named_in_the_bank_by_run_agent_task_and_sample() -> None:
@@ -184,33 +183,39 @@ def settled(quality: str, *scores: tuple[float | None, float | None]) -> tuple[G
     pairs = {key(f"s{number}"): (f"w{number}", f"o{number}") for number in range(len(scores))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Validating, "_score", lambda self, logs, name, key: sides[name])
-        patch.setattr("wardround.runs.reliability.learn", lambda bank, played, settings: learnt.append(played))
+        patch.setattr(
+            "wardround.runs.reliability.learn", lambda bank, played, said, rule: learnt.append((played, rule))
+        )
         one._settle(cast(Any, SimpleNamespace(id="x")), pairs, cast(Any, None))
     return bank, one, learnt
 
 
 def test_pairs_are_learnt_side_by_side_and_marked_as_done() -> None:
     bank, one, learnt = settled("credit", (1.0, 0.0), (0.25, 0.5))
-    assert [(str(played.name.sample), played.score, played.shown, played.masked) for played in learnt] == [
+    assert {(rule.writer, played.masked_shares["x"]) for played, rule in learnt} == {("credit", 0.5)}
+    assert [(str(played.name.sample), played.score, played.shown, played.masked) for played, _ in learnt] == [
         ("with|x|t|s0", 1.0, ("x",), ()),
         ("without|x|t|s0", 0.0, (), ("x",)),
         ("with|x|t|s1", 0.25, ("x",), ()),
         ("without|x|t|s1", 0.5, (), ("x",)),
     ]
-    first = learnt[0]
+    first, _ = learnt[0]
     assert (first.name.run, first.name.agent, first.name.epoch) == ("run:1:reliability", "a", 0)
     assert (first.sample, first.task, first.split) == ("s0", "t", "train")
-    assert bank.written == [{"qualities": {}, "reason": "tried in 2 pairs", "episode": "run:1:reliability|done|x"}]
+    assert bank.written == [{"reason": "tried in 2 pairs", "episode": "run:1:reliability|done|x"}]
     assert (one.result.tried, one.result.rollouts, one.result.failed) == (1, 2, 0)
 
 
 def test_the_published_quality_is_of_the_rollouts_with_it_alone() -> None:
-    bank, one, learnt = settled("eq10", (1.0, 1.0), (0.0, 1.0), (1.0, 0.0))
-    assert learnt == []
-    assert bank.written[0]["qualities"] == {"x": first_quality(2, 3)}
+    _, one, learnt = settled("eq10", (1.0, 1.0), (0.0, 1.0), (1.0, 0.0))
+    assert [(rule.writer, played.score, played.shown) for played, rule in learnt] == [
+        ("eq4", 1.0, ("x",)),
+        ("eq4", 0.0, ("x",)),
+        ("eq4", 1.0, ("x",)),
+    ]
     assert (one.result.tried, one.result.rollouts) == (1, 3)
     nothing, other, _ = settled("eq10")
-    assert nothing.written == [{"qualities": {}, "reason": "tried in 0 pairs", "episode": "run:1:reliability|done|x"}]
+    assert nothing.written == [{"reason": "tried in 0 pairs", "episode": "run:1:reliability|done|x"}]
     assert (other.result.tried, other.result.rollouts) == (0, 0)
 
 

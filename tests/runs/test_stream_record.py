@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,8 +11,7 @@ from typing import Any, cast
 import pytest
 
 from wardround.core import UserError
-from wardround.memory.effect import MaskingTrial, effect_of
-from wardround.memory.learning import RETIRED
+from wardround.memory.effect import CoinEvidence, EffectPosterior, effect_of
 from wardround.runs import evolving_record
 from wardround.runs.evolving_record import StreamStep, read_record, stream_record, write_record
 from wardround.runs.stream_sections import stream_sections
@@ -23,15 +24,15 @@ class TellingBank:
     revision = 20
 
     def __init__(self) -> None:
-        self.qualities: dict[str, list[tuple[int, float | None]]] = {
-            "moved": [(11, 0.5), (13, 0.9)],
-            "still": [(10, 0.7)],
-            "late": [(16, 0.2)],
-            "back": [(11, 0.6), (16, None)],
+        self.qualities: dict[str, dict[int, float | None]] = {
+            "moved": {11: 0.5, 13: 0.9},
+            "still": {10: 0.7},
+            "late": {16: 0.2},
+            "back": {11: 0.6, 16: None},
         }
-        self.weights: dict[tuple[str, str], list[tuple[int, float | None]]] = {
-            ("moved-long-name", "still-long-name"): [(13, 0.25), (16, 0.75)],
-            ("a", "b"): [(16, 0.3)],
+        self.weights: dict[tuple[str, str], dict[int, float | None]] = {
+            ("moved-long-name", "still-long-name"): {13: 0.25, 16: 0.75},
+            ("a", "b"): {16: 0.3},
         }
 
     def at(self, *, revision: int) -> Any:
@@ -39,14 +40,15 @@ class TellingBank:
         polar = [SimpleNamespace(id=name, polar=True) for name in self.qualities]
         return SimpleNamespace(every_experience=[*polar, SimpleNamespace(id="no part of the graph", polar=False)])
 
-    def quality_history(self, name: str) -> Any:
-        return self.qualities[name]
-
-    def weight_histories(self) -> Any:
-        return self.weights
-
-    def retired_because(self, reason: str) -> list[str]:
-        return ["late"] if reason == RETIRED else []
+    def course(self, revisions: list[int]) -> Any:
+        for number in revisions:
+            edges = [
+                SimpleNamespace(source=source, target=target, weight=last_of(values, number))
+                for (source, target), values in self.weights.items()
+                if min(values) <= number
+            ]
+            qualities = {name: last_of(values, number) for name, values in self.qualities.items()}
+            yield number, SimpleNamespace(quality=qualities.get, every_edge=lambda edges=edges: edges)
 
     def liveness(self) -> Any:
         return lambda name: name != "late"
@@ -55,11 +57,25 @@ class TellingBank:
         return [SimpleNamespace(title="an old title"), SimpleNamespace(title=f"title of {name}")]
 
     def graph(self) -> Any:
-        trials = {"moved": {"t": TRIAL, "u": TRIAL}, "still": {"t": TRIAL}, "late": {"t": TRIAL}, "back": {}}
-        return SimpleNamespace(trials=trials.__getitem__, quality=lambda name: {"moved": 0.9}.get(name))
+        met: dict[str, dict[str, CoinEvidence]] = {
+            "moved": {"t": MET, "u": MET},
+            "still": {"t": MET},
+            "late": {"t": MET},
+        }
+        return SimpleNamespace(
+            evidence=lambda name: met.get(name, {}),
+            effect=lambda name, task: HARMS if (name, task) == ("moved", "u") else effect_of(met[name][task]),
+            quality={"moved": 0.9}.get,
+        )
 
 
-TRIAL = MaskingTrial().with_score(1.0, masked=False).with_score(0.5, masked=False).with_score(0.0, masked=True)
+def last_of(values: Mapping[int, float | None], number: int) -> float | None:
+    known = [value for moment, value in sorted(values.items()) if moment <= number]
+    return known[-1] if known else None
+
+
+MET = CoinEvidence().with_episode(0.5, shown=True).with_episode(0.0, shown=True).with_episode(-0.5, shown=False)
+HARMS = EffectPosterior(mean=-0.2, sd=0.1, shown=2, masked=1)
 STEPS = [
     StreamStep(revision=11, task="t", score=1.0, shown=2, masked=0),
     StreamStep(revision=13, task="u", score=0.5, shown=0, masked=3),
@@ -68,17 +84,17 @@ STEPS = [
 
 
 def told() -> dict[str, Any]:
-    return stream_record(cast(Any, TellingBank()), STEPS, {"s-0": 12, "s-2": 13, "s-3": 16})
+    return stream_record(cast(Any, TellingBank()), STEPS, {"s-0": 12, "s-2": 13, "s-3": 16}, bar_above=0.95)
 
 
 def test_a_record_tells_every_update_and_what_held_after_each() -> None:
     record = told()
-    assert {name: record[name] for name in ("schema", "bank", "after", "snapshots", "retired", "live")} == {
-        "schema": 1,
+    assert {name: record[name] for name in ("schema", "bank", "after", "snapshots", "barred", "live")} == {
+        "schema": 2,
         "bank": "/banks/b.sqlite",
         "after": [0, 1, 2, 3],
         "snapshots": {"s-0": 1, "s-2": 2, "s-3": 3},
-        "retired": 1,
+        "barred": 1,
         "live": 3,
     }
     assert record["updates"][1] == {"revision": 13, "task": "u", "score": 0.5, "shown": 0, "masked": 3}
@@ -102,17 +118,37 @@ def test_qualities_begin_at_a_half_and_weights_at_nothing() -> None:
 
 
 def test_experiences_that_met_most_episodes_come_first_with_their_effects() -> None:
-    effect = effect_of(TRIAL)
-    body = {"mean": effect.mean, "sd": effect.sd, "shown": 2, "masked": 1}
+    body, harms = asdict(effect_of(MET)), asdict(HARMS)
     assert told()["experiences"] == [
-        {"id": "moved", "title": "title of moved", "live": True, "quality": 0.9, "effects": {"t": body, "u": body}},
-        {"id": "late", "title": "title of late", "live": False, "quality": None, "effects": {"t": body}},
-        {"id": "still", "title": "title of still", "live": True, "quality": None, "effects": {"t": body}},
+        {
+            "id": "moved",
+            "title": "title of moved",
+            "live": True,
+            "quality": 0.9,
+            "effects": {"t": body, "u": harms},
+            "barred": ["u"],
+        },
+        {
+            "id": "late",
+            "title": "title of late",
+            "live": False,
+            "quality": None,
+            "effects": {"t": body},
+            "barred": [],
+        },
+        {
+            "id": "still",
+            "title": "title of still",
+            "live": True,
+            "quality": None,
+            "effects": {"t": body},
+            "barred": [],
+        },
     ]
 
 
 def test_a_stream_without_an_update_tells_the_bank_as_it_is() -> None:
-    record = stream_record(cast(Any, TellingBank()), [], {})
+    record = stream_record(cast(Any, TellingBank()), [], {}, bar_above=0.95)
     assert (record["after"], record["updates"], record["snapshots"]) == ([0], [], {})
     assert record["quality"]["spread"] == [[0.5, 0.5, 0.5]]
     assert record["quality"]["lines"] == {}
@@ -128,22 +164,25 @@ def test_at_most_26_moments_are_told_the_first_and_the_last_among_them(updates: 
 
 def test_six_lines_and_thirty_rows_are_told() -> None:
     bank = TellingBank()
-    bank.qualities = {f"e{number:02d}": [(11, number / 100)] for number in range(40)}
-    bank.graph = lambda: SimpleNamespace(trials=lambda name: {"t": TRIAL}, quality=lambda name: None)  # type: ignore[method-assign]
-    record = stream_record(cast(Any, bank), STEPS, {})
+    bank.qualities = {f"e{number:02d}": {11: number / 100} for number in range(40)}
+    bank.graph = lambda: SimpleNamespace(
+        evidence=lambda name: {"t": MET}, effect=lambda name, task: effect_of(MET), quality=lambda name: None
+    )  # type: ignore[method-assign]
+    record = stream_record(cast(Any, bank), STEPS, {}, bar_above=0.95)
     assert list(record["quality"]["lines"]) == [f"e{number:02d}" for number in range(6)], "0.5 is where they begin"
     assert [one["id"] for one in record["experiences"]] == [f"e{number:02d}" for number in range(30)]
 
 
-def test_a_record_is_read_as_it_was_written_and_not_by_an_older_version(tmp_path: Path) -> None:
+def test_a_record_is_read_as_it_was_written_and_by_no_other_version(tmp_path: Path) -> None:
     folder = cast(Any, SimpleNamespace(path=tmp_path))
     assert read_record(folder) is None
-    write_record(folder, {"schema": 1, "after": [0]})
-    assert read_record(folder) == {"schema": 1, "after": [0]}
-    assert (tmp_path / "evolution.json").read_text() == '{\n "schema": 1,\n "after": [\n  0\n ]\n}\n'
-    write_record(folder, {"schema": 2})
-    with pytest.raises(UserError, match="newer wardround"):
-        read_record(folder)
+    write_record(folder, {"schema": 2, "after": [0]})
+    assert read_record(folder) == {"schema": 2, "after": [0]}
+    assert (tmp_path / "evolution.json").read_text() == '{\n "schema": 2,\n "after": [\n  0\n ]\n}\n'
+    for other in (1, 3):
+        write_record(folder, {"schema": other})
+        with pytest.raises(UserError, match="another version"):
+            read_record(folder)
 
 
 NOTHING = {"spread": [None], "lines": {}}

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from wardround.scoring import HeldOutPairs, gate, holm, paired_test
-from wardround.scoring.gate import GateStandard, harm_p_value
+from wardround.scoring.gate import GATE_LEVEL, GateStandard, harm_p_value, look_level
 
 TASKS = ("diagnosis", "labs", "treatment")
 SEEDS = 20
@@ -77,6 +77,24 @@ def test_a_benefit_opens_where_it_is_shown() -> None:
     assert shown.p_benefit == pytest.approx(1 / 16, abs=0.01)
     assert gate({"a": better(3)}, seed=1)["a"].state == "doubtful"
     assert gate({"a": better(3)}, seed=1, standard="no_harm")["a"].is_open
+
+
+@pytest.mark.parametrize("looks", [1, 4, 10])
+def test_a_bank_that_does_nothing_opens_some_task_in_at_most_the_declared_share_of_any_number_of_looks(
+    looks: int,
+) -> None:
+    source, series = Random(looks), 2000
+
+    def opens(level: float) -> bool:
+        return min(holm({task: source.random() for task in TASKS}).values()) <= level
+
+    opened = sum(any(opens(look_level(look)) for look in range(1, looks + 1)) for _ in range(series)) / series
+    uncorrected = sum(any(opens(GATE_LEVEL) for _ in range(looks)) for _ in range(series)) / series
+    assert opened <= GATE_LEVEL + 0.02, "three standard errors of 2,000 series"
+    assert uncorrected > GATE_LEVEL / 2 * (1 if looks == 1 else 3), "the test sees what looking does"
+    assert sum(map(look_level, range(1, 10_000))) < GATE_LEVEL
+    with pytest.raises(ValueError, match="from 1"):
+        look_level(0)
 
 
 @pytest.mark.parametrize(

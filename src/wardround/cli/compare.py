@@ -18,6 +18,7 @@ from wardround.runs import (
     by_contender,
     clocks_note,
     compare_all,
+    gate_notes,
     must_share_clocks,
     score_run,
 )
@@ -46,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare every contender of the second run with every one of the first."""
     folders = [RunFolder.open(path) for path in (arguments.first, arguments.second)]
     must_match(*folders, other_clocks=arguments.clocks)
-    note = clocks_note(folders[0])
-    if note:
-        print(f"wardround: note: {note}", file=sys.stderr)
+    for note in (clocks_note(folders[0]), *(f"{one.path}: {said}" for one in folders for said in gate_notes(one))):
+        if note:
+            print(f"wardround: note: {note}", file=sys.stderr)
     progress = TerminalProgress()
     first, second = (by_contender(score_run(folder, report=progress)) for folder in folders)
     progress.close()

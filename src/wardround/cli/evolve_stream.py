@@ -35,7 +35,7 @@ def stream(folder: RunFolder, path: Path, arguments: argparse.Namespace) -> int:
 def _print(found: StreamEvolution, bank: Bank) -> None:
     print(f"{found.updates:,} updates by {found.episodes:,} episodes, {found.learnt:,} of them now")
     print(f"experiences were shown {found.shown:,} times and masked {found.masked:,} times")
-    print(f"{found.inserted:,} drawn from the stream, {found.retired:,} retired")
+    print(f"{found.inserted:,} drawn from the stream, {found.barred:,} barred from tasks they probably harm")
     for name, revision in found.snapshots.items():
         print(f"revision {revision:,} is called {name} (--set memory.bank_revision={name})")
     for problem, number in found.problems.most_common():

@@ -197,6 +197,10 @@ def _why(bank: Bank, arguments: argparse.Namespace) -> int:
         )
     for number, value in bank.quality_history(name):
         print(f"revision {number}: quality {_figure(value) or 'taken back'}")
+    for outcome in bank.outcomes(name):
+        side = "shown" if outcome.met[0].shown else "masked"
+        score = _figure(outcome.score)
+        print(f"revision {outcome.number}: {side} in {outcome.task}, score {score} (sample {outcome.sample})")
     for said in bank.feedback(name):
         print(f"feedback {said.kind} {_figure(said.value)} {said.episode or said.at}")
     return 0

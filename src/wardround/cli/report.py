@@ -29,6 +29,7 @@ from wardround.runs import (
     RunSummary,
     by_subgroup,
     clocks_note,
+    gate_notes,
     open_benchmark,
     open_store,
     points_of,
@@ -294,7 +295,8 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
     label = "" if folder.manifest["policy"] == "known_at" else f"   clock policy: {folder.manifest['policy']}"
     print(f"{folder.manifest['benchmark']} · {folder.settings.run.split} split{label}")
     assumptions, variants = folder.manifest.get("assumptions", ()), folder.settings.variant_notes().values()
-    for line in (clocks_note(folder), *assumptions, *folder.settings.model_notes().values(), *variants):
+    notes = (clocks_note(folder), *gate_notes(folder), *assumptions, *folder.settings.model_notes().values(), *variants)
+    for line in notes:
         if line:
             print(line)
     print_judge(folder)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from wardround.cli.dry_run import add_dry_run_options, dry_run
 from wardround.cli.run_options import add_run_options, cost_limit, open_run, play
 from wardround.cli.settings_options import asked_settings
 from wardround.core import UserError
-from wardround.runs import RunFolder, Spending
+from wardround.runs import RunFolder, Spending, gate_notes
 
 EXAMPLES = """
   wardround run --benchmark bench --store store --out run
@@ -55,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.like:
         raise UserError("--like says what --dry-run takes its figures from; give both")
     folder = open_run(arguments, asked)
+    for note in gate_notes(folder):
+        print(f"wardround: note: {note}", file=sys.stderr)
     counts = play(folder, arguments)
     if arguments.json:
         print(

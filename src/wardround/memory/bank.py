@@ -18,19 +18,26 @@ from wardround.core import UserError
 from wardround.memory.bank_file import BankFile
 from wardround.memory.database import open_for_reading, open_for_writing
 from wardround.memory.edges import Edge
-from wardround.memory.effect import MaskingTrial
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import POLARITIES, Experience, Kind, Provenance, Subject
 from wardround.memory.following import follow
-from wardround.memory.gates import write_gate
+from wardround.memory.gates import GateRecord, write_gate
 from wardround.memory.graph import write_alias, write_edges, write_own_name, write_qualities
 from wardround.memory.graph_cache import GraphCache
 from wardround.memory.key import Key
+from wardround.memory.outcomes import (
+    LearningRule,
+    LearntEpisode,
+    Met,
+    counted,
+    write_outcome,
+    write_undone,
+    write_withdrawal,
+)
 from wardround.memory.past import RevisionEntry
 from wardround.memory.past_reading import PastReader
 from wardround.memory.recall import nearest_experiences, related_experiences
 from wardround.memory.state import BankState
-from wardround.memory.trials import TrialName, write_trials
 from wardround.memory.writing import (
     is_forgotten,
     write_experience,
@@ -81,7 +88,7 @@ class Bank(PastReader):
 
     def add(self, experiences: Iterable[Experience], *, key: Key | None = None, reason: str = "added") -> int:
         """Add experiences that share one key, all or none; those that are there already stay as they are,
-        and those that were forgotten stay forgotten.
+        and those whose sample, or a row that they show, was withdrawn or forgotten stay out.
 
         Returns how many were new. Raises UserError when the key's encoder is not the bank's.
         """
@@ -91,7 +98,7 @@ class Bank(PastReader):
             count = 0
             for experience in new:
                 origin = experience.provenance
-                if self._is_forgotten(experience):
+                if self.is_taken_out(experience.id, origin.sample, *experience.rows):
                     continue
                 group = (origin.sample, origin.subject, origin.run, origin.episode)
                 if group not in numbers:
@@ -121,10 +128,12 @@ class Bank(PastReader):
         """Change what an experience says or scores; returns the revision's number.
 
         ``by`` is the episode that taught the change, where it was another one: the experience is withheld from that
-        subject too from then on.
+        subject too from then on. Raises UserError where that episode's sample was withdrawn or forgotten.
         """
         with self._lock, self._writing():
             last = self._last(experience)
+            if by is not None and self.is_taken_out(by.sample):
+                raise UserError(f"sample {by.sample!r} was taken out of {self.path}: nothing may be learnt from it")
             step = replace(
                 last,
                 live=True,
@@ -173,29 +182,64 @@ class Bank(PastReader):
         *,
         qualities: Mapping[str, float | None] | None = None,
         edges: Iterable[Edge] = (),
-        trials: Mapping[TrialName, MaskingTrial] | None = None,
         reason: str,
         sample: str = "",
         episode: str = "",
     ) -> int:
-        """Write qualities (None takes one back), edges and trials as one revision, returned; those not named stay.
+        """Set qualities (None takes one back) and edges as one revision, returned; those not named stay.
 
-        ``sample`` is the case whose outcome moved them: withdrawing it moves them back. ``episode`` names the one time
-        it was played, which is written once.
+        ``sample`` is the case that they were set because of: withdrawing it takes them back. ``episode`` names the one
+        time it was played, which is written once.
         """
-        written, changed, tried = dict(qualities or {}), list(edges), dict(trials or {})
+        written, changed = dict(qualities or {}), list(edges)
         if not all(value is None or 0.0 <= value <= 1.0 for value in written.values()):
             raise ValueError("a quality lies between 0 and 1")
         with self._lock, self._writing():
             ends = (end for edge in changed for end in (edge.source, edge.target))
-            for name in {*written, *ends, *(name for name, _ in tried)}:
+            for name in {*written, *ends}:
                 if not self.holds(name):
                     raise UserError(f"no experience {name!r} in {self.path}")
-            number = write_tick(self._file, reason, sample=sample, episode=episode)
-            write_qualities(self._file.connection, number, written)
-            write_edges(self._file.connection, number, changed)
-            write_trials(self._file.connection, number, tried)
+            is_out = self.is_taken_out(sample)
+            number = write_tick(self._file, reason, sample="" if is_out else sample, episode=episode)
+            write_qualities(self._file.connection, number, {} if is_out else written)
+            write_edges(self._file.connection, number, [] if is_out else changed)
             return number
+
+    def add_outcome(
+        self, met: Sequence[Met], *, run: str, task: str, score: float, rule: LearningRule, sample: str, episode: str
+    ) -> int:
+        """Keep what an episode said of the experiences it met, as one revision, returned: see
+        :func:`wardround.memory.learning.learn`."""
+        with self._lock, self._writing():
+            number = write_tick(self._file, f"learnt by {rule.writer}", sample=sample, episode=episode)
+            outcome = LearntEpisode(
+                number=number, run=run, task=task, score=score, rule=rule, sample=sample, met=tuple(met)
+            )
+            write_outcome(self._file.connection, outcome)
+            return number
+
+    def take_out(self, source: str, experiences: Iterable[str], *, reason: str) -> int:
+        """Let nothing count that came of a source, from a new revision on, returned: see
+        :func:`wardround.memory.cascade.withdraw`."""
+        with self._lock, self._writing():
+            number = write_tick(self._file, reason)
+            write_withdrawal(self._file.connection, number, source, experiences)
+            return number
+
+    def go_back(self, target: int, *, reason: str) -> int:
+        """Let qualities, edges and outcomes count as they did at a revision, from a new one on, returned."""
+        with self._lock, self._writing():
+            number = write_tick(self._file, reason)
+            write_undone(self._file.connection, number, target)
+            return number
+
+    def is_taken_out(self, *sources: str) -> bool:
+        """Whether an experience, a sample or a row was withdrawn, and not brought back by going back, or forgotten."""
+        with self._lock:
+            if self._buries and any(is_forgotten(self._file, name) for name in sources):
+                return True
+            withdrawn = counted(self._file.connection, self._file.last_number).sources
+            return not withdrawn.isdisjoint(sources)
 
     def name_revision(self, name: str, revision: int) -> int:
         """Give a revision a name for good, by which a run can be pinned to it; a name that is given already stays with
@@ -219,10 +263,10 @@ class Bank(PastReader):
             write_own_name(self._file.connection, number, normal_name(name))
             return number
 
-    def record_gate(self, revision: int, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+    def record_gate(self, record: GateRecord) -> None:
         """Keep what held-out evidence said of a revision, by task: see :mod:`wardround.memory.gates`."""
         with self._lock, self._writing():
-            write_gate(self._file, revision, verdicts)
+            write_gate(self._file, record)
 
     def evaluate_on(self, subjects: Iterable[Subject]) -> int:
         """Serve nothing any more that one of these subjects had a hand in: see :meth:`BankState.evaluate_on`."""
@@ -299,11 +343,6 @@ class Bank(PastReader):
         if tombstones != self._seen_tombstones:
             self._forget_state()
             self._seen_tombstones = tombstones
-
-    def _is_forgotten(self, experience: Experience) -> bool:
-        origins = (experience.id, experience.provenance.sample)
-        rows = (row for evidence in experience.evidence for row in evidence.rows)
-        return self._buries and any(is_forgotten(self._file, name) for name in (*origins, *rows))
 
     @property
     def _buries(self) -> bool:

@@ -2,10 +2,8 @@
 
 ``revision`` is append-only and its numbers are the bank's clock: the state at any past number can be rebuilt. Text,
 score and state of an experience are those of its last revision; ``experience`` holds what never changes. ``step``
-names the ticks of the same clock at which only qualities or edges changed. What is in ``words``, ``term`` and
-``mention`` follows from the rest and can be made again.
-
-A new bank is made as schema 1 and grown, so that a grown file and a new one are alike.
+names the ticks of the same clock at which something else was written. What is in ``words``, ``term`` and ``mention``
+follows from the rest and can be made again.
 
 What is promised: what ``add``, ``revise`` and the others returned for survives a kill and a power cut (WAL with
 ``synchronous=FULL``: every commit is on the disk before it returns).
@@ -13,19 +11,20 @@ What is promised: what ``add``, ``revise`` and the others returned for survives 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from functools import partial
 from pathlib import Path
 
 from wardround.core import UserError, open_database_unchanged, private_file, private_folder, set_up_database
-from wardround.memory.words import index_all, show_places
+from wardround.memory.words import show_places
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _BUSY_SECONDS = 30.0
 _MAPPED = f"PRAGMA mmap_size = {1024**3}"
 """Pages are read where the system holds them: SQLite's own cache is emptied by every commit of another writer."""
 
-TABLES_1 = """
+TABLES = """
 CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
 CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE key (
@@ -34,33 +33,29 @@ CREATE TABLE key (
 );
 CREATE TABLE experience (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, task TEXT NOT NULL, tool TEXT NOT NULL, key INTEGER REFERENCES key,
-    sample TEXT NOT NULL, subject TEXT NOT NULL, split TEXT NOT NULL, provenance TEXT NOT NULL, facts TEXT NOT NULL
+    sample TEXT NOT NULL, subject TEXT NOT NULL, split TEXT NOT NULL, provenance TEXT NOT NULL, facts TEXT NOT NULL,
+    task_type TEXT NOT NULL, structure TEXT NOT NULL
 );
 CREATE TABLE revision (
     number INTEGER PRIMARY KEY AUTOINCREMENT, experience TEXT NOT NULL REFERENCES experience, live INTEGER NOT NULL,
     title TEXT NOT NULL, description TEXT NOT NULL, content TEXT NOT NULL, score REAL,
+    condition TEXT NOT NULL, exclusions TEXT NOT NULL,
     sample TEXT NOT NULL, subject TEXT NOT NULL, split TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
 );
 CREATE INDEX revision_of ON revision (experience, number);
 CREATE TABLE feedback (
     number INTEGER PRIMARY KEY AUTOINCREMENT, experience TEXT NOT NULL REFERENCES experience, kind TEXT NOT NULL,
-    value REAL, detail TEXT NOT NULL, at TEXT NOT NULL
+    value REAL, detail TEXT NOT NULL, at TEXT NOT NULL, episode TEXT NOT NULL
 );
-CREATE TRIGGER revision_stays BEFORE UPDATE ON revision BEGIN SELECT RAISE(ABORT, 'revisions are append-only'); END;
-CREATE TRIGGER revision_remains BEFORE DELETE ON revision BEGIN SELECT RAISE(ABORT, 'revisions are append-only'); END
-"""
-
-
-GROWTH_2 = """
-ALTER TABLE experience ADD COLUMN task_type TEXT NOT NULL DEFAULT '';
-ALTER TABLE experience ADD COLUMN structure TEXT NOT NULL DEFAULT '';
-ALTER TABLE revision ADD COLUMN condition TEXT NOT NULL DEFAULT '';
-ALTER TABLE revision ADD COLUMN exclusions TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE feedback ADD COLUMN episode TEXT NOT NULL DEFAULT '';
+CREATE INDEX feedback_of ON feedback (experience);
 CREATE UNIQUE INDEX feedback_once ON feedback (episode, kind, experience) WHERE episode <> '';
-CREATE TABLE step (number INTEGER PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL);
+CREATE TABLE step (
+    number INTEGER PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL, sample TEXT NOT NULL, episode TEXT NOT NULL
+);
+CREATE UNIQUE INDEX step_once ON step (episode) WHERE episode <> '';
+CREATE INDEX step_of ON step (sample) WHERE sample <> '';
 CREATE TABLE quality (
-    experience TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL, value REAL NOT NULL,
+    experience TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL, value REAL,
     PRIMARY KEY (experience, number)
 ) WITHOUT ROWID;
 CREATE INDEX quality_since ON quality (number);
@@ -69,6 +64,21 @@ CREATE TABLE edge (
     live INTEGER NOT NULL, relation TEXT NOT NULL, weight REAL NOT NULL,
     entity REAL, structure REAL, synergy REAL, task REAL, PRIMARY KEY (source, target, number)
 ) WITHOUT ROWID;
+CREATE INDEX edge_since ON edge (number);
+CREATE TABLE outcome (
+    number INTEGER PRIMARY KEY REFERENCES step, run TEXT NOT NULL, task TEXT NOT NULL, score REAL NOT NULL,
+    rule TEXT NOT NULL
+);
+CREATE TABLE met (
+    number INTEGER NOT NULL REFERENCES outcome, place INTEGER NOT NULL, experience TEXT NOT NULL,
+    shown INTEGER NOT NULL, masked_share REAL NOT NULL, PRIMARY KEY (number, place)
+) WITHOUT ROWID;
+CREATE INDEX met_of ON met (experience);
+CREATE TABLE withdrawal (
+    number INTEGER NOT NULL REFERENCES step, source TEXT NOT NULL, experience TEXT NOT NULL,
+    PRIMARY KEY (number, source, experience)
+) WITHOUT ROWID;
+CREATE TABLE undone (number INTEGER PRIMARY KEY REFERENCES step, target INTEGER NOT NULL);
 CREATE TABLE alias (
     name TEXT NOT NULL, number INTEGER NOT NULL, entity TEXT NOT NULL, PRIMARY KEY (name, number)
 ) WITHOUT ROWID;
@@ -76,77 +86,25 @@ CREATE INDEX alias_of ON alias (entity);
 CREATE TABLE mention (
     name TEXT NOT NULL, experience TEXT NOT NULL REFERENCES experience, PRIMARY KEY (name, experience)
 ) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5 (tokens, content='', tokenize='ascii');
-CREATE TABLE term (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
-CREATE TRIGGER edge_stays BEFORE UPDATE ON edge BEGIN SELECT RAISE(ABORT, 'edges are append-only'); END
-"""
-GROWTH_3 = """
-CREATE TABLE moved (
-    experience TEXT NOT NULL REFERENCES experience, number INTEGER NOT NULL, value REAL,
-    PRIMARY KEY (experience, number)
-) WITHOUT ROWID;
-INSERT INTO moved SELECT experience, number, value FROM quality;
-DROP TABLE quality;
-ALTER TABLE moved RENAME TO quality;
-CREATE INDEX quality_since ON quality (number);
-CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
-ALTER TABLE step ADD COLUMN sample TEXT NOT NULL DEFAULT '';
-CREATE TABLE tombstone (mark BLOB PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID
-"""
-"""A quality may be taken back (no value). A step names the sample that caused it. A tombstone marks what was
-forgotten, by a keyed hash that says nothing."""
-GROWTH_4 = """
-ALTER TABLE edge ADD COLUMN phi REAL NOT NULL DEFAULT 0;
-ALTER TABLE step ADD COLUMN episode TEXT NOT NULL DEFAULT '';
-CREATE INDEX feedback_of ON feedback (experience);
-CREATE INDEX edge_since ON edge (number);
-CREATE UNIQUE INDEX step_once ON step (episode) WHERE episode <> '';
-CREATE TABLE trial (
-    experience TEXT NOT NULL REFERENCES experience, task TEXT NOT NULL, number INTEGER NOT NULL,
-    shown INTEGER NOT NULL, shown_total REAL NOT NULL, shown_squares REAL NOT NULL,
-    masked INTEGER NOT NULL, masked_total REAL NOT NULL, masked_squares REAL NOT NULL,
-    PRIMARY KEY (experience, task, number)
-) WITHOUT ROWID;
-CREATE INDEX trial_since ON trial (number);
-CREATE TRIGGER trial_stays BEFORE UPDATE ON trial BEGIN SELECT RAISE(ABORT, 'trials are append-only'); END;
 CREATE TABLE snapshot (name TEXT PRIMARY KEY, number INTEGER NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE gate (
-    number INTEGER NOT NULL, task TEXT NOT NULL, verdict TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (number, task)
-) WITHOUT ROWID
+    look INTEGER NOT NULL, number INTEGER NOT NULL, content TEXT NOT NULL, task TEXT NOT NULL, verdict TEXT NOT NULL,
+    at TEXT NOT NULL, PRIMARY KEY (look, task)
+) WITHOUT ROWID;
+CREATE TABLE tombstone (mark BLOB PRIMARY KEY, reason TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (tokens, content='', tokenize='ascii');
+CREATE TABLE term (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER revision_stays BEFORE UPDATE ON revision BEGIN SELECT RAISE(ABORT, 'revisions are append-only'); END;
+CREATE TRIGGER revision_remains BEFORE DELETE ON revision BEGIN SELECT RAISE(ABORT, 'revisions are append-only'); END;
+CREATE TRIGGER quality_stays BEFORE UPDATE ON quality BEGIN SELECT RAISE(ABORT, 'qualities are append-only'); END;
+CREATE TRIGGER edge_stays BEFORE UPDATE ON edge BEGIN SELECT RAISE(ABORT, 'edges are append-only'); END;
+CREATE TRIGGER outcome_stays BEFORE UPDATE ON outcome BEGIN SELECT RAISE(ABORT, 'outcomes are append-only'); END;
+CREATE TRIGGER met_stays BEFORE UPDATE ON met BEGIN SELECT RAISE(ABORT, 'outcomes are append-only'); END
 """
-"""phi of an edge is what its outcomes have added up to. A step that learnt names its episode, once. A trial holds the
-scores of the episodes of a task in which an experience was shown, and masked. A snapshot is a revision with a name; a
-gate is what held-out evidence said of a revision for a task."""
-_NO_TOMBSTONES = "CREATE TEMP TABLE tombstone (mark BLOB, reason TEXT, at TEXT)"
-_AS_IF_GROWN = """
-CREATE TEMP VIEW experience AS SELECT *, '' AS task_type, '' AS structure FROM main.experience;
-CREATE TEMP VIEW revision AS SELECT *, '' AS condition, '[]' AS exclusions FROM main.revision;
-CREATE TEMP VIEW feedback AS SELECT *, '' AS episode FROM main.feedback;
-CREATE TEMP TABLE step (number INTEGER, reason TEXT, at TEXT, sample TEXT, episode TEXT);
-CREATE TEMP TABLE quality (experience TEXT, number INTEGER, value REAL);
-CREATE TEMP TABLE edge (
-    source TEXT, target TEXT, number INTEGER, live INTEGER, relation TEXT, weight REAL, entity REAL, structure REAL,
-    synergy REAL, task REAL, phi REAL
-);
-CREATE TEMP TABLE alias (name TEXT, number INTEGER, entity TEXT);
-CREATE TEMP TABLE mention (name TEXT, experience TEXT);
-CREATE TEMP TABLE term (term TEXT, documents INTEGER)
-"""
-_STEPS_AS_IF_LEARNING = {
-    2: "CREATE TEMP VIEW step AS SELECT *, '' AS sample, '' AS episode FROM main.step",
-    3: "CREATE TEMP VIEW step AS SELECT *, '' AS episode FROM main.step",
-}
-_EDGES_AS_IF_LEARNING = "CREATE TEMP VIEW edge AS SELECT *, 0.0 AS phi FROM main.edge"
-_NO_TRIALS = """
-CREATE TEMP TABLE trial (
-    experience TEXT, task TEXT, number INTEGER, shown INTEGER, shown_total REAL, shown_squares REAL, masked INTEGER,
-    masked_total REAL, masked_squares REAL
-);
-CREATE TEMP TABLE snapshot (name TEXT, number INTEGER, at TEXT);
-CREATE TEMP TABLE gate (number INTEGER, task TEXT, verdict TEXT, at TEXT)
-"""
-"""A bank of schema 1 that may only be read looks like one of a later schema without anything new in it."""
+"""``quality`` and ``edge`` hold what was set; ``outcome`` and ``met`` what episodes said, from which qualities and
+weights are computed; ``withdrawal`` and ``undone`` what of all this counts no more. A step names the sample that caused
+it and the episode that was learnt from, once. A snapshot is a revision with a name; a gate is what held-out evidence
+said of the content of a revision, by task; a tombstone marks what was forgotten, by a keyed hash that says nothing."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -166,11 +124,18 @@ def _prepare(connection: sqlite3.Connection, *, path: Path) -> None:
     connection.execute(_MAPPED)
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        _run(connection, TABLES_1)
-        connection.execute("INSERT INTO schema VALUES (1, 'wardround-bank')")
-    _grow(connection, _check_version(connection, path))
+        for statement in TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute("INSERT INTO schema VALUES (?, 'wardround-bank')", (SCHEMA_VERSION,))
+    _check_version(connection, path)
     connection.execute("COMMIT")
     show_places(connection)
+    connection.create_function("names", 2, _names, deterministic=True)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text names something, and not only something longer: ``stream-2`` is not in ``stream-20``."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -181,7 +146,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _prepare_to_read(connection: sqlite3.Connection, *, path: Path) -> None:
-    _show_as_grown(connection, _check_version(connection, path))
+    _check_version(connection, path)
     connection.execute(_MAPPED)
     show_places(connection)
 
@@ -213,8 +178,7 @@ def damage(connection: sqlite3.Connection) -> dict[str, int]:
     said = [text for (text,) in connection.execute("PRAGMA integrity_check")]
     found = {"faults that SQLite sees": sum(text != "ok" for text in said)}
     found |= {name: connection.execute(query).fetchone()[0] for name, query in _DAMAGE.items()}
-    if connection.execute("SELECT version FROM schema").fetchone()[0] >= 2:
-        found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
+    found["texts missing in the index"] = connection.execute(_NOT_INDEXED).fetchone()[0]
     return found
 
 
@@ -234,40 +198,12 @@ def _connect(target: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(target, uri=uri, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
 
 
-def _grow(connection: sqlite3.Connection, version: int) -> None:
-    """Bring a file to the newest schema, inside the transaction that opens it."""
-    if version < 2:
-        _run(connection, GROWTH_2)
-    if version < 3:
-        _run(connection, GROWTH_3)
-        index_all(connection)
-    if version < 4:
-        _run(connection, GROWTH_4)
-        connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
-
-
-def _show_as_grown(connection: sqlite3.Connection, version: int) -> None:
-    """Let a file that may not be changed look like one of the newest schema."""
-    if version < 2:
-        _run(connection, _AS_IF_GROWN)
-    elif version < 4:
-        connection.execute(_STEPS_AS_IF_LEARNING[version])
-        connection.execute(_EDGES_AS_IF_LEARNING)
-    if version < 3:
-        connection.execute(_NO_TOMBSTONES)
-    if version < 4:
-        _run(connection, _NO_TRIALS)
-
-
-def _run(connection: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";\n"):
-        connection.execute(statement)
-
-
-def _check_version(connection: sqlite3.Connection, path: Path) -> int:
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     row = connection.execute("SELECT version, application FROM schema").fetchone()
     if row is None or row[1] != "wardround-bank":
         raise UserError(f"{path} is not a bank of experiences; name another file")
-    if row[0] > SCHEMA_VERSION:
-        raise UserError(f"{path} has bank schema {row[0]}, this wardround reads up to {SCHEMA_VERSION}; upgrade it")
-    return int(row[0])
+    if row[0] != SCHEMA_VERSION:
+        raise UserError(
+            f"{path} has bank schema {row[0]}, this wardround reads {SCHEMA_VERSION}: "
+            + ("upgrade wardround" if row[0] > SCHEMA_VERSION else "build it again (wardround memory build, or evolve)")
+        )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Relation = Literal["related", "boundary", "conflict"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
-_EDGES = """
-SELECT source, target, live, relation, weight, entity, structure, synergy, task, phi, max(number) FROM edge
-WHERE source = ? AND number <= ? GROUP BY target ORDER BY target
-"""
+_FACT = "number, source, target, live, relation, weight, entity, structure, synergy, task"
+_FROM = f"SELECT {_FACT} FROM edge WHERE source = ? AND number <= ? ORDER BY number"
+_EVERY = f"SELECT {_FACT} FROM edge WHERE number <= ? ORDER BY source, target, number"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +45,23 @@ class Edge:
             raise ValueError("an edge's weight and components lie between 0 and 1")
 
 
-def edges_from(connection: sqlite3.Connection, experience: str, revision: int) -> tuple[Edge, ...]:
-    """The live edges that lead from an experience as of a revision, by their targets' ids."""
-    rows = connection.execute(_EDGES, (experience, revision)).fetchall()
-    return tuple(edge_of(row) for row in rows if row[2])
+EdgeFact = tuple[int, Edge]
+"""An edge as it was set, and the number it was set at."""
 
 
-def edge_of(row: Sequence[Any]) -> Edge:
-    """The edge of a row."""
-    source, target, live, relation, weight, entity, structure, synergy, task, phi, _ = row
-    return Edge(
+def facts_from(connection: sqlite3.Connection, experience: str, revision: int) -> list[EdgeFact]:
+    """Every setting of the edges that lead from an experience as of a revision, oldest first."""
+    return [_fact(row) for row in connection.execute(_FROM, (experience, revision)).fetchall()]
+
+
+def every_edge_fact(connection: sqlite3.Connection, revision: int) -> Iterator[EdgeFact]:
+    """Every setting of every edge as of a revision, by ends, oldest first."""
+    return map(_fact, connection.execute(_EVERY, (revision,)))
+
+
+def _fact(row: Sequence[Any]) -> EdgeFact:
+    number, source, target, live, relation, weight, entity, structure, synergy, task = row
+    return number, Edge(
         source=source,
         target=target,
         live=bool(live),
@@ -65,5 +71,4 @@ def edge_of(row: Sequence[Any]) -> Edge:
         structure=structure,
         synergy=synergy,
         task=task,
-        phi=phi,
     )

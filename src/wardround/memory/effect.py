@@ -1,22 +1,29 @@
 """What an experience does to the outcome: its effect, from episodes in which a coin decided whether it was shown.
 
 Likeness, rank and the base rate of success do not enter: an experience that only comes along with easy cases is shown
-and masked equally often on them. Pure functions; who is served what is decided elsewhere.
+and masked by the same coin on them. Pure functions; who is served what is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
 
 from wardround.core import derive_seed
 
 MASKED_SHARE = 0.5
+RETEST_SHARE = 0.05
+HALF_LIFE = 70.0
 PRIOR_EFFECT_SD = 0.2
 """Before any episode the effect lies around 0 with this standard deviation, in units of score."""
 PRIOR_QUALITY = 0.5
 CAUTION = 2.0
 """How many posterior standard deviations of an effect are not believed yet."""
+_SHARED_BY_TASKS = 0.25
+"""The part of the prior's variance that all tasks of an experience have in common; the rest is each task's own."""
+_FAIR_COIN = 0.25
 _SCORE_VARIANCE = 0.25
 _VARIANCE_EPISODES = 2.0
 """The widest variance of a score in [0, 1], counted as so many episodes, so that a few equal scores prove nothing."""
@@ -42,47 +49,78 @@ def is_masked(episode: EpisodeName, experience: str, *, seed: int, share: float 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaskedArm:
-    """Scores in [0, 1] of the episodes of one side: how many, their sum, the sum of their squares."""
+class CoinEvidence:
+    """What coins showed of one experience in one task, recent episodes first in weight.
 
-    episodes: int = 0
-    total: float = 0.0
+    Each episode adds its toss (1 shown, 0 masked, less the chance of being shown) times its residual (score less the
+    mean of the task before it), so that neither a coin that changed nor a stream that got better looks like an effect.
+    ``signal`` is the sum of these, ``information`` of squared tosses, ``spread`` of squared tosses by squared weight,
+    ``squares`` of squared residuals, ``weight`` of the weights. ``shown`` and ``masked`` count episodes, unweighted.
+    """
+
+    signal: float = 0.0
+    information: float = 0.0
+    spread: float = 0.0
     squares: float = 0.0
-
-    def with_score(self, score: float) -> MaskedArm:
-        """One episode more."""
-        return MaskedArm(episodes=self.episodes + 1, total=self.total + score, squares=self.squares + score * score)
-
-    @property
-    def mean(self) -> float:
-        """The mean score; 0 of no episodes."""
-        return self.total / self.episodes if self.episodes else 0.0
-
-    @property
-    def deviations(self) -> float:
-        """The sum of squared deviations from the mean."""
-        return max(0.0, self.squares - self.total * self.mean)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskingTrial:
-    """The episodes of one task type in which an experience was eligible, by whether the coin let it be shown."""
-
-    shown: MaskedArm = MaskedArm()
-    masked: MaskedArm = MaskedArm()
+    weight: float = 0.0
+    shown: int = 0
+    masked: int = 0
 
     @property
     def episodes(self) -> int:
-        """The episodes of both sides."""
-        return self.shown.episodes + self.masked.episodes
+        """The episodes in which it was eligible."""
+        return self.shown + self.masked
 
-    def with_score(self, score: float, *, masked: bool) -> MaskingTrial:
-        """One episode more. Raises ValueError for a score outside [0, 1]."""
-        if not 0.0 <= score <= 1.0:
-            raise ValueError(f"a score lies between 0 and 1, not {score}")
-        if masked:
-            return replace(self, masked=self.masked.with_score(score))
-        return replace(self, shown=self.shown.with_score(score))
+    def with_episode(
+        self, residual: float, *, shown: bool, masked_share: float = MASKED_SHARE, half_life: float = HALF_LIFE
+    ) -> CoinEvidence:
+        """One episode more. ``half_life`` is in episodes of a fair coin: a toss that tells less lets less fade, so that
+        what is hardly shown any more is not forgotten sooner. Raises ValueError for a residual outside [-1, 1]."""
+        if not -1.0 <= residual <= 1.0:
+            raise ValueError(f"a score less a mean score lies between -1 and 1, not {residual}")
+        chance = 1.0 - masked_share
+        toss = float(shown) - chance
+        kept = 0.5 ** (chance * masked_share / _FAIR_COIN / half_life)
+        return CoinEvidence(
+            signal=kept * self.signal + toss * residual,
+            information=kept * self.information + toss**2,
+            spread=kept**2 * self.spread + toss**2,
+            squares=kept * self.squares + residual**2,
+            weight=kept * self.weight + 1.0,
+            shown=self.shown + shown,
+            masked=self.masked + (not shown),
+        )
+
+    def joined(self, other: CoinEvidence) -> CoinEvidence:
+        """The evidence of two experiences that say the same."""
+        return CoinEvidence(
+            signal=self.signal + other.signal,
+            information=self.information + other.information,
+            spread=self.spread + other.spread,
+            squares=self.squares + other.squares,
+            weight=self.weight + other.weight,
+            shown=self.shown + other.shown,
+            masked=self.masked + other.masked,
+        )
+
+    @property
+    def difference(self) -> float:
+        """The score shown less the score masked, not drawn to any prior; 0 where no coin told anything."""
+        return self.signal / self.information if self.information else 0.0
+
+    @property
+    def noise(self) -> float:
+        """The variance of the difference: of what the tosses leave unexplained (least squares), by their spread."""
+        if not self.information:
+            return math.inf
+        unexplained = max(0.0, self.squares - self.signal * self.difference)
+        variance = (unexplained + _VARIANCE_EPISODES * _SCORE_VARIANCE) / (self.weight + _VARIANCE_EPISODES)
+        return variance * self.spread / self.information**2
+
+
+def joined(evidence: Iterable[CoinEvidence]) -> CoinEvidence:
+    """Add up the evidence of experiences that say the same."""
+    return reduce(CoinEvidence.joined, evidence, CoinEvidence())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +132,31 @@ class EffectPosterior:
     shown: int
     masked: int
 
+    @property
+    def harm(self) -> float:
+        """The probability that the effect is below 0."""
+        return 0.5 * math.erfc(self.mean / self.sd / math.sqrt(2.0))
 
-def effect_of(trial: MaskingTrial, *, prior_sd: float = PRIOR_EFFECT_SD) -> EffectPosterior:
-    """Normal posterior of mean(shown) - mean(masked) under a normal prior around 0; the prior until both sides are
-    there. The two sides share one variance."""
-    shown, masked = trial.shown, trial.masked
-    if not (shown.episodes and masked.episodes):
-        return EffectPosterior(mean=0.0, sd=prior_sd, shown=shown.episodes, masked=masked.episodes)
-    known = shown.deviations + masked.deviations + _VARIANCE_EPISODES * _SCORE_VARIANCE
-    score_variance = known / (shown.episodes + masked.episodes - 2 + _VARIANCE_EPISODES)
-    noise = score_variance * (1 / shown.episodes + 1 / masked.episodes)
-    kept = prior_sd**2 / (prior_sd**2 + noise)
-    mean = kept * (shown.mean - masked.mean)
-    return EffectPosterior(mean=mean, sd=math.sqrt(kept * noise), shown=shown.episodes, masked=masked.episodes)
+
+def effect_of(
+    evidence: CoinEvidence, elsewhere: Iterable[CoinEvidence] = (), *, prior_sd: float = PRIOR_EFFECT_SD
+) -> EffectPosterior:
+    """Normal posterior of the effect in a task. ``elsewhere`` is the evidence of other tasks, which moves the prior as
+    far as tasks have their effect in common: an effect is a common part and a part of the task, both normal around 0.
+    """
+    common, own = _SHARED_BY_TASKS * prior_sd**2, (1.0 - _SHARED_BY_TASKS) * prior_sd**2
+    weights = [(1.0 / (one.noise + own), one.difference) for one in elsewhere if one.information]
+    precision = 1.0 / common + sum(weight for weight, _ in weights)
+    prior_mean = sum(weight * difference for weight, difference in weights) / precision
+    prior_variance = own + 1.0 / precision
+    noise = evidence.noise
+    kept = 0.0 if math.isinf(noise) else prior_variance / (prior_variance + noise)
+    return EffectPosterior(
+        mean=prior_mean + kept * (evidence.difference - prior_mean),
+        sd=math.sqrt(prior_variance * (1.0 - kept)),
+        shown=evidence.shown,
+        masked=evidence.masked,
+    )
 
 
 def cautious_quality(effect: EffectPosterior, *, prior: float = PRIOR_QUALITY, caution: float = CAUTION) -> float:
@@ -116,3 +166,18 @@ def cautious_quality(effect: EffectPosterior, *, prior: float = PRIOR_QUALITY, c
     """
     believed = math.copysign(max(0.0, abs(effect.mean) - caution * effect.sd), effect.mean)
     return min(1.0, max(0.0, prior + believed / 2))
+
+
+def effect_in(evidence: Mapping[str, CoinEvidence], task: str) -> EffectPosterior:
+    """The posterior for one task, out of the evidence of all."""
+    others = [one for name, one in sorted(evidence.items()) if name != task]
+    return effect_of(evidence.get(task, CoinEvidence()), others)
+
+
+def quality_in(evidence: Mapping[str, CoinEvidence], task: str, *, prior: float = PRIOR_QUALITY) -> float:
+    """Q for a task; for all of them together (``task`` empty) the mean, each counting as much as it has episodes."""
+    if task:
+        return cautious_quality(effect_in(evidence, task), prior=prior)
+    episodes = sum(one.episodes for one in evidence.values())
+    moved = sum(one.episodes * (quality_in(evidence, name, prior=prior) - prior) for name, one in evidence.items())
+    return prior + moved / episodes if episodes else prior

@@ -124,6 +124,11 @@ class Experience:
         """Whether it is an indication or a contraindication."""
         return self.kind in POLARITIES
 
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The rows of the record that it shows."""
+        return tuple(row for seen in self.evidence for row in seen.rows)
+
     def _check_scope(self) -> None:
         if self.polar != bool(self.condition.strip()) or self.polar != bool(self.task_type):
             raise ValueError(

@@ -1,31 +1,20 @@
 """Forgetting a source for good: the one operation that cannot be undone.
 
-What came of it is withdrawn first, so that everything else is computed again without it; then its rows, texts, names,
-vectors and numbers are deleted, the word index is made anew, the file is rebuilt and the log beside it emptied. What
-stays is a tombstone: a keyed hash by which it is known again and not taken in again, and which tells nothing.
+What came of it is withdrawn first; then its rows, texts, names, vectors and outcomes are deleted, the word index is
+made anew, the file is rebuilt and the log beside it emptied. Everything else is computed from what is left. What stays
+is a tombstone: a keyed hash by which it is known again and not taken in again, and which tells nothing.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
-from wardround.memory.cascade import (
-    came_of,
-    is_known,
-    phi_steps,
-    quality_steps,
-    trial_steps,
-    weight_steps,
-    withdraw,
-    without,
-)
+from wardround.memory.cascade import came_of, is_known, withdraw
 from wardround.memory.experience import utc_now
-from wardround.memory.sums import sums_without
 from wardround.memory.words import index_all
 from wardround.memory.writing import mark_of
 
@@ -38,24 +27,16 @@ _OF_AN_EXPERIENCE = (
     "DELETE FROM feedback WHERE experience = ?1",
     "DELETE FROM quality WHERE experience = ?1",
     "DELETE FROM edge WHERE source = ?1 OR target = ?1",
-    "DELETE FROM trial WHERE experience = ?1",
+    "DELETE FROM met WHERE experience = ?1",
     "DELETE FROM mention WHERE experience = ?1",
     "DELETE FROM experience WHERE id = ?1",
 )
-_MOVED = "SELECT DISTINCT experience FROM quality JOIN step USING (number) WHERE step.sample = ?"
-_PULLED = "SELECT DISTINCT source, target FROM edge JOIN step USING (number) WHERE step.sample = ?"
-_RATED = "UPDATE quality SET value = ? WHERE experience = ? AND number = ?"
-_TRIED = "SELECT DISTINCT experience, task FROM trial JOIN step USING (number) WHERE step.sample = ?"
-_COUNTED = """
-UPDATE trial SET shown = ?, shown_total = ?, shown_squares = ?, masked = ?, masked_total = ?, masked_squares = ?
-WHERE experience = ? AND task = ? AND number = ?
-"""
-_ADDED_UP = "UPDATE edge SET phi = ? WHERE source = ? AND target = ? AND number = ?"
-_WEIGHED = "UPDATE edge SET weight = ? WHERE source = ? AND target = ? AND number = ?"
-_MOVES = (
+_CAUSED = (
     "DELETE FROM quality WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
     "DELETE FROM edge WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
-    "DELETE FROM trial WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
+    "DELETE FROM met WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
+    "DELETE FROM outcome WHERE number IN (SELECT number FROM step WHERE sample = ?1)",
+    "DELETE FROM withdrawal WHERE source = ?1 OR experience = ?1",
 )
 _MENTIONING = (
     "UPDATE step SET reason = 'forgotten', sample = '', episode = '' WHERE sample = ?1 OR names(reason, ?1)",
@@ -115,12 +96,10 @@ def _text_hashes(bank: Bank, gone: Collection[str]) -> tuple[str, ...]:
 def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     """Delete all rows of what is forgotten, with the guards of append-only tables lifted meanwhile."""
     connection = bank.file.connection
-    connection.create_function("names", 2, _names, deterministic=True)
     guards = connection.execute(_GUARDS).fetchall()
     for name, _ in guards:
         connection.execute(f'DROP TRIGGER "{name}"')
-    _replay(bank, source)
-    _each(connection, _MOVES, (source, *sorted(gone)))
+    _each(connection, _CAUSED, (source, *sorted(gone)))
     _each(connection, _OF_AN_EXPERIENCE, sorted(gone))
     _each(connection, _MENTIONING, (source, *sorted(gone)))
     for statement in _LEFT_OVER:
@@ -129,27 +108,6 @@ def _erase(bank: Bank, source: str, gone: Collection[str]) -> None:
     for _, text in guards:
         connection.execute(text)
     connection.execute(_BEGUN)
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a text names something, and not only something longer: ``stream-2`` is not in ``stream-20``."""
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
-
-
-def _replay(bank: Bank, sample: str) -> None:
-    """Write every quality and weight that a sample moved, at every later number, as it would have been without."""
-    connection = bank.file.connection
-    for (name,) in bank.file.rows(_MOVED, (sample,)):
-        steps = without(quality_steps(bank, name), sample)
-        connection.executemany(_RATED, [(step.value, name, step.number) for step in steps])
-    for ends in bank.file.rows(_PULLED, (sample,)):
-        steps = without(weight_steps(bank, *ends), sample)
-        connection.executemany(_WEIGHED, [(step.value, *ends, step.number) for step in steps])
-        added = sums_without(phi_steps(bank, *ends), sample)
-        connection.executemany(_ADDED_UP, [(*step.sums, *ends, step.number) for step in added])
-    for name in bank.file.rows(_TRIED, (sample,)):
-        counted = sums_without(trial_steps(bank, *name), sample)
-        connection.executemany(_COUNTED, [(*step.sums, *name, step.number) for step in counted])
 
 
 def _each(connection: sqlite3.Connection, statements: Sequence[str], names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What held-out evidence said of a revision of a bank, by task: kept in the bank, heeded where it is served."""
+"""What held-out evidence said of a bank, by task: kept in the bank, heeded where what was judged is what is served."""
 
 from __future__ import annotations
 
@@ -13,34 +13,56 @@ from wardround.memory.rows import json_text
 
 GateUse = Literal["heed", "require", "ignore"]
 """``heed``: a task whose gate is not open is served nothing. ``require``: nor is one that was never judged."""
-_LAST = "SELECT max(number) FROM gate WHERE number <= ?"
-_OF = "SELECT task, verdict FROM gate WHERE number = ? ORDER BY task"
+UNJUDGED, CHANGED = "never judged", "the bank changed since it was judged"
+_LAST = "SELECT look, number, content FROM gate WHERE number <= ? ORDER BY look DESC LIMIT 1"
+_OF = "SELECT task, verdict FROM gate WHERE look = ? ORDER BY task"
+_LOOKS = "SELECT look, verdict FROM gate ORDER BY look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRecord:
-    """The last verdicts at or before a revision. ``revision`` is the one that was judged, None where none was."""
+    """The verdicts of one look at a bank. ``revision`` and ``content`` (the hash of what it serves) say what was
+    judged; None and empty where nothing was."""
 
     revision: int | None = None
+    content: str = ""
+    look: int = 0
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def lets(self, task: str, use: GateUse) -> bool:
-        """Whether a task is served."""
+    def state(self, task: str, content: str) -> str:
+        """What is known of a bank that serves a content, for a task: ``open`` or why it is not."""
         verdict = self.verdicts.get(task)
-        if use == "ignore" or (verdict is None and use == "heed"):
-            return True
-        return verdict is not None and verdict["state"] == "open"
+        if verdict is None:
+            return UNJUDGED
+        return str(verdict["state"]) if content == self.content else CHANGED
+
+    def allows(self, task: str, use: GateUse, content: str) -> bool:
+        """Whether a task is served out of a bank that serves a content."""
+        state = self.state(task, content)
+        return use == "ignore" or state == "open" or (state == UNJUDGED and use == "heed")
 
 
 def read_gate(file: BankFile, revision: int) -> GateRecord:
-    """The verdicts that hold at a revision."""
-    (judged,) = file.rows(_LAST, (revision,))[0]
-    if judged is None:
+    """The verdicts of the last look at or before a revision."""
+    rows = file.rows(_LAST, (revision,))
+    if not rows:
         return GateRecord()
-    return GateRecord(revision=judged, verdicts={task: json.loads(text) for task, text in file.rows(_OF, (judged,))})
+    look, judged, content = rows[0]
+    verdicts = {task: json.loads(text) for task, text in file.rows(_OF, (look,))}
+    return GateRecord(revision=judged, content=content, look=look, verdicts=verdicts)
 
 
-def write_gate(file: BankFile, revision: int, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write what was found of a revision; what was said of it before is replaced."""
-    rows = [(revision, task, json_text(dict(verdict)), utc_now()) for task, verdict in verdicts.items()]
-    file.connection.executemany("INSERT OR REPLACE INTO gate VALUES (?, ?, ?, ?)", rows)
+def look_of(file: BankFile, without: str, with_it: str) -> int:
+    """The number of the look that judges by two runs: the one it had before, or the next."""
+    looks = [(look, json.loads(text)) for look, text in file.rows(_LOOKS)]
+    same = [look for look, said in looks if (said.get("without"), said.get("with")) == (without, with_it)]
+    return same[0] if same else max((look for look, _ in looks), default=0) + 1
+
+
+def write_gate(file: BankFile, record: GateRecord) -> None:
+    """Write what a look found; what was said of the same look before is replaced."""
+    rows = [
+        (record.look, record.revision, record.content, task, json_text(dict(verdict)), utc_now())
+        for task, verdict in record.verdicts.items()
+    ]
+    file.connection.executemany("INSERT OR REPLACE INTO gate VALUES (?, ?, ?, ?, ?, ?)", rows)

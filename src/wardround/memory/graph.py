@@ -1,7 +1,7 @@
-"""The graph of a bank in its file: qualities, edges between experiences, names that mean the same; all by revision.
+"""The graph of a bank: qualities, edges between experiences, names that mean the same; all as of a revision.
 
-Nothing is overwritten: a quality or an edge is what its last row up to a revision says. It is read from the file where
-it is asked for (microseconds a node), so that opening a bank costs nothing for it and a past revision costs no more.
+Nothing is overwritten in the file. What was set and what outcomes have moved since is computed from it in one pass
+(:mod:`wardround.memory.graph_cache`); edges and names are read node by node where they are asked for.
 """
 
 from __future__ import annotations
@@ -9,26 +9,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, field
 from itertools import islice
 from typing import Any
 
-from wardround.memory.edges import Edge, edge_of, edges_from
-from wardround.memory.effect import PRIOR_QUALITY, MaskingTrial
+from wardround.memory.edges import Edge
+from wardround.memory.effect import CoinEvidence, EffectPosterior
 from wardround.memory.entities import normal_name
 from wardround.memory.graph_cache import GraphCache
-from wardround.memory.trials import all_trials, quality_of, sums_of, trial_history, trials_by_task
 
-_FIRST_WEIGHT = "SELECT weight FROM edge WHERE source = ? AND target = ? ORDER BY number LIMIT 1"
-_QUALITY = "SELECT value FROM quality WHERE experience = ? AND number <= ? ORDER BY number DESC LIMIT 1"
-_HISTORY = "SELECT number, value FROM quality WHERE experience = ? ORDER BY number"
 _ALIAS = "SELECT entity FROM alias WHERE name = ? AND number <= ? ORDER BY number DESC LIMIT 1"
 _ALIASES_OF = "SELECT DISTINCT name FROM alias WHERE entity = ? AND number <= ? ORDER BY name"
-_ALL_QUALITIES = "SELECT experience, value, max(number) FROM quality WHERE number <= ? GROUP BY experience ORDER BY 1"
-_ALL_EDGES = """
-SELECT source, target, live, relation, weight, entity, structure, synergy, task, phi, max(number) FROM edge
-WHERE number <= ? GROUP BY source, target ORDER BY source, target
-"""
 _ALL_ALIASES = "SELECT name, entity, max(number) FROM alias WHERE number <= ? GROUP BY name ORDER BY name"
 _MENTIONS = "SELECT experience FROM mention WHERE name = ? ORDER BY experience"
 _MENTIONS_OF = """
@@ -50,58 +41,61 @@ index and none is read, which is most of the cost of a question full of common n
 
 @dataclass(frozen=True, slots=True)
 class GraphReader:
-    """The graph as of a revision; qualities are those for a ``task``, or over all of them. ``cache`` holds them where
-    the revision is the one that is asked all the time."""
+    """The graph as of a revision; qualities are those for a ``task``, or over all of them. ``cache`` holds what was
+    computed; a reader whose cache has gone further, because the bank has grown, computes its own."""
 
     connection: sqlite3.Connection
     revision: int
     task: str = ""
-    cache: GraphCache | None = None
+    cache: GraphCache = field(default_factory=GraphCache)
 
     def quality(self, experience: str) -> float | None:
-        """The quality of an experience; None while nothing is known of it. Where it was on trial, what it was set to
-        is the prior."""
-        if self.cache is not None and self.cache.revision == self.revision:
-            return self.cache.quality(experience, self.task)
-        row = self.connection.execute(_QUALITY, (experience, self.revision)).fetchone()
-        known = None if row is None or row[0] is None else float(row[0])
-        trials = self.trials(experience)
-        return quality_of(trials, self.task, prior=PRIOR_QUALITY if known is None else known) if trials else known
+        """The quality of an experience; None while nothing is known of it. Where coins were tossed for it, what it was
+        set to is the prior."""
+        return self._view.quality(experience, self.task)
 
-    def trials(self, experience: str) -> dict[str, MaskingTrial]:
-        """The masking trials of an experience by task."""
-        return trials_by_task(self.connection, experience, self.revision)
+    def effect(self, experience: str, task: str | None = None) -> EffectPosterior | None:
+        """The effect of showing an experience in a task, this reader's unless another is named; None where no coin was
+        ever tossed for it."""
+        return self._view.effect(experience, self.task if task is None else task)
 
-    def first_weight(self, source: str, target: str) -> float | None:
-        """The weight an edge was made with."""
-        row = self.connection.execute(_FIRST_WEIGHT, (source, target)).fetchone()
-        return None if row is None else float(row[0])
+    def evidence(self, experience: str) -> dict[str, CoinEvidence]:
+        """What coins showed of an experience, and of others that say the same, by task."""
+        return self._view.evidence(experience)
 
     def edges(self, experience: str) -> tuple[Edge, ...]:
         """The live edges that lead from an experience, by their targets' ids."""
-        if self.cache is not None and self.cache.revision == self.revision:
-            return self.cache.edges(self.connection, experience)
-        return edges_from(self.connection, experience, self.revision)
+        return self._view.edges(experience)
 
     def set_qualities(self) -> dict[str, float]:
-        """Every quality that was set, by experience: without what trials say."""
-        rows = self.connection.execute(_ALL_QUALITIES, (self.revision,))
-        return {name: float(value) for name, value, _ in rows if value is not None}
+        """Every quality that was set or moved by equation 10, by experience: without what coins say."""
+        return self._view.set_qualities()
 
     def every_edge(self) -> Iterator[Edge]:
         """All live edges, by their ends' ids."""
-        rows = self.connection.execute(_ALL_EDGES, (self.revision,))
-        return (edge_of(row) for row in rows if row[2])
+        return self._view.every_edge()
+
+    @property
+    def _view(self) -> GraphCache:
+        if self.cache.revision > self.revision:
+            own = GraphCache()
+            own.follow(self.connection, self.revision)
+            object.__setattr__(self, "cache", own)
+        self.cache.follow(self.connection, self.revision)
+        return self.cache
 
     def facts(self) -> dict[str, Any]:
-        """Everything the graph says, as plain values: qualities, live edges, aliases; trials where there are any, so
-        that the hash of a bank without them stays what it was."""
-        trials = [[one, task, *sums_of(trial)] for one, task, trial in all_trials(self.connection, self.revision)]
+        """Everything the graph says, as plain values: qualities, edges, aliases, evidence by experience and task."""
+        evidence = [
+            [name, task, *astuple(one)]
+            for name, tasks in sorted(self._view.own_evidence().items())
+            for task, one in sorted(tasks.items())
+        ]
         return {
             "qualities": self.set_qualities(),
             "edges": [edge_facts(edge) for edge in self.every_edge()],
             "aliases": {name: entity for name, entity, _ in self.connection.execute(_ALL_ALIASES, (self.revision,))},
-        } | ({"trials": trials} if trials else {})
+        } | ({"evidence": evidence} if evidence else {})
 
     def entity(self, name: str) -> str:
         """The one name of everything that is called so."""
@@ -155,24 +149,6 @@ def edge_facts(edge: Edge) -> dict[str, Any]:
     return {name: value for name, value in asdict(edge).items() if name != "phi" or value}
 
 
-def quality_history(connection: sqlite3.Connection, experience: str) -> tuple[tuple[int, float | None], ...]:
-    """Every quality an experience had over all tasks, with the revision from which it had it; None from where it was
-    taken back."""
-    known: dict[int, float | None] = dict(connection.execute(_HISTORY, (experience,)))
-    changes: dict[int, dict[str, MaskingTrial]] = {}
-    for number, task, trial in trial_history(connection, experience):
-        changes.setdefault(number, {})[task] = trial
-    found: list[tuple[int, float | None]] = []
-    trials: dict[str, MaskingTrial] = {}
-    value: float | None = None
-    for number in sorted({*known, *changes}):
-        value = known.get(number, value)
-        trials = {task: trial for task, trial in {**trials, **changes.get(number, {})}.items() if trial.episodes}
-        prior = PRIOR_QUALITY if value is None else value
-        found.append((number, quality_of(trials, "", prior=prior) if trials else value))
-    return tuple(found)
-
-
 def write_qualities(connection: sqlite3.Connection, number: int, qualities: Mapping[str, float | None]) -> None:
     """Write qualities as of a revision."""
     rows = [(name, number, value) for name, value in qualities.items()]
@@ -181,13 +157,13 @@ def write_qualities(connection: sqlite3.Connection, number: int, qualities: Mapp
 
 def write_edges(connection: sqlite3.Connection, number: int, edges: Iterable[Edge]) -> None:
     """Write edges as of a revision."""
-    columns = "(source, target, number, live, relation, weight, entity, structure, synergy, task, phi)"
+    columns = "(source, target, number, live, relation, weight, entity, structure, synergy, task)"
     connection.executemany(
-        f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO edge {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(one.source, one.target, number, int(one.live), one.relation, one.weight),
-                *(one.entity, one.structure, one.synergy, one.task, one.phi),
+                *(one.entity, one.structure, one.synergy, one.task),
             )
             for one in edges
         ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 from wardround.core import UserError, check_settings, setting
@@ -31,9 +32,9 @@ class GraphRecallSettings:
     seeds: SeedSettings = field(default_factory=SeedSettings)
     walk: WalkSettings = field(default_factory=WalkSettings)
     order: Order = setting("score", "order of what is served: by score, or as it was found")
-    least_quality: float = setting(
-        0.45,
-        "an experience whose quality for the task asked is lower is not served; 0: all are, as published",
+    bar_above: float = setting(
+        0.95,
+        "an experience that harms the task asked with a probability above this is not served; 1: all are, as published",
         source="ours",
         least=0,
         most=1,
@@ -83,7 +84,8 @@ class Offered:
 class GraphCase:
     """One case before the graph of one bank. Scopes are checked once; ``barred`` says what was kept out, and why.
 
-    ``task``: only experiences of this task are served; ``asked_task``: qualities are those for this task.
+    ``task``: only experiences of this task are served; ``asked_task``: qualities are those for this task. ``retest``:
+    in a training stream, whether a barred experience is shown all the same; who was asked about is in ``retested``.
     """
 
     bank: BankReader
@@ -92,7 +94,9 @@ class GraphCase:
     settings: GraphRecallSettings
     task: str | None = None
     asked_task: str = ""
+    retest: Callable[[str], bool] | None = None
     graph: GraphReader = field(init=False)
+    retested: dict[str, bool] = field(default_factory=dict, init=False)
     barred: dict[str, str] = field(default_factory=dict, init=False)
     _fetch: Callable[[str], Experience | None] = field(init=False)
     _scopes: dict[str, Scope] = field(default_factory=dict, init=False)
@@ -107,17 +111,22 @@ class GraphCase:
         experience = self._fetch(name)
         if experience is None:
             return "not_served"
-        quality = self.graph.quality(name)
-        if quality is not None and quality < self.settings.least_quality:
-            self.barred[name] = f"quality {quality:.2f} for this task"
-            return "below"
         scope = self._scopes.get(name)
         if scope is None:
             scope = self._scopes[name] = scope_of(experience, self.findings)
-        if scope.applies:
+        if not scope.applies:
+            self.barred[name] = scope.excluded_by or scope.contradicted_by
+            return "excluded"
+        effect = self.graph.effect(name)
+        if effect is None or effect.harm <= self.settings.bar_above or self._is_tried_again(name):
             return None
-        self.barred[name] = scope.excluded_by or scope.contradicted_by
-        return "excluded"
+        self.barred[name] = f"harms this task with probability {effect.harm:.3f}"
+        return "below"
+
+    def _is_tried_again(self, name: str) -> bool:
+        if self.retest is not None and name not in self.retested:
+            self.retested[name] = self.retest(name)
+        return self.retested.get(name, False)
 
     def seeds(self, question: RecallQuestion) -> tuple[SeedRecall, dict[str, float]]:
         """The recall, and the scores of the best that apply."""
@@ -127,8 +136,8 @@ class GraphCase:
             question, for_subject=self.subject, kinds=self.settings.kinds, task=self.task, settings=wide
         )
         scores = {one.experience.id: one.score for one in recall.seeds if one.score > 0}
-        fit = [name for name in scores if self.judge(name) is None]
-        return recall, {name: scores[name] for name in fit[: asked.k]}
+        fit = islice((name for name in scores if self.judge(name) is None), asked.k)
+        return recall, {name: scores[name] for name in fit}
 
     def experience(self, name: str) -> Experience:
         """An experience that was judged fit."""

@@ -21,10 +21,10 @@ _ORIGINS = "SELECT DISTINCT experience, sample, subject, split FROM revision ORD
 _HANDS = """
 SELECT sample, subject, split FROM revision WHERE experience = ? GROUP BY sample, subject, split ORDER BY min(number)
 """
-_WEIGHTS = "SELECT source, target, number, weight FROM edge ORDER BY source, target, number"
-_RETIRED = """
-SELECT experience FROM revision WHERE NOT live AND reason = ?
-AND number IN (SELECT max(number) FROM revision GROUP BY experience) ORDER BY number
+_TURNING = """
+SELECT number FROM quality WHERE experience = ?1 AND number <= ?2 UNION
+SELECT number FROM met WHERE experience = ?1 AND number <= ?2 UNION
+SELECT number FROM withdrawal WHERE number <= ?2 UNION SELECT number FROM undone WHERE number <= ?2 ORDER BY 1
 """
 _BY_MOMENT = """
 SELECT max(
@@ -113,16 +113,6 @@ class LearningStep:
     sample: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What was written after a revision: experiences, qualities, the ends of edges, trials by experience and task."""
-
-    experiences: tuple[str, ...]
-    qualities: tuple[str, ...]
-    edges: tuple[tuple[str, str], ...]
-    trials: tuple[tuple[str, str], ...]
-
-
 def learning_steps(file: BankFile, beginning: str) -> tuple[LearningStep, ...]:
     """The updates by episodes whose names begin so, oldest first."""
     query = "SELECT number, episode, sample FROM step WHERE substr(episode, 1, ?) = ? ORDER BY number"
@@ -136,36 +126,21 @@ def step_of(file: BankFile, episode: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def weight_histories(file: BankFile) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Every weight that every edge had, by its ends, with the revision from which it had it."""
-    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for source, target, number, weight in file.rows(_WEIGHTS):
-        found.setdefault((source, target), []).append((number, weight))
-    return found
-
-
-def retired_because(file: BankFile, reason: str) -> tuple[str, ...]:
-    """The experiences whose last revision retired them, for one reason."""
-    return tuple(name for (name,) in file.rows(_RETIRED, (reason,)))
-
-
 def snapshots_of(file: BankFile) -> dict[str, int]:
     """The revisions that have a name, oldest first."""
     return dict(file.rows("SELECT name, number FROM snapshot ORDER BY number, name"))
 
 
-def changed_since(file: BankFile, revision: int) -> Changes:
-    """What was written after a revision."""
-    names = file.rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
-    moved = file.rows("SELECT DISTINCT experience FROM quality WHERE number > ? ORDER BY 1", (revision,))
-    edges = file.rows("SELECT DISTINCT source, target FROM edge WHERE number > ? ORDER BY 1, 2", (revision,))
-    tried = file.rows("SELECT DISTINCT experience, task FROM trial WHERE number > ? ORDER BY 1, 2", (revision,))
-    return Changes(
-        experiences=tuple(name for (name,) in names),
-        qualities=tuple(name for (name,) in moved),
-        edges=tuple((one, other) for one, other in edges),
-        trials=tuple((one, task) for one, task in tried),
-    )
+def texts_since(file: BankFile, revision: int) -> tuple[str, ...]:
+    """The experiences whose text or state was written after a revision."""
+    rows = file.rows("SELECT DISTINCT experience FROM revision WHERE number > ? ORDER BY 1", (revision,))
+    return tuple(name for (name,) in rows)
+
+
+def turning_points(file: BankFile, experience: str, upto: int) -> tuple[int, ...]:
+    """The revisions at which the quality of an experience may have changed."""
+    rows = file.rows(_TURNING, (experience, upto))
+    return tuple(number for (number,) in rows)
 
 
 def revision_at(file: BankFile, moment: str) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from wardround.core import UserError
 from wardround.memory import past
 from wardround.memory.database import damage
 from wardround.memory.experience import Provenance
 from wardround.memory.following import state_at
-from wardround.memory.graph import quality_history
-from wardround.memory.past import Changes, Feedback, LearningStep, RevisionEntry
+from wardround.memory.graph import GraphReader
+from wardround.memory.graph_cache import GraphCache
+from wardround.memory.outcomes import LearntEpisode, outcomes_of
+from wardround.memory.past import Feedback, LearningStep, RevisionEntry
 from wardround.memory.reading import BankReader
 from wardround.memory.state import BankState
 
@@ -33,7 +37,28 @@ class PastReader(BankReader):
     def quality_history(self, experience: str) -> tuple[tuple[int, float | None], ...]:
         """Every quality an experience had, with the revision from which it had it."""
         with self._lock:
-            return quality_history(self._file.connection, experience)
+            found: list[tuple[int, float | None]] = []
+            for number, graph in self._graphs(past.turning_points(self._file, experience, self.revision)):
+                value = graph.quality(experience)
+                if value != (found[-1][1] if found else None):
+                    found.append((number, value))
+            return tuple(found)
+
+    def course(self, revisions: Sequence[int]) -> Iterator[tuple[int, GraphReader]]:
+        """The graph as of each of some revisions, oldest first, each computed from the one before it."""
+        with self._lock:
+            yield from self._graphs(sorted(set(revisions)))
+
+    def _graphs(self, revisions: Sequence[int]) -> Iterator[tuple[int, GraphReader]]:
+        cache = GraphCache()
+        for number in revisions:
+            cache.follow(self._file.connection, number)
+            yield number, GraphReader(self._file.connection, number, "", cache)
+
+    def outcomes(self, experience: str) -> tuple[LearntEpisode, ...]:
+        """The episodes that met an experience and were learnt from, oldest first, with nothing else that they met."""
+        with self._lock:
+            return tuple(outcomes_of(self._file.connection, experience, self.revision))
 
     def feedback(self, experience: str) -> tuple[Feedback, ...]:
         """Every feedback event of one experience, oldest first."""
@@ -60,25 +85,15 @@ class PastReader(BankReader):
         with self._lock:
             return past.step_of(self._file, episode)
 
-    def weight_histories(self) -> dict[tuple[str, str], list[tuple[int, float]]]:
-        """Every weight that every edge had, by its ends, with the revision from which it had it."""
-        with self._lock:
-            return past.weight_histories(self._file)
-
-    def retired_because(self, reason: str) -> tuple[str, ...]:
-        """The experiences that are retired for one reason."""
-        with self._lock:
-            return past.retired_because(self._file, reason)
-
     def snapshots(self) -> dict[str, int]:
         """The revisions that have a name, oldest first."""
         with self._lock:
             return past.snapshots_of(self._file)
 
-    def changed_since(self, revision: int) -> Changes:
-        """What was written after a revision."""
+    def texts_since(self, revision: int) -> tuple[str, ...]:
+        """The experiences whose text or state was written after a revision."""
         with self._lock:
-            return past.changed_since(self._file, revision)
+            return past.texts_since(self._file, revision)
 
     def names(self, beginning: str) -> tuple[str, ...]:
         """The ids of all experiences, live or not, that begin so."""

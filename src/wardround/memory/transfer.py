@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import numpy as np
 
 from wardround.core import UserError, private_file
 from wardround.memory.bank import Bank
-from wardround.memory.edges import Edge
+from wardround.memory.edges import Edge, every_edge_fact
 from wardround.memory.experience import Experience, Provenance
+from wardround.memory.graph import edge_facts
 from wardround.memory.key import Key
-from wardround.memory.trials import sums_of, trial_of
+from wardround.memory.outcomes import Counted, LearningRule, LearntEpisode, Met, counted, outcomes_between
 
 _FORMAT = "wardround-bank-lines"
-_VERSION = 1
+_VERSION = 2
 _HANDS = "SELECT DISTINCT sample, subject, split FROM revision WHERE experience = ? ORDER BY number"
+_SET = "SELECT number, experience, value FROM quality ORDER BY number"
 _KEY = "SELECT encoder, text_hash, vector FROM key JOIN experience ON experience.key = key.number WHERE id = ?"
 
 
@@ -60,30 +63,38 @@ def import_bank(bank: Bank, path: Path) -> Imported:
         bank.adopt_subject_key(bytes.fromhex(header["subject_key"]))
         taken = {line["experience"]["id"]: _add(bank, line) for line in lines if "experience" in line}
         new = {name for name, added in taken.items() if added}
-        qualities = {
-            line["experience"]["id"]: line["quality"]
-            for line in lines
-            if "experience" in line and line["experience"]["id"] in new and line["quality"] is not None
-        }
-        trials = {
-            (line["experience"]["id"], task): trial_of(sums)
-            for line in lines
-            if "experience" in line and line["experience"]["id"] in new
-            for task, *sums in line.get("trials", ())
-        }
-        edges = [Edge(**line["edge"]) for line in lines if "edge" in line]
-        fresh = [one for one in edges if {one.source, one.target} & new and _both(bank, one)]
-        if qualities or fresh or trials:
-            bank.set_graph(qualities=qualities, edges=fresh, trials=trials, reason="imported")
+        edges = len({ends for facts in _together(lines) for ends in _take_in(bank, facts, new)})
         aliases = [line["alias"] for line in lines if "alias" in line]
         for name, entity in aliases:
             bank.add_alias(name, of=entity, reason="imported")
-    return Imported(experiences=len(new), refused=len(taken) - len(new), edges=len(fresh), aliases=len(aliases))
+    return Imported(experiences=len(new), refused=len(taken) - len(new), edges=edges, aliases=len(aliases))
+
+
+def _together(lines: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The lines of the graph in their order: each outcome alone, what was set between two of them at once."""
+    graph = (line for line in lines if line.keys() & {"quality", "edge", "outcome"})
+    for is_outcome, facts in groupby(graph, key=lambda line: "outcome" in line):
+        together = list(facts)
+        yield from ([line] for line in together) if is_outcome else [together]
+
+
+def _take_in(bank: Bank, facts: Sequence[Mapping[str, Any]], new: Set[str]) -> list[tuple[str, str]]:
+    """Write an outcome that is not there yet, or what was set of new experiences; returns the ends of the edges."""
+    if "outcome" in facts[0]:
+        said = facts[0]["outcome"]
+        if bank.learnt_at(said["episode"]) is None and not bank.is_taken_out(said["sample"]):
+            met = [Met(**one) for one in said["met"] if not bank.is_taken_out(one["experience"])]
+            bank.add_outcome(**{**said, "rule": LearningRule(**said["rule"]), "met": met})
+        return []
+    qualities = dict(one["quality"] for one in facts if "quality" in one and one["quality"][0] in new)
+    edges = {(one["edge"]["source"], one["edge"]["target"]): Edge(**one["edge"]) for one in facts if "edge" in one}
+    fresh = [one for ends, one in edges.items() if set(ends) & new and _both(bank, one)]
+    if qualities or fresh:
+        bank.set_graph(qualities=qualities, edges=fresh, reason="imported")
+    return [(one.source, one.target) for one in fresh]
 
 
 def _lines(bank: Bank) -> Iterator[Mapping[str, Any]]:
-    graph = bank.graph()
-    facts = graph.facts()
     live = bank.experiences()
     names = {one.id for one in live}
     key = bank.file.setting("subject_key").hex()
@@ -94,15 +105,38 @@ def _lines(bank: Bank) -> Iterator[Mapping[str, Any]]:
             "experience": one.to_json(),
             "hands": hands,
             "key": _key(bank, one),
-            "quality": facts["qualities"].get(one.id),
-            "trials": [[task, *sums_of(trial)] for task, trial in graph.trials(one.id).items()],
         }
-    for edge in facts["edges"]:
-        if edge["source"] in names and edge["target"] in names:
-            yield {"edge": edge}
-    for name, entity in facts["aliases"].items():
+    yield from _facts(bank, names)
+    for name, entity in bank.graph().facts()["aliases"].items():
         if name != entity:
             yield {"alias": [name, entity]}
+
+
+def _facts(bank: Bank, names: Set[str]) -> Iterator[Mapping[str, Any]]:
+    """What was set and what outcomes said, in the order of their numbers."""
+    connection, revision = bank.file.connection, bank.revision
+    counts = counted(connection, revision)
+    episodes = dict(bank.file.rows("SELECT number, episode FROM step WHERE episode <> ''"))
+    lines: list[tuple[int, Mapping[str, Any]]] = [
+        *(
+            (number, {"edge": edge_facts(edge)})
+            for number, edge in every_edge_fact(connection, revision)
+            if {edge.source, edge.target} <= names
+        ),
+        *((number, {"quality": [name, value]}) for number, name, value in bank.file.rows(_SET) if name in names),
+        *(
+            (one.number, {"outcome": _outcome(one, counts, episodes)})
+            for one in outcomes_between(connection, 0, revision)
+        ),
+    ]
+    return (line for number, line in sorted(lines, key=lambda one: one[0]) if counts.holds(number))
+
+
+def _outcome(outcome: LearntEpisode, counts: Counted, episodes: Mapping[int, str]) -> dict[str, Any]:
+    body = asdict(outcome)
+    body["met"] = [asdict(one) for one in outcome.met if one.experience not in counts.experiences]
+    del body["number"]
+    return body | {"episode": episodes[outcome.number]}
 
 
 def _key(bank: Bank, experience: Experience) -> dict[str, str] | None:
@@ -120,14 +154,16 @@ def _read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise UserError(f"cannot read {path}: {error}; name a file that `wardround memory export` wrote") from error
     if not lines or not isinstance(lines[0], dict) or lines[0].get("format") != _FORMAT:
         raise UserError(f"{path} is no exported bank; name a file that `wardround memory export` wrote")
-    if lines[0]["version"] > _VERSION:
-        raise UserError(f"{path} was written by a newer wardround; upgrade this one")
+    if lines[0]["version"] != _VERSION:
+        raise UserError(f"{path} was written by another version of wardround; export the bank again with this one")
     return lines[0], lines[1:]
 
 
 def _add(bank: Bank, line: Mapping[str, Any]) -> bool:
-    """Add one experience, with everybody who had a hand in it."""
+    """Add one experience, with everybody who had a hand in it; not where one of them was taken out of this bank."""
     experience = Experience.from_json(line["experience"])
+    if bank.is_taken_out(*(sample for sample, _, _ in line["hands"])):
+        return False
     held = line["key"]
     vector = None if held is None else np.frombuffer(b64decode(held["vector"]), "<f4")
     key = None if vector is None else Key(encoder=held["encoder"], vector=vector, text_hash=held["text_hash"])

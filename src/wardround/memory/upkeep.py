@@ -6,11 +6,12 @@ Everything here writes further revisions; nothing is taken out of the file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from wardround.core import UserError
 from wardround.memory.bank import Bank
-from wardround.memory.effect import MaskingTrial
+from wardround.memory.graph import GraphReader
 from wardround.memory.state import SERVABLE_SPLITS
 
 
@@ -31,25 +32,30 @@ def undo(bank: Bank, *, to: int, reason: str) -> Undone:
         raise UserError(f"revision {to} is not one of the bank's, which are at {bank.revision}")
     with bank.batch():
         before, then, now = bank.at(revision=to), bank.graph(revision=to), bank.graph()
-        changes = bank.changed_since(to)
-        old = [name for name in changes.experiences if before.known(name) is not None]
-        new = [name for name in changes.experiences if before.known(name) is None and bank.history(name)[-1].live]
+        qualities = _differing(_qualities(then), _qualities(now))
+        edges = _differing(_edges(then), _edges(now))
+        changed = bank.texts_since(to)
+        old = [name for name in changed if before.known(name) is not None]
+        new = [name for name in changed if before.known(name) is None and bank.history(name)[-1].live]
         for name in old:
             bank.revert(name, to=to, reason=reason)
         for name in new:
             bank.retire(name, reason=reason)
-        known = then.set_qualities()
-        values = {name: known.get(name) for name in changes.qualities}
-        tried = {(name, task): then.trials(name).get(task, MaskingTrial()) for name, task in changes.trials}
-        sources = sorted({source for source, _ in changes.edges})
-        there = {(one.source, one.target): one for name in sources for one in then.edges(name)}
-        today = {(one.source, one.target): one for name in sources for one in now.edges(name)}
-        taken = {pair: replace(edge, live=False) for pair, edge in today.items()}
-        back = [one for pair in changes.edges if (one := there.get(pair) or taken.get(pair)) is not None]
-        if values or back or tried:
-            bank.set_graph(qualities=values, edges=back, trials=tried, reason=reason)
-    moved = {*values, *(name for name, _ in tried)}
-    return Undone(reverted=len(old), retired=len(new), qualities=len(moved), edges=len(back))
+        bank.go_back(to, reason=reason)
+    return Undone(reverted=len(old), retired=len(new), qualities=qualities, edges=edges)
+
+
+def _qualities(graph: GraphReader) -> dict[Any, Any]:
+    facts: dict[str, Any] = graph.facts()
+    return dict(facts["qualities"]) | {(name, task): rest for name, task, *rest in facts.get("evidence", ())}
+
+
+def _edges(graph: GraphReader) -> dict[Any, Any]:
+    return {(edge.source, edge.target): edge for edge in graph.every_edge()}
+
+
+def _differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> int:
+    return sum(one.get(name) != other.get(name) for name in {*one, *other})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from wardround.runs.analyses import Point, points_of
 from wardround.runs.arms import ARM_HEADINGS, arm_texts
+from wardround.runs.banks import gate_notes
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
 from wardround.runs.constructing import construct
 from wardround.runs.construction import Construction, ConstructionSettings, stages
@@ -66,6 +67,7 @@ __all__ = [
     "evolve_stream",
     "execute",
     "gate_bank",
+    "gate_notes",
     "must_have_settings",
     "must_share_clocks",
     "open_benchmark",

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ from wardround.agents import Memory, kinds_read
 from wardround.benchmarks import Benchmark
 from wardround.core import UserError, refuse_unknown
 from wardround.memory import Bank, KeyEncoder, PinnedBank, Subject
-from wardround.memory.gates import GateRecord
+from wardround.memory.gates import UNJUDGED, GateRecord
 from wardround.records import Store
 from wardround.retrieval import Encoder, VectorCache, open_encoder
 from wardround.retrieval.recent import MAX_TOKENS
+from wardround.runs.evolving_record import RECORD
+from wardround.runs.folder import RunFolder
 from wardround.runs.guard import data_use_guard
 from wardround.runs.settings import RunSettings
 from wardround.runs.sources import open_records
@@ -116,7 +118,28 @@ def _close(memory: Memory | None) -> None:
 def _gate_facts(bank: PinnedBank) -> dict[str, Any]:
     """What a manifest says of the evidence for a bank; nothing where none was gathered."""
     found = bank.gate()
-    return {} if found.revision is None else {"gate": {"revision": found.revision, "verdicts": dict(found.verdicts)}}
+    return {} if found.revision is None else {"gate": asdict(found)}
+
+
+def gate_notes(folder: RunFolder) -> tuple[str, ...]:
+    """Say of each agent of a run for which tasks its bank's gate was closed: there it had no experiences."""
+    if (folder.path / RECORD).exists():  # a stream learns whatever a gate says
+        return ()
+    memory, notes = folder.settings.memory, []
+    for agent in folder.settings.run.agents:
+        facts = (folder.manifest.get("banks") or {}).get(agent, folder.manifest.get("bank"))
+        if facts is None or not kinds_read(folder.settings.spelling(agent)):
+            continue
+        gate = GateRecord(**facts.get("gate", {}))
+        states = {task: gate.state(task, facts["sha256"]) for task in folder.settings.run.tasks or gate.verdicts}
+        closed = [
+            f"{task} ({state})" for task, state in states.items() if not gate.allows(task, memory.gate, facts["sha256"])
+        ]
+        if memory.gate == "require" and not folder.settings.run.tasks:
+            closed.append(f"every other task ({UNJUDGED})")
+        if closed:
+            notes.append(f"{agent} was served no experience, its bank's gate being closed, for {', '.join(closed)}")
+    return tuple(notes)
 
 
 def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: Store) -> Memory | None:
@@ -130,7 +153,7 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
         raise UserError(f"the bank {settings.memory.bank!r} is not the one this run was made with{why}")
     withhold_evaluated(bank, settings)
     gate = GateRecord(**facts.get("gate", {}))
-    serves = partial(gate.lets, use=settings.memory.gate)
+    serves = partial(gate.allows, use=settings.memory.gate, content=facts["sha256"])
     return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder), serves=serves)
 
 

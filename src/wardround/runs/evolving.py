@@ -17,13 +17,12 @@ from wardround.agents import Memory
 from wardround.core import LeakError, Progress, Reporter, UserError, derive_seed, silent
 from wardround.log import LogReader, Trajectory
 from wardround.memory import Bank
-from wardround.memory.credit import ScoreBaseline
 from wardround.memory.effect import EpisodeName, is_masked
-from wardround.memory.learning import RETIRED, EvolutionSettings, PlayedEpisode, learn
+from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
 from wardround.runs.banks import TRAINING_SPLIT, Memories, open_key_encoder, withhold_evaluated
 from wardround.runs.constructing import Constructing, open_constructing
 from wardround.runs.construction import ConstructionSettings
-from wardround.runs.evolving_record import StreamStep, stream_record, write_record
+from wardround.runs.evolving_record import StreamStep, barred, stream_record, write_record
 from wardround.runs.execute import open_work
 from wardround.runs.folder import RunFolder
 from wardround.runs.queue import WorkQueue
@@ -37,7 +36,8 @@ _INSERTED = "inserted|"
 @dataclass(slots=True, kw_only=True)
 class StreamEvolution:
     """What came of a stream. ``updates`` are those of the whole stream, ``learnt`` those of this call; ``shown`` and
-    ``masked`` count experiences over its episodes, ``retired`` all of the bank; ``snapshots`` are revisions by name."""
+    ``masked`` count experiences over its episodes, ``barred`` those of the bank that harm some task; ``snapshots`` are
+    revisions by name."""
 
     episodes: int = 0
     failed: int = 0
@@ -45,7 +45,7 @@ class StreamEvolution:
     learnt: int = 0
     shown: int = 0
     masked: int = 0
-    retired: int = 0
+    barred: int = 0
     inserted: int = 0
     snapshots: dict[str, int] = field(default_factory=dict)
     steps: list[StreamStep] = field(default_factory=list)
@@ -82,12 +82,13 @@ def live_memory(folder: RunFolder, bank: Bank) -> Memory:
     settings, store = folder.settings, open_store(folder)
     withhold_evaluated(bank, settings)
     encoder = open_key_encoder(settings, store, bank.encoder)
-    masks = partial(_masks, folder.path.name, settings.run.seed, settings.memory.evolution.coin_share)
+    masks = partial(_masks, folder.path.name, settings.run.seed, settings.memory.evolution)
     return Memory(bank=bank, encoder=encoder, masks=masks)
 
 
-def _masks(run: str, seed: int, share: float, episode: str, experience: str) -> bool:
-    return is_masked(episode_name(run, EpisodeKey.parse(episode)), experience, seed=seed, share=share)
+def _masks(run: str, seed: int, said: EvolutionSettings, episode: str, experience: str, barred: bool) -> bool:
+    name, share = episode_name(run, EpisodeKey.parse(episode)), said.masked_chance(barred=barred)
+    return is_masked(name, experience, seed=seed, share=share)
 
 
 def episode_name(run: str, key: EpisodeKey) -> EpisodeName:
@@ -111,7 +112,8 @@ async def _evolve_stream(
                     folder=folder, settings=settings, bank=bank, queue=queue, worker=worker, constructing=constructing
                 )
                 found = await stream.all(keys, report)
-                write_record(folder, stream_record(bank, found.steps, found.snapshots))
+                bar_above = settings.memory.graph.bar_above
+                write_record(folder, stream_record(bank, found.steps, found.snapshots, bar_above))
                 return found
         finally:
             await worker.close()
@@ -130,7 +132,6 @@ class _Stream:
     worker: Worker
     constructing: Constructing
     result: StreamEvolution = field(default_factory=StreamEvolution)
-    baselines: dict[str, ScoreBaseline] = field(default_factory=dict)
 
     @property
     def _said(self) -> EvolutionSettings:
@@ -151,7 +152,7 @@ class _Stream:
                     await self._insert(key)
             report(Progress(label="learning", done=self.result.updates, total=len(keys), unit="episodes"))
         self.result.inserted = self.constructing.result.added
-        self.result.retired = len(self.bank.retired_because(RETIRED))
+        self.result.barred = len(barred(self.bank, self.settings.memory.graph.bar_above))
         self.result.problems.update(self.constructing.result.problems)
         return self.result
 
@@ -217,9 +218,7 @@ class _Stream:
         if score is None:
             self.result.problems["an answer without a verdict of the judge"] += 1
             return None
-        shown, masked = _met(trajectory)
-        baseline = self.baselines.get(key.task, ScoreBaseline())
-        self.baselines[key.task] = baseline.with_score(score)
+        shown, masked, retested = _met(trajectory)
         return PlayedEpisode(
             name=episode_name(self.folder.provenance, key),
             sample=sample.id,
@@ -228,7 +227,7 @@ class _Stream:
             score=score,
             shown=shown,
             masked=masked,
-            delta=baseline.signal(score) if self._said.delta_baseline == "mean" else None,
+            masked_shares=dict.fromkeys(retested, self._said.masked_chance(barred=True)),
         )
 
     def _name_snapshot(self, revision: int) -> None:
@@ -255,9 +254,10 @@ def _batches(keys: Sequence[EpisodeKey], size: int) -> Iterator[Sequence[Episode
     return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
-def _met(trajectory: Trajectory) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The experiences that an episode was shown, best first, and those that coins held back from it."""
+def _met(trajectory: Trajectory) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The experiences that an episode was shown, best first, those that coins held back from it, and those of both that
+    are barred and were up to be tried again."""
     noted = [one.detail for one in trajectory.notes if one.kind == "experiences" and one.detail.get("kind") == "graph"]
     shown = dict.fromkeys(one["id"] for detail in noted for one in detail["served"])
     masked = dict.fromkeys(name for detail in noted for name in detail.get("masked", ()) if name not in shown)
-    return tuple(shown), tuple(masked)
+    return tuple(shown), tuple(masked), tuple(name for detail in noted for name in detail.get("retested", ()))

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from wardround.core import UserError
 from wardround.memory import Bank
+from wardround.memory.gates import GateRecord, look_of
 from wardround.runs.folder import RunFolder
 from wardround.runs.results import score_run
-from wardround.scoring import EpisodeScore, HeldOutPairs, TaskGate, gate
-from wardround.scoring.gate import GATE_LEVEL, GateStandard
+from wardround.scoring import EpisodeScore, HeldOutPairs, gate
+from wardround.scoring.gate import GateStandard, look_level
 
 HELD_OUT = "dev"
 
 
 def gate_bank(
     bank: Bank, without: RunFolder, with_it: RunFolder, *, standard: GateStandard = "benefit", seed: int = 0
-) -> dict[str, TaskGate]:
-    """Judge the revision of a bank that a run read, task by task, and keep numbers and budget in the bank.
+) -> GateRecord:
+    """Judge the content of a bank that a run read, task by task, and keep numbers, budget and level in the bank. Every
+    further pair of runs is a further look, which spends less of the level: see :func:`wardround.scoring.look_level`.
 
     Raises UserError unless both runs are on the same samples of the dev split, of one agent each, and one of them with
     this bank.
     """
-    revision = _judged_revision(bank, without, with_it)
+    judged = _judged(bank, without, with_it)
     pairs = held_out_pairs(score_run(without), score_run(with_it))
-    verdicts = gate(pairs, seed=seed, standard=standard)
-    said = {"standard": standard, "level": GATE_LEVEL, "without": without.provenance, "with": with_it.provenance}
+    look = look_of(bank.file, without.provenance, with_it.provenance)
+    level = look_level(look)
+    verdicts = gate(pairs, seed=seed, standard=standard, level=level)
+    said = {"standard": standard, "level": level, "without": without.provenance, "with": with_it.provenance}
     kept: dict[str, dict[str, Any]] = {task: {**asdict(one), **said} for task, one in verdicts.items()}
-    bank.record_gate(revision, kept)
-    return verdicts
+    record = GateRecord(revision=judged["revision"], content=judged["sha256"], look=look, verdicts=kept)
+    bank.record_gate(record)
+    return record
 
 
 def held_out_pairs(without: list[EpisodeScore], with_it: list[EpisodeScore]) -> dict[str, HeldOutPairs]:
@@ -50,7 +56,8 @@ def held_out_pairs(without: list[EpisodeScore], with_it: list[EpisodeScore]) -> 
     }
 
 
-def _judged_revision(bank: Bank, without: RunFolder, with_it: RunFolder) -> int:
+def _judged(bank: Bank, without: RunFolder, with_it: RunFolder) -> Mapping[str, Any]:
+    """What the manifest says of the bank that was played with."""
     for folder in (without, with_it):
         run = folder.settings.run
         if run.split != HELD_OUT:
@@ -69,4 +76,5 @@ def _judged_revision(bank: Bank, without: RunFolder, with_it: RunFolder) -> int:
     read = with_it.settings.memory
     if read.bank is None or not bank.path.samefile(read.bank) or read.gate != "ignore":
         raise UserError(f"{with_it.path} did not read {bank.path}, ungated: play it with --set memory.gate=ignore")
-    return int(with_it.manifest["bank"]["revision"])
+    judged: Mapping[str, Any] = with_it.manifest["bank"]
+    return judged

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wardround.agents import AgentSpec
 from wardround.agents.experiences.injecting import with_experience
@@ -17,9 +17,9 @@ from wardround.benchmarks import Sample
 from wardround.core import Progress, Reporter, UserError, derive_seed, silent
 from wardround.log import LogReader
 from wardround.memory import Bank, Experience, Subject, scope_of
-from wardround.memory.credit import first_quality
 from wardround.memory.effect import EpisodeName
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
+from wardround.memory.outcomes import QualityWriter
 from wardround.runs.banks import TRAINING_SPLIT, Memories
 from wardround.runs.cases import is_success
 from wardround.runs.episode import case_of
@@ -163,17 +163,14 @@ class _Validating:
             return
         settings = self.folder.settings.memory.evolution
         with self.bank.batch():
-            if settings.quality == "credit":
-                for key, (shown, masked) in scored.items():
+            for key, (shown, masked) in scored.items():
+                if settings.quality == "credit":
                     self._learn(experience, key, shown or 0.0, False, settings)
                     self._learn(experience, key, masked or 0.0, True, settings)
-            right = [is_success(one or 0.0, self.worker.samples[key.sample]) for key, (one, _) in scored.items()]
-            published = settings.quality == "eq10" and bool(right)
-            self.bank.set_graph(
-                qualities={experience.id: first_quality(sum(right), len(right))} if published else {},
-                reason=f"tried in {len(scored)} pairs",
-                episode=f"{self._run}|done|{experience.id}",
-            )
+                else:
+                    right = is_success(shown or 0.0, self.worker.samples[key.sample])
+                    self._learn(experience, key, float(right), False, settings)
+            self.bank.set_graph(reason=f"tried in {len(scored)} pairs", episode=f"{self._run}|done|{experience.id}")
         self.result.tried += bool(scored)
         self.result.rollouts += len(scored)
 
@@ -195,8 +192,10 @@ class _Validating:
             score=score,
             shown=() if masked else (experience.id,),
             masked=(experience.id,) if masked else (),
+            masked_shares={experience.id: 0.5},  # a pair is both sides of a fair coin
         )
-        learn(self.bank, played, settings)
+        writer: QualityWriter = "credit" if settings.quality == "credit" else "eq4"
+        learn(self.bank, played, settings, rule=replace(settings.rule, writer=writer))
 
     def _score(self, logs: LogReader, name: str, key: EpisodeKey) -> float | None:
         """The score of a rollout; None where an endpoint broke it off."""

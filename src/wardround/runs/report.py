@@ -19,6 +19,7 @@ from wardround.predictors import FitRow, read_manifest
 from wardround.records import Store
 from wardround.runs.analyses import Point, sections
 from wardround.runs.arms import ARM_HEADINGS, arm_texts, win_map
+from wardround.runs.banks import gate_notes
 from wardround.runs.class_sections import ablation_tables, auroc_panels, class_tables, few_shot_panels, has_curve
 from wardround.runs.evolving_record import read_record
 from wardround.runs.folder import RunFolder
@@ -62,6 +63,7 @@ def write_report(
         every_setting=flat(folder.settings.to_json()),
         manifest=folder.manifest,
         clocks_note=clocks_note(folder),
+        gate_notes=gate_notes(folder),
         summary=summary,
         totals=_totals(results),
         stream=stream,

@@ -10,6 +10,7 @@ a benefit of 0.05 opens the gate in four to six of ten such trials, one of 0.1 i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,7 @@ from typing import Literal
 from wardround.scoring.paired import PairedTest, holm, paired_test
 
 GATE_LEVEL = 0.1
+"""The chance that any look at a bank, however many there are, opens any task for one that does nothing."""
 LEAST_SUBJECTS = 20
 """With fewer patients even a large harm could hide: such evidence opens nothing."""
 GateState = Literal["open", "harm", "doubtful", "too_few"]
@@ -88,6 +90,19 @@ def gate(
             episodes=2 * len(held[task].subjects),
         )
     return verdicts
+
+
+def look_level(look: int, level: float = GATE_LEVEL) -> float:
+    """The level that the look of a number (from 1) may spend: ``level`` 6 / (pi look)^2.
+
+    The levels of all looks add up to ``level``, so that the chance of ever opening a task for a bank that does nothing
+    stays below it however often one looks and whatever was changed in between (alpha spending: Lan and DeMets,
+    Biometrika 1983; over hypotheses that come one after the other: Tian and Ramdas, Statistical Methods in Medical
+    Research 2021).
+    """
+    if look < 1:
+        raise ValueError(f"looks are counted from 1, not {look}")
+    return level * 6.0 / (math.pi * look) ** 2
 
 
 def harm_p_value(test: PairedTest) -> float:

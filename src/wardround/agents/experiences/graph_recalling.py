@@ -78,9 +78,12 @@ class GraphRecalling(Hooks):
         served = render_offered(offered, max_tokens=room, count=episode.counter.count)
         detail = {"kind": "graph", "walker": self._walker, "task": episode.task, **facts}
         if self._memory.masks is not None:
-            masked = [name for name in served.shown if self._memory.masks(episode.id, name)]
+            retested = asking.case.retested
+            tossed = [name for name in served.shown if name not in retested]
+            masked = [name for name in tossed if self._memory.masks(episode.id, name, False)]
             shown = [name for name in served.shown if name not in masked]
-            detail = _of_a_trial(detail, shown, masked)
+            masked += [name for name, is_shown in retested.items() if not is_shown]
+            detail = _of_a_trial(detail, shown, masked, list(retested))
             offered = tuple(one for one in offered if one.experience.id in shown)
             served = replace(
                 render_offered(offered, max_tokens=room, count=episode.counter.count), left_out=served.left_out
@@ -117,6 +120,7 @@ class GraphRecalling(Hooks):
         """Read the case. Blocks."""
         asked = asked_case(episode, self._bank, self._memory.encoder)
         task = episode.task if self._settings.same_task else ""
+        masks = self._memory.masks
         return _Asking(
             case=GraphCase(
                 self._bank,
@@ -125,14 +129,17 @@ class GraphRecalling(Hooks):
                 self._settings,
                 task or None,
                 asked_task=episode.task,
+                retest=None if masks is None else (lambda name: not masks(episode.id, name, True)),
             ),
             question=asked.question,
             description=asked.description,
         )
 
 
-def _of_a_trial(detail: Mapping[str, Any], shown: Sequence[str], masked: Sequence[str]) -> dict[str, Any]:
+def _of_a_trial(
+    detail: Mapping[str, Any], shown: Sequence[str], masked: Sequence[str], retested: Sequence[str]
+) -> dict[str, Any]:
     """What is noted where coins mask some of what came. What there is no room for has no coin: it would not be shown
-    either way."""
+    either way. What is barred has its coin before it is recalled: the next best takes its place."""
     served = [one for one in detail["served"] if one["id"] in shown]
-    return {**detail, "served": served, "masked": list(masked)}
+    return {**detail, "served": served, "masked": list(masked), "retested": list(retested)}

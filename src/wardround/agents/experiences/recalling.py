@@ -40,14 +40,14 @@ class ReadableBank(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode and an experience
-    whether it is held back from it by chance, where a training stream finds out what it does; else nothing is.
+    """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode, an experience
+    and whether it is barred, whether it is held back by chance, where a training stream finds out what it does.
     ``serves`` says whether a task is served at all: held-out evidence may be against it. ``retriever`` is the model
     that walks its graph, where that is not the one that plays."""
 
     bank: ReadableBank
     encoder: Encoder
-    masks: Callable[[str, str], bool] | None = None
+    masks: Callable[[str, str, bool], bool] | None = None
     serves: Callable[[str], bool] = lambda task: True
     retriever: Model | None = None
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from wardround.core import UserError
 from wardround.memory import Bank, Edge, Experience, Feedback, RevisionEntry
-from wardround.memory.effect import MaskingTrial
+from wardround.memory.effect import EffectPosterior
 from wardround.runs import RunFolder
-from wardround.runs.evolving_record import read_record
+from wardround.runs.evolving_record import effects_of, read_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperiencePast:
-    """Revisions, qualities by revision, feedback and masking trials by task of one experience."""
+    """Revisions, qualities by revision, feedback, and the effect by task of one experience."""
 
     revisions: tuple[RevisionEntry, ...]
     qualities: tuple[tuple[int, float | None], ...]
     feedback: tuple[Feedback, ...]
-    trials: Mapping[str, MaskingTrial]
+    effects: Mapping[str, EffectPosterior]
 
 
 class ViewedBank:
@@ -71,5 +71,5 @@ class ViewedBank:
                 revisions=tuple(one for one in bank.history(name) if one.number <= self.revision),
                 qualities=tuple(one for one in bank.quality_history(name) if one[0] <= self.revision),
                 feedback=tuple(one for one in bank.feedback(name) if one.number <= self.revision),
-                trials=bank.graph(revision=self.revision).trials(name),
+                effects=effects_of(bank.graph(revision=self.revision), name),
             )

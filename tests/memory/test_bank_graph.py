@@ -1,4 +1,4 @@
-"""Schema 2: a bank of schema 1 grows in place and loses nothing; what is new comes back, as of any revision."""
+"""What the graph of a bank says comes back, as of any revision; a bank of another schema is refused."""
 
 from __future__ import annotations
 
@@ -20,94 +20,6 @@ from wardround.memory import (
     SeenIn,
     render_experiences,
 )
-from wardround.memory.database import GROWTH_2, SCHEMA_VERSION
-from wardround.memory.words import index_all
-
-OLD = Path(__file__).parent / "bank_schema_1.sql"
-"""A dump of a bank that the code of schema 1 wrote: lessons of three subjects, one revised, one retired."""
-OLD_HASH = "d05d115a9d62298a374c7da01eb7131b386b4aca5ab1c5230f7c4c30fa7a61c4"
-"""What the code of schema 1 said of all that bank would serve; manifests of runs hold such hashes."""
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    path = tmp_path / "old.sqlite"
-    connection = sqlite3.connect(path)
-    connection.executescript(OLD.read_text(encoding="utf-8"))
-    connection.close()
-    return path
-
-
-def version(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    (found,) = connection.execute("SELECT version FROM schema").fetchone()
-    connection.close()
-    return int(found)
-
-
-def looked_at(bank: Bank) -> tuple[object, ...]:
-    name = next(one.id for one in bank.experiences() if one.title == "ask narrowly")
-    return (
-        served_hash(bank),
-        bank.revision,
-        [step.content for step in bank.history(name)],
-        [said.value for said in bank.feedback(name)],
-        titles(bank.search(key(1, 0), kind="actor", for_subject=patient(9), k=9)),
-        titles(bank.search(key(1, 0), kind="actor", for_subject=patient(4), k=9)),
-        [one.title for one in bank.at(revision=2).experiences],
-        bank.graph().edges(name),
-        bank.graph().quality(name),
-    )
-
-
-def test_a_bank_of_schema_1_grows_in_place_and_keeps_everything(old: Path) -> None:
-    expected = (
-        OLD_HASH,
-        6,
-        ["Do ask narrowly", "Give a time range and a table"],
-        [0.7, 0.7],
-        ["ask narrowly", "name every drug"],
-        ["name every drug"],
-        ["ask narrowly", "sum up early"],
-        (),
-        None,
-    )
-    with Bank.open(old, writable=False) as bank:
-        assert looked_at(bank) == expected
-    assert version(old) == 1, "reading changes nothing"
-    with Bank.open(old) as bank:
-        assert looked_at(bank) == expected
-        assert bank.add([scoped(bank, "new", 7)], key=key(0, 1)) == 1
-        assert bank.revision == 7
-    assert version(old) == SCHEMA_VERSION
-    with Bank.open(old) as bank:
-        assert len(bank) == 4
-
-
-def test_a_growth_that_is_cut_short_leaves_the_old_bank(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(connection: sqlite3.Connection) -> None:
-        raise sqlite3.OperationalError("disk full")
-
-    monkeypatch.setattr("wardround.memory.database.index_all", stopped)
-    with pytest.raises(UserError, match="full"):
-        Bank.open(old)
-    assert version(old) == 1
-    monkeypatch.undo()
-    with Bank.open(old) as bank:
-        assert len(bank) == 3
-
-
-def test_a_grown_bank_and_a_new_one_have_the_same_tables(old: Path, tmp_path: Path) -> None:
-    Bank.open(old).close()
-    Bank.open(tmp_path / "new.sqlite").close()
-
-    def tables(path: Path) -> dict[str, str]:
-        connection = sqlite3.connect(path)
-        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-        connection.close()
-        return {name: "".join(sql.replace('"', "").split()) for name, sql in found}
-
-    assert tables(old) == tables(tmp_path / "new.sqlite")
 
 
 def scoped(bank: Bank, title: str, subject: int, **more: object) -> Experience:
@@ -232,25 +144,17 @@ def test_a_taught_scope_is_kept_from_the_teacher_too(tmp_path: Path) -> None:
         assert titles(bank.search(key(1, 0), kind="indication", for_subject=patient(3))) == ["do"]
 
 
-def test_a_bank_of_schema_2_grows_too_and_is_read_before_it_has_grown(old: Path) -> None:
-    connection = sqlite3.connect(old)
-    connection.executescript(GROWTH_2)
-    index_all(connection)
-    name = connection.execute("SELECT id FROM experience ORDER BY id").fetchone()[0]
-    connection.execute("INSERT INTO step VALUES (7, 'rated', '2026-11-21T00:00:00+00:00')")
-    connection.execute("INSERT INTO quality VALUES (?, 7, 0.25)", (name,))
-    connection.execute("UPDATE schema SET version = 2")
+@pytest.mark.parametrize(("version", "advice"), [(4, "build it again"), (6, "upgrade wardround")])
+def test_a_bank_of_another_schema_is_refused_in_one_line(version: int, advice: str, tmp_path: Path) -> None:
+    path = tmp_path / "bank.sqlite"
+    Bank.open(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE schema SET version = ?", (version,))
     connection.commit()
     connection.close()
-    with PinnedBank.open(old) as bank:
-        assert (bank.revision, bank.graph().quality(name)) == (7, 0.25)
-    assert version(old) == 2
-    with Bank.open(old) as bank:
-        assert (bank.revision, bank.graph().quality(name)) == (7, 0.25)
-        bank.set_graph(qualities={name: None}, reason="taken back")
-        assert bank.graph().quality(name) is None
-        assert bank.quality_history(name) == ((7, 0.25), (8, None))
-    assert version(old) == SCHEMA_VERSION
+    for opened in (Bank.open, PinnedBank.open):
+        with pytest.raises(UserError, match=rf"bank schema {version}, this wardround reads 5: {advice}"):
+            opened(path)
 
 
 def test_a_pinned_bank_reads_its_own_revision_whatever_is_written_since(tmp_path: Path) -> None:
