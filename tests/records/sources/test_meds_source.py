@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -238,6 +239,66 @@ def test_what_stands_at_the_moment_of_an_admission_belongs_to_its_stay(tmp_path:
     store, _ = store_of(write(tmp_path, {"0": rows}))
     assert known_since(store, 1, "DIAGNOSIS//ICD//10//I21") == NOON + timedelta(days=4)
     assert known_since(store, 1, "MEDICATION//STOP//Aspirin") == NOON + timedelta(days=4)
+
+
+@pytest.mark.parametrize(
+    ("later", "known"),
+    [
+        ([], None),
+        ([(40, "HOSPITAL_DISCHARGE//HOME")], 40),
+        ([(30, "HOSPITAL_ADMISSION//URGENT//Y")], None),
+        ([(30, "HOSPITAL_ADMISSION//URGENT//Y"), (50, "HOSPITAL_DISCHARGE//HOME")], 50),
+    ],
+)
+@pytest.mark.parametrize("code", ["MEDICATION//STOP//Aspirin", "DIAGNOSIS//ICD//10//I21"])
+def test_a_stay_without_its_discharge_is_open(
+    tmp_path: Path, code: str, later: list[tuple[int, str]], known: int | None
+) -> None:
+    """Cut at any hour a record has stays that have not ended: their stops and codes are not known, whatever comes."""
+    hour = timedelta(hours=1)
+    rows = [
+        row(1, NOON - 90 * hour, "HOSPITAL_ADMISSION//URGENT//W"),
+        row(1, NOON - 80 * hour, "HOSPITAL_DISCHARGE//HOME"),
+        row(1, NOON - 70 * hour, f"{code}//between"),
+        row(1, NOON, "HOSPITAL_ADMISSION//URGENT//X"),
+        row(1, NOON + 3 * hour, code),
+        *(row(1, NOON + at * hour, what) for at, what in later),
+    ]
+    store, report = store_of(write(tmp_path, {"0": rows}))
+    shown = [event.code for event in store.chart(1, NOON + 900 * hour).events()]
+    assert (code in shown) == (known is not None)
+    assert report.never_visible == ({} if known is not None else {"events": 1})
+    if known is not None:
+        assert known_since(store, 1, code) == NOON + known * hour
+    waits = 1 if code.startswith("MEDICATION") else 0
+    assert known_since(store, 1, f"{code}//between") == NOON + (waits - 70) * hour
+
+
+def test_a_data_set_cut_at_a_moment_shows_the_charts_of_the_whole_one(tmp_path: Path) -> None:
+    """Two hundred people with stays that lie behind, go on, or never end. A discharge says HOME: DIED may stand before
+    the death. Each has its admission: that a stay goes on whose beginning is not there no cut data set can tell."""
+    draw = random.Random(5)
+    between = [code for code in CODES if not code.startswith(("HOSPITAL", "MEDS_BIRTH"))]
+    rows = []
+    for subject in range(200):
+        inside = False
+        for hours in sorted(draw.sample(range(96), draw.randrange(2, 12))):
+            code = draw.choice(between)
+            if draw.random() < 0.3:
+                inside = not inside
+                code = "HOSPITAL_ADMISSION//URGENT//X" if inside else "HOSPITAL_DISCHARGE//HOME"
+            rows.append(row(subject, NOON + timedelta(hours=hours), code))
+    whole, _ = store_of(write(tmp_path / "whole", {"0": rows}))
+    compared = 0
+    for hours in (20, 45, 70):
+        moment = NOON + timedelta(hours=hours)
+        kept = [each for each in rows if each["time"] <= moment]
+        part, _ = store_of(write(tmp_path / str(hours), {"0": kept}))
+        for subject in part.subjects.tolist():
+            charts = [store.chart(subject, moment).table("events").batch.to_pylist() for store in (whole, part)]
+            assert charts[0] == charts[1], (subject, moment)
+            compared += len(charts[0])
+    assert compared > 700
 
 
 @pytest.mark.parametrize("code", ["HOSPITAL_DISCHARGE//DIED", "DIAGNOSIS//ICD//10//I21", "DRG//HCFA//1"])

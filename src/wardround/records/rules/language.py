@@ -28,7 +28,8 @@
     closed(r, COLUMN, 'A', 'B') for a row whose COLUMN is A and a name: the r at which all of the subject's rows of A
                             and that name have one of B and that name; null if they never have, and for other rows
     around(TABLE, r, START, END) the latest END of the subject's rows of TABLE whose START is not after r, where it is
-                            later than r, else r; null if such a row has no END: what it names may still go on
+                            later than r, else r; null if such a row has no END: what it names may still go on. TABLE
+                            may be the row's own
 
 A rule is evaluated over all rows at once, as microseconds since 1970 in int64; ``NO_TIME`` stands for null. Where the
 columns and the other tables come from is the frame's business (`clocks.py`).

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from wardround.core import UserError
 from wardround.records.rules.language import Rule, walk, walk_everywhere
+from wardround.records.rules.other_tables import Around
 from wardround.records.specs.spec import LAG_SETTINGS, DictionarySpec, TableSpec
 
 
@@ -34,7 +35,14 @@ def check_table(table: TableSpec, tables: Mapping[str, TableSpec], dictionaries:
 def available_order(tables: Mapping[str, TableSpec]) -> tuple[str, ...]:
     """Return tables so that each one's ``available_at`` needs only earlier ones; a circle is an error."""
     needs = {
-        name: sorted({other for rule in walk_everywhere(table.available_at) for other in rule.waits_for})
+        name: sorted(
+            {
+                other
+                for rule in walk_everywhere(table.available_at)
+                for other in rule.waits_for
+                if other != name or not isinstance(rule, Around)  # the spans of a table's own rows need no clock of it
+            }
+        )
         for name, table in tables.items()
     }
     order: list[str] = []
