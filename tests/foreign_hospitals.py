@@ -110,7 +110,7 @@ def kreisklinik(folder: Path, *, patients: int = 24, seed: int = 5) -> Path:
                     | {
                         "Labornr": next(number) + 10_000,
                         "Abnahme": f"{moment:%d.%m.%Y %H:%M}",
-                        "Befund am": f"{moment + 5 * HOUR:%d.%m.%Y %H:%M}",
+                        "Befund am": "" if chance.random() < 0.02 else f"{moment + 5 * HOUR:%d.%m.%Y %H:%M}",
                         "Analyt": test,
                         "Wert": f"{chance.uniform(0.5, 6):.2f}".replace(".", ","),
                         "Einheit": "mmol/l",

@@ -35,6 +35,12 @@ FAULTS: Mapping[str, tuple[str, str, str, str]] = {
     ),
     "key at arrival": ("kreisklinik", 'fallnr = "known(fallnr, faelle)"\n', "", "notaufnahme.fallnr"),
     "status at order": ("kreisklinik", '"beendet, status" = "beendet"', 'beendet = "beendet"', "verordnungen.status"),
+    "results that nobody released, at the draw": (
+        "kreisklinik",
+        'available_at = "befund_am"',
+        'available_at = "first(befund_am, abnahme)"',
+        "labor.wert",
+    ),
     "report when taken": (
         "kreisklinik",
         'available_at = "befundet"',

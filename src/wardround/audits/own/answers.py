@@ -93,7 +93,8 @@ def _rule(
     if missing:
         raise UserError(f"{place}.cells: nobody says when {missing[0]!r} could be read")
     links = {*linked_columns(spec, table), *filter(None, (table.subject, table.encounter))}
-    own = {"links": sorted(links - set(table.key)), "key": list(table.key)}
+    key = [name for name in table.key if name != table.subject]
+    own = {"links": sorted(links - set(key)), "key": key}
     return {**own, **part, "cells": cells}
 
 

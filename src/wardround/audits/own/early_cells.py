@@ -33,12 +33,19 @@ def count_early_cells(
             for at, row, rule in zip(shown, rows[name], ruled, strict=True):
                 if at == NEVER_TIME or rule is None or not _is_asked(rule, column, row):
                     continue
-                known = latest([*rule.row, *clocks(rule)], row, work)
+                known = _known(rule, clocks(rule), row, work)
                 if known is None or from_microseconds(at).replace(microsecond=0) < known:
                     early += 1
                     examples = examples or f"at {from_microseconds(at)}, known {_said(known)}"
             what = f"{name}{'' if column is None else f'.{column}'} shown before it could be known"
             note(what, sum(at != NEVER_TIME for at in shown), early, f"{subject}: {what}: {examples}")
+
+
+def _known(rule: KnowledgeRule, clocks: tuple[Clock, ...], row: TableRow, work: Clockwork) -> datetime | None:
+    """Return when a row and one of its cells could be known; None where nothing says when one of them was."""
+    at = latest(rule.row, row, work)
+    later = at if not clocks else latest(clocks, row, work)
+    return None if at is None or later is None else max(at, later)
 
 
 def _texts(table: ShownTable) -> Iterator[dict[str, str]]:
