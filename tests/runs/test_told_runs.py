@@ -16,7 +16,7 @@ from wardround.benchmarks import CaseFiles, build_told
 from wardround.cli import main
 from wardround.core import UserError
 from wardround.log import LogReader
-from wardround.memory import Bank
+from wardround.memory import Bank, Experience, Provenance, Subject
 from wardround.runs import RunFolder, RunSettings, execute, read_results, score_run, stages, start, summarise_run
 from wardround.runs.judging import JUDGEMENTS, unjudged
 from wardround.scoring.judging import REASONING_FIGURES
@@ -328,6 +328,44 @@ def test_memory_is_built_half_from_diagnoses_half_from_treatments_and_crosses_to
             notes = [note.detail for one in logs.trajectories() for note in one.notes if note.kind == "experiences"]
         assert notes
         assert all(note["served"] for note in notes)
+
+
+def test_experiences_are_tried_on_cases_told_in_words(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every woman is older than 30: what is for the younger, or not for women, is tried on nobody."""
+    bank = tmp_path / "bank.sqlite"
+    with serving(Ward(right=range(20))) as server:
+        folder = start(tmp_path / "training", settings(reports, server.url, split="train", limit=4, judge="words"))
+        with Bank.open(bank) as held:
+            held.add(
+                Experience(
+                    id=name,
+                    kind="indication",
+                    title=name,
+                    description="",
+                    content="Ask for the drug.",
+                    condition=condition,
+                    exclusions=exclusions,
+                    task="medr-bench.diagnosis",
+                    task_type="diagnosis",
+                    provenance=Provenance(
+                        sample="own", subject=held.subject_hash(Subject(source="told", subject_id=1)), split="train"
+                    ),
+                )
+                for name, condition, exclusions in (
+                    ("applies", "rash", ()),
+                    ("for children", "younger than 18", ()),
+                    ("not for women", "rash", ("the patient is a woman",)),
+                )
+            )
+        assert main(["memory", "validate", str(bank), str(folder.path), "--rollouts", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "1 experiences tried in 2 pairs" in said
+    assert "2 apply to no other patient" in said
+    with LogReader(folder.path / "reliability") as logs:
+        notes = [note.detail for one in logs.trajectories() for note in one.notes if note.kind == "experiences"]
+    assert [[one["id"] for one in note["served"]] for note in notes] == [["applies"]] * 2
 
 
 def test_an_experience_of_the_same_report_is_not_served(reports: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from wardround.vocabulary import Concept, add_concepts, concepts, concepts_in, f
         ("aspirin", "drug", "aspirin"),
         ("pressors", "drug_class", "vasopressors"),
         ("blood cultures", "procedure", "blood culture"),
-        ("hemodialysis", "procedure", "dialysis"),
+        ("hemodialysis", "procedure", "hemodialysis"),
         ("ESRD", "problem", "end stage renal disease"),
         ("temperature", "vital", "temperature"),
     ],
@@ -51,7 +51,7 @@ def test_a_text_names_its_concepts_and_words_that_only_look_like_one_are_none() 
     text = "58yo with CHF and T2DM on Coumadin, septic shock; Hb 6.8, K 6.1. He had all his meds. It hit as PE was out."
     assert [(one.concept.name, one.text) for one in concepts_in(text)] == [
         ("heart failure", "CHF"),
-        ("diabetes", "T2DM"),
+        ("type 2 diabetes", "T2DM"),
         ("warfarin", "Coumadin"),
         ("septic shock", "septic shock"),
         ("hemoglobin", "Hb"),

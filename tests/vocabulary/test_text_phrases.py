@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from phrase_sets import lines_of
 
+from phrase_sets import lines_of
 from wardround.vocabulary.persons import read_person
 from wardround.vocabulary.quantities import parse_quantity
 from wardround.vocabulary.text import KnownFindings, read_text
 from wardround.vocabulary.units import read_unit
+
+PHRASES = Path(__file__).parent / "text_phrases.txt"
 
 
 def failures(line: str) -> list[str]:
@@ -68,7 +71,7 @@ def _size(unit: str | None) -> object:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_texts_say_what_a_clinician_reads_in_them(kept: bool) -> None:
-    lines = lines_of("text_phrases.txt", kept=kept)
+    lines = lines_of(PHRASES, kept=kept)
     wrong = [one for line in lines for one in failures(line)]
     total = sum(line.count("; ", line.rindex(" => ")) + 1 for line in lines)
     assert len(wrong) <= 0.02 * total, "\n".join(wrong)

@@ -29,7 +29,7 @@ from wardround.memory.extract import (
     extract_tool_advice,
     judge_success,
 )
-from wardround.memory.findings import Findings, Measured, findings_of_chart, findings_of_text
+from wardround.memory.findings import Findings, findings_of_chart, findings_of_text
 from wardround.memory.forgetting import Forgotten, forget
 from wardround.memory.graph import GraphReader
 from wardround.memory.graph_recall import GraphCase, GraphRecall, GraphRecallSettings, Offered, recall_by_graph
@@ -87,7 +87,6 @@ __all__ = [
     "KnownCase",
     "Match",
     "Material",
-    "Measured",
     "MemorySettings",
     "ModelAsker",
     "Neighbour",

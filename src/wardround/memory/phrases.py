@@ -1,54 +1,116 @@
 """Reading one phrase of a condition or an exclusion as something that can be checked: an age, a sex, a limit on the
-latest value of a measurement, something that is there or not there. What cannot be read so stays unchecked.
+latest value of a measurement, an allergy, a drug, something that is there, was there or is denied. What cannot be read
+so stays unchecked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-from wardround.memory.findings import Findings, plain_words
+from wardround.memory.findings import Findings, measurement_name
+from wardround.memory.life_stages import read_person_words
+from wardround.vocabulary import (
+    Quantity,
+    Relation,
+    Status,
+    Truth,
+    all_of,
+    any_of,
+    compare,
+    defining_values,
+    leaves_a_mark,
+    negate,
+    parse_quantity,
+)
 
-Check = Callable[[Findings], bool | None]
+Check = Callable[[Findings], Truth]
 """True: it holds; False: it does not; None: the findings do not say."""
-_LONGEST_NAME = 6
+_LONGEST_NAME = 8
 _OLDEST_TOLD = 90
 """An age of 90 stands for 90 and more."""
-_BELOW = r"<=|≤|<|less than|lower than|below|under|younger than|at most"
-_ABOVE = r">=|≥|>|greater than|more than|higher than|above|over|older than|at least"
-_YEARS = r"(?:\s*(?:years?|y|yrs?)(?:\s*(?:old|of age))?)?"
-_AGE = re.compile(rf"^(?:age[d]?\s*(?:is\s*)?)?({_BELOW}|{_ABOVE})\s*(\d{{1,3}}){_YEARS}$")
-_AGE_SPAN = re.compile(rf"^age[d]?\s*(?:between\s*)?(\d{{1,3}})\s*(?:-|–|to|and)\s*(\d{{1,3}}){_YEARS}$")
-_AGE_OR_OLDER = re.compile(rf"^(?:age[d]?\s*)?(\d{{1,3}}){_YEARS}\s*(?:or|and)\s*(older|over|above|younger|under)$")
+_RELATIONS: Final[dict[str, Relation]] = {
+    "<=": "<=", "≤": "<=", "at most": "<=", "no more than": "<=", "up to": "<=", ">=": ">=", "≥": ">=",
+    "at least": ">=",
+    "<": "<", "less than": "<", "lower than": "<", "below": "<", "under": "<", "younger than": "<", "fewer than": "<",
+    ">": ">", "greater than": ">", "more than": ">", "higher than": ">", "above": ">", "over": ">", "older than": ">",
+    "exceeding": ">", "exceeds": ">",
+}  # fmt: skip
+_SIDE = "|".join(re.escape(side) for side in sorted(_RELATIONS, key=len, reverse=True))
+_YEARS = r"(?:\s*(?P<unit>years?|y|yrs?|yo|months?|weeks?|days?)(?:[\s-]*(?:old|of age))?)?(?: of age)?"
+_PER_YEAR = {"m": 12.0, "w": 52.18, "d": 365.25}
+_AGE = re.compile(rf"^(?:aged?\s*(?:is\s*)?)?(?P<side>{_SIDE})\s*(?:the age of\s*)?(?P<bound>\d{{1,3}}){_YEARS}$")
+_SPAN = re.compile(rf"^(?:age[ds]?\s*)?(?:between\s*)?(\d{{1,3}})\s*(?:-|–|to|and)\s*(\d{{1,3}}){_YEARS}$")
+_OR_OLDER = re.compile(
+    rf"^(?:aged?\s*)?(\d{{1,3}}){_YEARS}\s*(?:or|and)\s*(?P<which>older|over|above|younger|under|more)$"
+)
 _LIMIT = re.compile(
-    rf"^(?:latest |last |current )?(?P<name>[a-z][\w ,/()%-]*?)\s*(?:is\s+)?(?P<side>{_BELOW}|{_ABOVE})"
-    r"\s*(?P<value>-?\d+(?:\.\d+)?)\s*(?P<unit>\S{0,20})$"
+    rf"^(?:a |an |the |latest |last |current )*(?P<name>[a-z][\w ,/()%+-]*?)\s*(?:\bis\s+|\bof\s+)?(?P<side>{_SIDE})\s*"
+    r"(?P<quantity>-?[\d.].*)$"
+)
+_OPENING = re.compile(
+    r"^(?:(?:do not (?:use|apply|give)|not (?:for|in|to be used in|applicable (?:in|to)|valid (?:in|for))|avoid|never|"
+    r"contraindicated|use with caution|exclude[sd]?|unless|except)\s+)?(?:(?:in|for|if|when|where|to|with)\s+)?"
+    r"(?:(?:he|she|they|this|there|it)\s+(?:is|are|has|have|was)\s+)?(?:(?:a|an|the|any|all|those|some)\s+)*"
+    r"(?:(?:patients?|persons?|people|individuals?|cases?|subjects?|anyone|somebody|someone)\b\s*"
+    r"(?:who\s+|that\s+)?(?:(?:is|are|has|have|had|having|was|were|with|in|on|currently)\b\s*)*)?"
+    r"(?:(?:a|an|the|any|all)\s+)*"
+)
+_CLOSING = re.compile(
+    r"[\s-]+(?:patients?|persons?|people|individuals?|subjects?|cases|recipients?|users?|positive|dependent|state)$"
+    r"|\s+(?:is|are)?\s*(?:present|known|documented|confirmed)$"
 )
 _DENIED = re.compile(
-    r"^(?:no|not|without|absence of|absent|negative for|free of)\s+(?:any\s+|known\s+|history of\s+)*(.+)$"
+    r"^(?:no|not|without|absence of|absent|negative for|free of|lack of|denies|never had)\s+"
+    r"(?:(?:any|known|a|an|the|evidence of|signs of)\s+)*(?P<rest>.+)$"
 )
-_ALLERGY = re.compile(r"^(?:known\s+)?(?:allergy|allergic|hypersensitivity)\s+to\s+(.+)$|^(.+?)\s+allergy$")
+_EVER: Final[tuple[Status, ...]] = ("present", "past")
+_TENSES: Final[tuple[tuple[re.Pattern[str], tuple[Status, ...]], ...]] = (
+    (re.compile(r"^(?:a |known |positive )*family history of (?P<rest>.+)$"), ("family",)),
+    (re.compile(r"^(?:at )?(?:a )?(?:high|increased|elevated|higher|low|moderate)?[ -]?risk (?:of|for) (?P<rest>.+)$"),
+     ("risk",)),
+    (re.compile(r"^(?:suspected|possible|probable|suspicion of|concern for|presumed|rule out|r/o) (?P<rest>.+)$"),
+     ("possible", "present")),
+    (re.compile(r"^(?:(?:a|any|known|prior|previous|past|remote|recent|personal) )*(?:history of|h/o) (?P<rest>.+)$"),
+     _EVER),
+    (re.compile(r"^(?:prior|previous|past|remote|former|previously had|ever had|old) (?P<rest>.+)$"), _EVER),
+    (re.compile(r"^(?:status post|s/p|post)[ -](?P<rest>.+)$"), _EVER),
+    (re.compile(r"^(?P<rest>.+) history$"), _EVER),
+)  # fmt: skip
+_ALLERGY = re.compile(
+    r"^(?:known |documented |reported |severe |prior |any |a |an |true )*(?:allergy|allergic(?: reactions?)?|"
+    r"hypersensitivity|hypersensitive|intolerance|intolerant|anaphylaxis|anaphylactic reactions?|reactions?)"
+    r"\s+(?:to|of|from)\s+(?P<to>.+)$|^(?:known |documented |reported |severe |any )*(?P<before>.+?)[ -]"
+    r"(?:allergy|allergic|hypersensitivity|anaphylaxis)$"
+)
+_USE = re.compile(
+    r"^(?:(?:already|currently|concurrently|concomitant|concurrent|current|chronic|long-term|active)\s+)*"
+    r"(?:(?:on|taking|receiving|using|given|treated with|use of|treatment with|therapy with|being treated with)\s+)"
+    r"(?:(?:a|an|the|any|use of)\s+)*(?P<drug>.+?)(?:\s+(?:therapy|treatment|use|infusion|drip))?$"
+    r"|^(?:(?:current|concurrent|concomitant|chronic|long-term|active|any)\s+)*(?P<named>.+?)\s+(?:use|therapy|treatment|"
+    r"infusion|drip)$"
+)
+_UNREADABLE = re.compile(
+    r"\bcontraindication|\bcontraindicated (?:for|with|to)\b|\bprefer|\bcannot\b|\brefus|\bunable\b|\bavailable\b"
+)
 _LEADING = re.compile(
-    r"^(?:in\s+)?(?:(?:a|an|the|any|all|adult|patients?|persons?|people|those|cases?|known|current|active|concurrent|"
-    r"concomitant|coexisting|documented|established|confirmed|presence of|history of|prior|previous|with|who have|"
-    r"receiving|taking|on|has|have|having|is|are)\s+)+"
+    r"^(?:(?:known|current|currently|active|ongoing|concurrent|concomitant|coexisting|documented|established|confirmed|recent|"
+    r"presence of|diagnosis of|diagnosed with|evidence of|has|have|had|having|is|are|with|in|who have|who are|already|"
+    r"a|an|the|any)\s+)+"
 )
-_WORDS: Final[Mapping[str, Check]] = {
-    "adult": lambda found: None if found.age is None else found.age >= 18,
-    "elderly": lambda found: None if found.age is None else found.age >= 65,
-    "child": lambda found: None if found.age is None else found.age < 18,
-    "children": lambda found: None if found.age is None else found.age < 18,
-    "pediatric": lambda found: None if found.age is None else found.age < 18,
-    "paediatric": lambda found: None if found.age is None else found.age < 18,
-    "male": lambda found: None if found.sex is None else found.sex == "male",
-    "man": lambda found: None if found.sex is None else found.sex == "male",
-    "men": lambda found: None if found.sex is None else found.sex == "male",
-    "female": lambda found: None if found.sex is None else found.sex == "female",
-    "woman": lambda found: None if found.sex is None else found.sex == "female",
-    "women": lambda found: None if found.sex is None else found.sex == "female",
-}
-_FILLERS = frozenset(("patient", "patients", "a", "an", "sex", "aged"))
+_JOINING = (" and ", " with ", " requiring ", " on ")
+_ASIDE = re.compile(r"^(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)\s*(?P<after>[^()]*)$")
+_STAGED = re.compile(r"\b(?:class|stage|grade|type|nyha|severe|moderate|mild|only|child|[iv]{1,3})\b")
+_WHO = re.compile(
+    r"^(?P<rest>.+?)[\s-]+(?P<who>women|woman|men|man|females?|males?|adults?|children|child|infants?|girls?|boys?)$"
+)
+_SHARED = re.compile(
+    r"^(?:(?:no|not|without|history of|prior|previous|past|known|active|suspected|possible|recent|current|on|taking|"
+    r"receiving|allergic to|allergy to|high risk of|at risk of|family history of|severe|chronic|acute)\s+)+"
+)
+"""What stands before a list and is meant of each of its parts."""
 
 
 def split_phrases(text: str) -> tuple[str, ...]:
@@ -58,103 +120,180 @@ def split_phrases(text: str) -> tuple[str, ...]:
 
 def read_phrase(phrase: str) -> Check | None:
     """How to check a phrase; None where nothing in it can be checked."""
-    text = " ".join(phrase.casefold().split()).strip(" .,;")
-    return _age(text) or _person(text) or _limit(text) or _either(text) or _allergy(text) or _named(text)
+    text = " ".join(phrase.casefold().replace("\u2019", "'").split()).strip(" .,;")
+    if _UNREADABLE.search(text):
+        return None
+    negated = re.match(r"^not in (?:patients )?without ", text)
+    return None if negated else _read(text)
+
+
+def _read(text: str) -> Check | None:
+    if re.fullmatch(r"\([^()]*\)", text):
+        text = text[1:-1].strip()
+    opened = _OPENING.sub("", text, count=1).strip()
+    for one in dict.fromkeys((opened, text)):
+        check = _age(one) or read_person_words(one, _read) or _limit(one)
+        if check is not None:
+            return check
+    aside = _ASIDE.match(opened)
+    if aside is not None:
+        inside = _age(aside["inside"].strip()) or _limit(aside["inside"].strip())
+        if inside is None and _STAGED.search(aside["inside"]):
+            return None
+        return inside or _read(" ".join(f"{aside['before']} {aside['after']}".split()))
+    text = opened or text
+    who = _WHO.match(text)
+    if who is not None and " or " not in text:
+        rest, person = _read(who["rest"]), read_person_words(who["who"], _read)
+        return None if rest is None or person is None else lambda found: all_of((rest(found), person(found)))
+    return _denied(text) or _list(text, " or ", any_of) or _list(text, " / ", any_of) or _joined(text)
+
+
+def _joined(text: str) -> Check | None:
+    """A phrase as a whole, else both of its parts: "ESRD on hemodialysis", "COPD and asthma"."""
+    whole = _allergy(text) or _tense(text) or _use(text) or _named(text)
+    parts = next((one for word in _JOINING if (one := _list(text, word, all_of)) is not None), None)
+    if whole is None or parts is None:
+        return whole or parts
+    return lambda found: _first_known(whole(found), parts(found))
+
+
+def _first_known(whole: Truth, parts: Truth) -> Truth:
+    return parts if whole is None else whole
 
 
 def _age(text: str) -> Check | None:
     if found := _AGE.match(text):
-        return _age_beside(found[1], int(found[2]))
-    if found := _AGE_OR_OLDER.match(text):
-        return _age_beside(">=" if found[2] in ("older", "over", "above") else "<=", int(found[1]))
-    if found := _AGE_SPAN.match(text):
-        least, most = int(found[1]), int(found[2])
-        return lambda patient: None if patient.age is None else least <= patient.age <= most
+        return _age_beside(_RELATIONS[found["side"]], _years(found["bound"], found))
+    if found := _OR_OLDER.match(text):
+        return _age_beside(
+            ">=" if found["which"] in ("older", "over", "above", "more") else "<=", _years(found[1], found)
+        )
+    found = _SPAN.match(text)
+    if found and (found["unit"] or text.startswith(("age", "between"))):
+        low, high = _age_beside(">=", _years(found[1], found)), _age_beside("<=", _years(found[2], found))
+        return lambda patient: all_of((low(patient), high(patient)))
     return None
 
 
-def _age_beside(side: str, bound: int) -> Check:
-    def check(found: Findings) -> bool | None:
+def _years(number: str, found: re.Match[str]) -> float:
+    return int(number) / _PER_YEAR.get((found["unit"] or "y")[0], 1.0)
+
+
+def _age_beside(relation: Relation, bound: float) -> Check:
+    def check(found: Findings) -> Truth:
         if found.age is None or (found.age >= _OLDEST_TOLD and bound >= _OLDEST_TOLD):
             return None
-        return _beside(found.age, side, bound)
+        if bound % 1 and found.days is None and found.age == int(bound):
+            return None
+        return compare(found.age if found.days is None else found.days / 365.25, None, relation, bound)
 
     return check
-
-
-def _person(text: str) -> Check | None:
-    """A phrase made of nothing but words for who somebody is, such as ``adult female patients``."""
-    words = [word for word in text.split() if word not in _FILLERS]
-    if not words or not all(word in _WORDS for word in words):
-        return None
-    checks = [_WORDS[word] for word in words]
-    return lambda found: _all([check(found) for check in checks])
 
 
 def _limit(text: str) -> Check | None:
     read = _LIMIT.match(text)
-    if read is None:
+    quantity = parse_quantity(read["quantity"]) if read else None
+    if read is None or quantity is None:
         return None
-    name, side, bound, unit = read["name"], read["side"], float(read["value"]), _unit(read["unit"])
-
-    def check(found: Findings) -> bool | None:
-        latest = found.latest(name)
-        if latest is None or (unit and latest.unit and unit != _unit(latest.unit)):
-            return None
-        return _beside(latest.value, side, bound)
-
-    return check
-
-
-def _either(text: str) -> Check | None:
-    parts = [part.strip() for part in re.split(r",?\s+or\s+", text)]
-    checks = [read_phrase(part) for part in parts] if len(parts) > 1 else []
-    if not checks or any(check is None for check in checks):
+    if quantity.multiple_of is not None or quantity.high is not None or quantity.comparator is not None:
+        return lambda found: None
+    name, relation = _LEADING.sub("", read["name"].strip()), _RELATIONS[read["side"]]
+    if " or " in name:
         return None
+    split = re.match(r"(?P<rest>.+?) (?:with|and) (?P<name>[^ ].*)$", name)
+    limit = partial(_measured, name=split["name"] if split else name, relation=relation, limit=quantity)
+    other = _read(split["rest"]) if split else None
+    if split is None:
+        return limit
+    return None if other is None else lambda found: all_of((other(found), limit(found)))
+
+
+def _measured(found: Findings, *, name: str, relation: Relation, limit: Quantity) -> Truth:
+    """Hold the latest value against a limit: of a range both ends, of "<5" only what follows from it."""
+    latest = found.latest(name)
+    if latest is None:
+        return None
+    unit, wanted = (one and one.replace("/1.73m2", "") for one in (latest.unit, limit.unit))
+    values = [value for value in (latest.value, latest.high) if value is not None]
+    told = [compare(value, unit, relation, limit.value, wanted, measurement_name(name)) for value in values]
+    truth = told[0] if len(set(told)) == 1 else None
+    if latest.comparator in ("<", "<="):
+        return truth if truth is (relation in ("<", "<=")) else None
+    if latest.comparator in (">", ">="):
+        return truth if truth is (relation in (">", ">=")) else None
+    return truth
+
+
+def _list(text: str, word: str, join: Callable[[Sequence[Truth]], Truth]) -> Check | None:
+    parts = [part.strip(" ,") for part in text.split(word)]
+    if word == " or " and len(parts) == 2:
+        parts = [*(part.strip() for part in parts[0].split(",")), parts[1]]
+    if len(parts) < 2 or not all(parts):
+        return None
+    shared = _SHARED.match(parts[0])
+    if shared is not None and word in (" or ", " / "):
+        parts = [parts[0], *(part if _SHARED.match(part) else shared[0] + part for part in parts[1:])]
+    if word == " on ":
+        parts = [parts[0], f"on {' on '.join(parts[1:])}"]
+    checks = [_read(part) for part in parts]
     known = [check for check in checks if check is not None]
-    return lambda found: _any([check(found) for check in known])
+    return (lambda found: join([check(found) for check in known])) if len(known) == len(checks) else None
+
+
+def _denied(text: str) -> Check | None:
+    read = _DENIED.match(text)
+    check = _read(read["rest"]) if read else None
+    return None if check is None else lambda found: negate(check(found))
 
 
 def _allergy(text: str) -> Check | None:
-    read = _ALLERGY.match(text)
+    read = _ALLERGY.match(_CLOSING.sub("", re.sub(r"^history of ", "", text)))
     if read is None:
         return None
-    name = read[1] or read[2]
-    return lambda found: True if found.is_allergic(name) else None
+    names = re.split(r",|\bor\b|\band\b", read["to"] or read["before"])
+    known = [name.strip() for name in names if name.strip()]
+    return lambda found: any_of([found.allergic_to(name) for name in known])
+
+
+def _tense(text: str) -> Check | None:
+    for pattern, statuses in _TENSES:
+        read = pattern.match(text)
+        if read is not None:
+            name = _plain_name(read["rest"])
+            return partial(_stands, name=name, wanted=statuses) if name else None
+    return None
+
+
+def _use(text: str) -> Check | None:
+    read = _USE.match(text)
+    name = _plain_name(read["drug"] or read["named"]) if read else ""
+    return partial(_stands, name=name, wanted=("present",)) if name else None
 
 
 def _named(text: str) -> Check | None:
-    denied = _DENIED.match(text)
-    name = _LEADING.sub("", denied[1] if denied else text)
-    if not 0 < len(plain_words(name).split()) <= _LONGEST_NAME:
-        return None
-
-    def check(found: Findings) -> bool | None:
-        standing = found.standing(name)
-        return None if standing is None else (standing == "absent") == bool(denied)
-
-    return check
+    name = _plain_name(text)
+    wanted: tuple[Status, ...] = ("present", "past") if leaves_a_mark(name) else ("present",)
+    return partial(_stands, name=name, wanted=wanted) if name else None
 
 
-def _beside(value: float, side: str, bound: float) -> bool:
-    if side in ("<=", "≤", "at most"):
-        return value <= bound
-    if side in (">=", "≥", "at least"):
-        return value >= bound
-    return value < bound if re.fullmatch(_BELOW, side) else value > bound
+def _plain_name(text: str) -> str:
+    """A name without what does not change it; empty where it is too long to be one."""
+    name = _LEADING.sub("", text)
+    while (shorter := _CLOSING.sub("", name)) != name:
+        name = shorter
+    name = name.strip(" .,")
+    return name if 0 < len(name.split()) <= _LONGEST_NAME else ""
 
 
-def _unit(text: str) -> str:
-    return text.casefold().strip(" .,()").replace("µ", "u")
-
-
-def _all(values: list[bool | None]) -> bool | None:
-    if False in values:
-        return False
-    return None if None in values else True
-
-
-def _any(values: list[bool | None]) -> bool | None:
-    if True in values:
+def _stands(found: Findings, *, name: str, wanted: tuple[Status, ...]) -> Truth:
+    """Whether something stands as it is asked for. Denied and nothing else: false; everything else is unknown."""
+    statuses = found.statuses(name)
+    if not statuses.isdisjoint(wanted):
         return True
-    return None if None in values else False
+    if "present" in wanted:
+        if any(_measured(found, name=one, relation=side, limit=limit) for one, side, limit in defining_values(name)):
+            return True
+        if statuses == {"absent"}:
+            return False
+    return None

@@ -9,12 +9,14 @@ and tells little.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
 from wardround.retrieval.lexical import words_of
 
+_WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 MOST_TERMS = 12
 MOST_DOCUMENTS = 2_500
 """A question's further words are left out once the rarer ones are in this many documents together."""
@@ -100,3 +102,8 @@ def stem(word: str) -> str:
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     return f"{word[:-3]}y" if word.endswith("ies") and len(word) > 4 else word[:-1]
+
+
+def plain_words(text: str) -> str:
+    """Return a text as words in lower case without plural endings, one space between."""
+    return " ".join(stem(word) for word in _WORD.findall(text.casefold()))

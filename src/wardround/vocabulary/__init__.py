@@ -32,7 +32,16 @@ from wardround.vocabulary.quantities import (
     comparison,
     parse_quantity,
 )
-from wardround.vocabulary.text import KnownFindings, TextFinding, TextReading, read_findings, read_text
+from wardround.vocabulary.text import (
+    KnownFindings,
+    TextFinding,
+    TextReading,
+    defining_values,
+    leaves_a_mark,
+    read_findings,
+    read_text,
+    told_before,
+)
 from wardround.vocabulary.time import (
     Series,
     Window,
@@ -83,6 +92,7 @@ __all__ = [
     "conflicts",
     "convert",
     "count",
+    "defining_values",
     "drug_class",
     "drug_classes",
     "drug_groups",
@@ -98,6 +108,7 @@ __all__ = [
     "is_known_drug",
     "lab_panel",
     "latest",
+    "leaves_a_mark",
     "load_drug_classes",
     "lowest",
     "main_class",
@@ -110,6 +121,7 @@ __all__ = [
     "read_text",
     "read_unit",
     "rises_by",
+    "told_before",
     "usual_units",
     "words_of",
 ]

@@ -24,8 +24,8 @@ _NOTHING = re.compile(
     r"^\W*(?:none|no|nil|denies|denied|negative|unknown|none known|none reported|not known|n/a)\b(?! to)", re.IGNORECASE
 )
 _TO = re.compile(
-    r"\b(?:allerg(?:y|ies|ic)(?: reactions?)?|hypersensitiv\w+|intoleran\w+|anaphyla\w+|angioedema|hives|"
-    r"adverse reactions?)"
+    r"\b(?:allerg(?:y|ies|ic)(?: reactions?)?|hypersensitiv\w+|intoleran\w+|anaphyla\w+(?: reactions?)?|"
+    r"angioedema|hives|adverse reactions?)"
     r" (?:to|of|from|after|following|with) (?P<list>[^.;\n]+)",
     re.IGNORECASE,
 )

@@ -16,7 +16,7 @@ from wardround.vocabulary.sections import SectionKind, sections_of
 from wardround.vocabulary.tables import named_words
 
 Status = Literal["present", "absent", "possible", "past", "family", "risk"]
-Standing = Literal["present", "absent", "possible", "past", "family", "risk", "history", "other"]
+Standing = Literal["present", "absent", "possible", "past", "family", "risk", "history", "listed", "other"]
 _SENTENCE_END = re.compile(
     r"(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bvs)(?<!\bSt)[.!?](?=\s+[^a-z\s]|\s*$|,\s?[A-Z0-9])|;|\n(?!\s*[a-z])"
 )
@@ -29,7 +29,7 @@ _KIN_LINKS = named_words("kin_links")
 _KIN_SPEAKS = named_words("kin_speaks")
 _ONSET = named_words("onset")
 _DENIALS = frozenset(("none", "no", "denies", "denied", "negative", "absent", "nil", "never", "n"))
-_OF_FAMILY: Mapping[str, Standing] = {"family": "family", "history": "history"}
+_OF_FAMILY: Mapping[str, Standing] = {"family": "family", "history": "listed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def _statements(text: str, start: int, end: int, section: SectionKind) -> Iterat
     in_cue = _act(sentence)
     standings = [_standing(sentence, place) for place in range(len(tokens))]
     if tokens[-1].text == "?" and "?" not in [token.text for token in tokens[:1]]:
-        standings = ["possible" if one in ("present", "history") else one for one in standings]
+        standings = ["possible" if one in ("present", "history", "listed") else one for one in standings]
     held: list[WordToken] = []
     standing = standings[0]
     for place, token in enumerate(tokens):
@@ -358,6 +358,6 @@ def _standing(sentence: _Sentence, place: int) -> Standing:
     for one in ("risk", "past"):
         if one in both:
             return one  # type: ignore[return-value]
-    if "history" in both or (sentence.default == "history" and "present" not in both):
+    if "history" in both:
         return "history"
-    return "present"
+    return "present" if "present" in both else sentence.default

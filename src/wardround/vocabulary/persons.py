@@ -51,6 +51,7 @@ _AGE = re.compile(
     r"|\bage[ds]?\s*(?:\*\*)?(?:is|was|:|of|=)?\s*(?:\*\*)?\s*"
     + _NUMBER.format("second")
     + r"\b(?!\s*(?:days?|weeks?|months?|%|to|and))"
+    r"|\b(?:man|woman|boy|girl|male|female|lady|gentleman|patient) of (?:age )?(?P<fourth>\d{1,3})\b"
     r"|(?:^|[\s:(])(?P<third>\d{2})\s?(?:y/?o\s?)?(?P<letter>[MF])\b(?![/'])",
     re.IGNORECASE,
 )
@@ -90,7 +91,7 @@ def read_person(text: str) -> Person:
             continue
         if found["third"] and found["letter"] not in "MF":
             continue
-        number = _number(found["first"] or found["second"] or found["third"])
+        number = _number(found["first"] or found["second"] or found["third"] or found["fourth"])
         unit = (found["unit"] or "y")[:2].casefold()
         days = number * {"mo": 30.44, "we": 7.0, "wk": 7.0, "da": 1.0, "ho": 1 / 24}.get(unit, 365.25)
         if number <= 120 or unit != "ye":

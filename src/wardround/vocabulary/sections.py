@@ -39,6 +39,7 @@ _HEADING = re.compile(
     rf"|(?<=[.;!?,])[ \t]*(?P<inline>(?i:{_ANY_NAME}))[ \t]*:"
     rf"|^[ \t]*(?P<bare>(?i:{_ANY_NAME}))[ \t]*$"
     r"|^[ \t]*(?P<loud>[A-Z][A-Z /&()'-]{3,50}):"
+    r"(?![ \t]*(?i:none|no|denie[sd]|negative|yes|positive|absent|present)\b\W*$)"
     r"|(?<=[.,;])[ \t]?(?P<shout>[A-Z][A-Z /&()'-]{3,50}):",
     re.MULTILINE,
 )

@@ -7,15 +7,16 @@ some event is no finding. Names are compared as concepts where the tables have t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from typing import cast
 
 from wardround.vocabulary.allergies import Allergy, allergies_of, allergy_truth
 from wardround.vocabulary.assertions import Statement, Status, sentences_of, statements_of
 from wardround.vocabulary.concepts import concepts_in, find_concept, is_a
 from wardround.vocabulary.cues import tokens_of
 from wardround.vocabulary.names import Concept, singular
-from wardround.vocabulary.quantities import Quantity
+from wardround.vocabulary.quantities import Quantity, Relation, parse_quantity
 from wardround.vocabulary.sections import section_kind
 from wardround.vocabulary.tables import cell_parts, named_words, table_rows
 from wardround.vocabulary.told_values import told_values
@@ -25,6 +26,7 @@ _FILLERS = named_words("fillers") | {singular(word) for word in named_words("fil
 """Words that do not narrow what is denied."""
 _NOT_NARROWING = named_words("not_narrowing")
 _MODIFIERS = named_words("modifiers")
+_STANDING_KINDS = frozenset(("problem", "procedure", "device", "vital", "lab"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class TextFinding:
     concept: Concept | None = None
     quantity: Quantity | None = None
     is_whole: bool = True
+    around: tuple[str, ...] = ()
+    """Of a concept: all words of its statement. Of a statement: those that belong to longer names in it."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -95,38 +99,49 @@ def _of_statement(text: str, statement: Statement) -> Iterator[TextFinding]:
         words = _denied_words(words)
     if not words:
         return
-    yield TextFinding(words=words, status=status, start=start, end=end)
-    for mention in concepts_in(text[start:end]):
-        own = compared_words(mention.text)
+    mentions = [(mention, compared_words(mention.text)) for mention in concepts_in(text[start:end])]
+    longer = tuple(word for _, own in mentions if len(own) > 1 for word in own)
+    yield TextFinding(words=words, status=status, start=start, end=end, around=longer)
+    for mention, own in mentions:
         if statement.section == "allergies":
             continue
         rest = [word for word in words if word not in own and word not in _FILLERS] if status == "absent" else []
         if status == "absent" and not set(own) <= set(words):
             continue
         one = (
-            _status(statement, f"{mention.text} {mention.concept.name}") if statement.standing == "history" else status
+            _status(statement, f"{mention.text} {mention.concept.name}")
+            if statement.standing in ("history", "listed")
+            else status
         )
         yield TextFinding(
             words=own, status=one, start=start + mention.start, end=start + mention.end,
-            concept=mention.concept, is_whole=not rest,
+            concept=mention.concept, around=words, is_whole=not rest,
         )  # fmt: skip
 
 
 def _status(statement: Statement, name: str) -> Status:
     standing = statement.standing
-    if standing == "history":
-        return "present" if is_lasting(name) else "past"
-    assert standing != "other"
-    return standing
+    if standing in ("history", "listed"):
+        return "present" if is_lasting(name) or (standing == "listed" and _is_of("listed", name)) else "past"
+    return cast(Status, standing)
 
 
 @lru_cache(maxsize=16_384)
 def is_lasting(name: str) -> bool:
     """Whether one who ever had a problem has it still (diabetes, but no pneumonia)."""
-    rows = {kind: cell_parts(cell) for kind, cell in table_rows("lasting_problems", 2)}
+    return _is_of("lasting", name) and not _is_of("not", name)
+
+
+@lru_cache(maxsize=16_384)
+def leaves_a_mark(name: str) -> bool:
+    """Whether something done once is so ever after (a transplant, an amputation)."""
+    return _is_of("done", name)
+
+
+def _is_of(kind: str, name: str) -> bool:
+    parts = next(cell_parts(cell) for one, cell in table_rows("lasting_problems", 2) if one == kind)
     text = f" {name.casefold()}".replace("-", " ")
-    lasting = any(f" {part}" in text for part in rows["lasting"])
-    return lasting and not any(f" {part}" in text for part in rows["not"])
+    return any((part[1:] if part[0] == "*" else f" {part}") in text for part in parts)
 
 
 def _denied_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -160,8 +175,10 @@ def _values(text: str, statements: Sequence[Statement]) -> Iterator[TextFinding]
 class KnownFindings:
     """What several texts and rows say of one patient, to be asked by name."""
 
-    by_concept: dict[Concept, set[Status]] = field(default_factory=dict)
+    by_concept: dict[Concept, dict[tuple[str, ...], set[Status]]] = field(default_factory=dict)
     by_word: dict[str, dict[tuple[str, ...], set[Status]]] = field(default_factory=dict)
+    alone: dict[str, set[Status]] = field(default_factory=dict)
+    """By word how it is told where it is no part of a longer name ("shock", not that of shock wave lithotripsy)."""
     allergies: list[Allergy] = field(default_factory=list)
     _asked: dict[str, frozenset[Status]] = field(default_factory=dict)
 
@@ -173,11 +190,12 @@ class KnownFindings:
                 continue
             if one.concept is not None:
                 if one.status != "absent" or one.is_whole:
-                    self.by_concept.setdefault(one.concept, set()).add(one.status)
+                    self.by_concept.setdefault(one.concept, {}).setdefault(one.around, set()).add(one.status)
             else:
-                self.by_word.setdefault(one.words[-1] if one.status == "absent" else "", {})
                 for word in {*one.words}:
                     self.by_word.setdefault(word, {}).setdefault(one.words, set()).add(one.status)
+                    if word not in one.around:
+                        self.alone.setdefault(word, set()).add(one.status)
 
     def statuses(self, name: str) -> frozenset[Status]:
         """Return every way in which something is told of the patient; empty where nothing names it."""
@@ -193,19 +211,37 @@ class KnownFindings:
         words = tuple(word for word in compared_words(name) if word not in _MODIFIERS) or compared_words(name)
         asked = find_concept(" ".join(words)) or find_concept(name)
         if asked is not None:
-            for given, statuses in self.by_concept.items():
+            for given, told in self.by_concept.items():
+                statuses = {status for one in told.values() for status in one}
                 if is_a(given, asked):
                     yield from (one for one in statuses if one != "absent")
                 if "absent" in statuses and is_a(asked, given):
                     yield "absent"
-        rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
-        for told, statuses in rarest.items():
-            if _holds(told, words):
-                yield from (one for one in statuses if one != "absent")
+        yield from self._part_by_part(words)
+        if len(words) == 1:
+            yield from (one for one in self.alone.get(words[0], ()) if one != "absent")
+        else:
+            rarest = min((self.by_word.get(word, {}) for word in words), key=len, default={})
+            for said, ways in rarest.items():
+                if _holds(said, words):
+                    yield from (one for one in ways if one != "absent")
         for word in words:
-            for told, statuses in self.by_word.get(word, {}).items():
-                if "absent" in statuses and set(told) <= set(words) and told[-1] == words[-1]:
+            for said, ways in self.by_word.get(word, {}).items():
+                if "absent" in ways and set(said) <= set(words) and said[-1] == words[-1]:
                     yield "absent"
+
+    def _part_by_part(self, words: tuple[str, ...]) -> Iterator[Status]:
+        """How a concept and more words beside it are told: both in one statement ("COPD exacerbation")."""
+        for cut in range(1, len(words)):
+            for core, rest in ((words[:cut], words[cut:]), (words[cut:], words[:cut])):
+                asked = find_concept(" ".join(core))
+                if asked is None or asked.kind not in _STANDING_KINDS:
+                    continue
+                for given, told in self.by_concept.items():
+                    if is_a(given, asked):
+                        for around, statuses in told.items():
+                            if set(rest) <= set(around):
+                                yield from (one for one in statuses if one != "absent")
 
 
 def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
@@ -213,18 +249,11 @@ def _holds(told: Sequence[str], words: Sequence[str]) -> bool:
     size = len(words)
     for place in range(len(told) - size + 1):
         if tuple(told[place : place + size]) == tuple(words):
-            return (told[place - 1] if place else "", *words) not in _not_the_same()
+            return True
     if size < 2:
         return False
     places = [told.index(word) for word in words if word in told]
     return len(places) == size and max(places) - min(places) <= size + 2
-
-
-@cache
-def _not_the_same() -> frozenset[tuple[str, ...]]:
-    return frozenset(
-        tuple(text.split()) for text in ("heat stroke", "sun stroke", "insulin shock", "electric shock", "cold shock")
-    )
 
 
 @lru_cache(maxsize=65_536)
@@ -242,3 +271,32 @@ def _compared(word: str) -> tuple[str, bool]:
 @cache
 def _forms() -> Mapping[str, str]:
     return {form: name for name, forms in table_rows("word_forms", 2) for form in cell_parts(forms)}
+
+
+def told_before(reading: TextReading) -> TextReading:
+    """Return what an earlier stay says as it stands now: the past, but for what lasts; what was denied says nothing."""
+    held = (one for one in reading.findings if one.status in ("present", "past", "family"))
+    return TextReading(findings=tuple(map(_now_past, held)), allergies=reading.allergies)
+
+
+def _now_past(one: TextFinding) -> TextFinding:
+    name = " ".join((*one.words, one.concept.name if one.concept else ""))
+    return one if one.status != "present" or is_lasting(name) else replace(one, status="past")
+
+
+def defining_values(name: str) -> tuple[tuple[str, Relation, Quantity], ...]:
+    """Return the values that a finding is by definition (hypotension: systolic pressure below 90 mmHg): measurement,
+    relation, limit. None of them is needed for it."""
+    return _defined().get(compared_words(name), ())
+
+
+@cache
+def _defined() -> Mapping[tuple[str, ...], tuple[tuple[str, Relation, Quantity], ...]]:
+    found: dict[tuple[str, ...], tuple[tuple[str, Relation, Quantity], ...]] = {}
+    for names, measurement, relation, limit in table_rows("defining_values", 4):
+        quantity = parse_quantity(limit)
+        assert quantity is not None
+        for name in cell_parts(names):
+            key = compared_words(name)
+            found[key] = (*found.get(key, ()), (measurement, cast(Relation, relation), quantity))
+    return found

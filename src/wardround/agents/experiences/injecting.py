@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from wardround.agents.experiences.asked_case import case_before
 from wardround.agents.loop.agent import AgentSpec, Hooks
 from wardround.agents.loop.episode import Episode
-from wardround.core import UserError
-from wardround.memory import GRAPH_PROMPT, Experience, Offered, findings_of_chart, render_offered, scope_of
+from wardround.memory import GRAPH_PROMPT, Experience, Offered, render_offered, scope_of
 
 
 def with_experience(agent: AgentSpec, experience: Experience) -> AgentSpec:
@@ -24,11 +24,8 @@ class Injecting(Hooks):
         self._experience = experience
 
     async def before_episode(self, episode: Episode) -> None:
-        """Check its scope against the chart, pin it."""
-        chart = getattr(episode.environment, "chart", None)
-        if chart is None:
-            raise UserError("an experience is checked against a chart, and there is none here")
-        scope = scope_of(self._experience, findings_of_chart(chart))
+        """Check its scope against the chart, or against the words that tell the case; pin it."""
+        scope = scope_of(self._experience, case_before(episode).findings())
         offered = Offered(experience=self._experience, scope=scope, score=1.0, quality=None, why="injected")
         episode.recorder.note("experiences", {"kind": "injected", "served": [offered.facts()]})
         episode.lessons[self._experience.kind] = (self._experience,)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from wardround.memory.entities import SeenIn
 from wardround.memory.experience import Provenance
-from wardround.memory.findings import plain_words
 from wardround.memory.material import Material, reduced_trajectory
+from wardround.memory.words import plain_words
 
 _COMPARED_TOKENS = 4_000
 

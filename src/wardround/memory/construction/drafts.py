@@ -16,8 +16,8 @@ from wardround.memory.construction.attempts import Attempt, Case, evidence_of, n
 from wardround.memory.entities import TASK_TYPES
 from wardround.memory.experience import Experience, Polarity, Provenance
 from wardround.memory.extract import Asker, Room
-from wardround.memory.findings import plain_words
 from wardround.memory.material import reduced_trajectory
+from wardround.memory.words import plain_words
 
 DRAFT_PROMPTS = ("indication", "divergence", "contraindication")
 MOST_INDICATIONS = 2

@@ -6,7 +6,7 @@ Compared are the few that share its rarest words, of the same polarity and task 
 from __future__ import annotations
 
 from wardround.memory.experience import Experience
-from wardround.memory.findings import plain_words
+from wardround.memory.words import plain_words
 
 SAME = 0.8
 """Two experiences say the same where their condition and their content each share so much of their words."""

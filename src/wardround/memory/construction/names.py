@@ -13,7 +13,7 @@ from wardround.memory.bank import Bank
 from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
-from wardround.memory.findings import plain_words
+from wardround.memory.words import plain_words
 
 NAME_PROMPTS = ("same_name",)
 _MOST_SHARING = 50

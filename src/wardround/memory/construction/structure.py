@@ -14,7 +14,7 @@ from wardround.memory.construction.asking import AskingBudget, ask_value
 from wardround.memory.entities import ALLOWED_ROLE_EDGES, ROLES, Entity, Role, RoleEdge, normal_name
 from wardround.memory.experience import Experience
 from wardround.memory.extract import Asker
-from wardround.memory.findings import plain_words
+from wardround.memory.words import plain_words
 
 STRUCTURE_PROMPTS = ("entities", "role_edges")
 ROLE_CAPS: Mapping[Role, int] = {"condition": 2, "constraint": 1, "action": 2, "rationale": 1, "outcome": 1}

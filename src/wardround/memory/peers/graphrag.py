@@ -13,7 +13,6 @@ from typing import Any
 from wardround.memory.construction.attempts import Case
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience
-from wardround.memory.findings import plain_words
 from wardround.memory.peers.asking import PeerAsking
 from wardround.memory.peers.changes import NewNote, NoteChanges
 from wardround.memory.peers.communities import communities_of
@@ -23,6 +22,7 @@ from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
 from wardround.memory.peers.peer_memory import PeerMemory
 from wardround.memory.peers.settings import PeerSettings
 from wardround.memory.reflector import tables_naming_answers
+from wardround.memory.words import plain_words
 
 _MOST_ENTITIES = 12
 _REPORTS = 2

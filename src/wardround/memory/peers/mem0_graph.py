@@ -11,7 +11,6 @@ from wardround.memory.construction.attempts import Case
 from wardround.memory.construction.rules import draw_by_rules
 from wardround.memory.entities import normal_name
 from wardround.memory.experience import Experience
-from wardround.memory.findings import plain_words
 from wardround.memory.peers.asking import PeerAsking
 from wardround.memory.peers.changes import NewNote, NoteChanges
 from wardround.memory.peers.documents import case_document, note_of, searched_text
@@ -19,6 +18,7 @@ from wardround.memory.peers.peer import Peer
 from wardround.memory.peers.peer_case import PeerCase, Remembered, fused
 from wardround.memory.peers.peer_memory import PeerMemory
 from wardround.memory.peers.settings import PeerSettings
+from wardround.memory.words import plain_words
 
 _COMPARED = 10
 _NAME = {"type": "string", "minLength": 1, "maxLength": 80}
