@@ -30,6 +30,7 @@ from wardround.cli.paths import user_codes_home
 from wardround.cli.progress import TerminalProgress
 from wardround.core import UserError, parse_time
 from wardround.records import IngestSettings, Store
+from wardround.runs import check_files
 
 EXAMPLES = """
   wardround audit leaks --store store --benchmark bench
@@ -44,6 +45,7 @@ EXAMPLES = """
   wardround audit labels --benchmark bench --raw mimic-iv-demo-2.2
   wardround audit labels --benchmark clinseek --raw mimic-iv-demo-2.2 mimic-iv-ed-demo-2.2
   wardround audit store store
+  wardround audit files demo
 """
 LEAKS = """
 Time audit: rows and cells on a chart that lie after its moment. With --raw, deletion: the chart again from files
@@ -133,7 +135,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "store", help="read every file of a store and compare it with its checksums", examples=EXAMPLES
     )
     store.add_argument("folder", type=Path, help="folder of the store")
-    for action in (leaks, plausible, columns, labels, store):
+    files = actions.add_parser(
+        "files",
+        help="hold every store, benchmark, run and log below a folder against its checksums",
+        examples=EXAMPLES,
+    )
+    files.add_argument("folder", type=Path, help="folder to look through")
+    for action in (leaks, plausible, columns, labels, store, files):
         add_json_option(action)
 
 
@@ -141,6 +149,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Audit and print; status 1 when something leaks or is damaged."""
     if arguments.action == "store":
         return _check_store(arguments)
+    if arguments.action == "files":
+        checked = check_files(arguments.folder)
+        _print(checked, arguments)
+        return 1 if checked.damaged else 0
     if arguments.action == "plausibility":
         return _audit_plausibility(arguments)
     if arguments.action == "columns":

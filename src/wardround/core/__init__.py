@@ -27,6 +27,7 @@ from wardround.core.private import keep_private, must_be_new, private_file, priv
 from wardround.core.progress import Progress, Reporter, silent
 from wardround.core.prompts import PromptFile, add_prompt, load_prompt
 from wardround.core.registry import Registered, Registry
+from wardround.core.row_seals import count_broken_seals, must_be_sealed, sealed_tables, with_row_seals
 from wardround.core.sealed import Sealed, unsealed
 from wardround.core.secrets import Secret
 from wardround.core.sensitivity import SENSITIVITIES, Sensitivity, strictest
@@ -89,6 +90,7 @@ __all__ = [
     "check_settings",
     "choices_of",
     "content_hash",
+    "count_broken_seals",
     "data_url",
     "derive_seed",
     "end_of_day",
@@ -107,6 +109,7 @@ __all__ = [
     "missing_extra",
     "must_be_loaded",
     "must_be_new",
+    "must_be_sealed",
     "nearest",
     "needs_extra",
     "open_database_unchanged",
@@ -119,6 +122,7 @@ __all__ = [
     "read_toml",
     "refuse_unknown",
     "row_id",
+    "sealed_tables",
     "set_up_database",
     "setting",
     "silent",
@@ -131,6 +135,7 @@ __all__ = [
     "umask",
     "unknown",
     "unsealed",
+    "with_row_seals",
     "without_thinking",
     "write_atomically",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wardround.core.errors import UserError
+from wardround.core.row_seals import register_seals
 
 Explained = Callable[[sqlite3.Error, Path], UserError]
 """Says SQLite's error of a file in one line, in the words of what the file is."""
@@ -45,6 +46,7 @@ def open_database_unchanged(
 
 def _prepared(connection: sqlite3.Connection, prepare: Callable[[sqlite3.Connection], object]) -> sqlite3.Connection:
     try:
+        register_seals(connection)
         prepare(connection)
     except (sqlite3.Error, UserError):
         connection.close()

@@ -4,6 +4,7 @@ It knows neither models nor tools: a request, a reply and a tool result reach it
 """
 
 from wardround.log.atif import atif_documents
+from wardround.log.damage import damage_of_log
 from wardround.log.database import LOG_SUFFIX, SCHEMA_VERSION, settle_logs
 from wardround.log.export import (
     CONVERSATION_SCHEMA,
@@ -45,6 +46,7 @@ __all__ = [
     "Turn",
     "atif_documents",
     "conversations",
+    "damage_of_log",
     "episode_line",
     "settle_logs",
     "spans_document",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
-from wardround.core import Message, ToolCall, Usage
+from wardround.core import Message, ToolCall, Usage, UserError, must_be_sealed, sealed_tables
+from wardround.log.database import ROW_COUNTS
 from wardround.log.rows import USAGE_FIELDS, ToolRecord, Turn
 
 TURN_COLUMNS = """
@@ -29,19 +31,40 @@ class Bodies:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._decoded: dict[bytes, Any] = {}
+        self._sealed = dict(sealed_tables(connection))
+
+    def must_be_sealed(self, table: str, where: str, values: Sequence[Any]) -> None:
+        """Raise UserError where rows of a table that are about to be read are not as they were written."""
+        must_be_sealed(self.connection, table, self._sealed[table], where, values)
 
     def text(self, digest: bytes | None) -> str | None:
-        """Return a text, None where it is not there."""
+        """Return a text; None of no hash. UserError: it is missing or damaged."""
         if digest is None:
             return None
         row = self.connection.execute("SELECT text FROM body WHERE hash = ?", (digest,)).fetchone()
-        return None if row is None else str(row[0])
+        return checked(None if row is None else str(row[0]), digest)
 
     def decoded(self, digest: bytes) -> Any:
         """Return what a JSON text says."""
         if digest not in self._decoded:
             self._decoded[digest] = json.loads(self.text(digest) or "null")
         return self._decoded[digest]
+
+    def must_be_complete(self, where: str, values: Sequence[Any]) -> None:
+        """Raise UserError where a finished episode has other numbers of rows than it was finished with."""
+        query = (
+            f"SELECT key FROM episode WHERE row_counts IS NOT NULL AND row_counts IS NOT {ROW_COUNTS} {where} LIMIT 1"
+        )
+        found = self.connection.execute(query, values).fetchone()
+        if found is not None:
+            raise UserError(f"a log is damaged: rows of the episode {found[0]} are missing")
+
+
+def checked(text: str | None, digest: bytes | None) -> str:
+    """Return a text that has its hash. UserError: it has another or is missing, so the log is damaged."""
+    if text is None or sha256(text.encode()).digest() != digest:
+        raise UserError("a log is damaged: a text in it is not as it was written; `wardround audit files` says which")
+    return text
 
 
 def turn_of(

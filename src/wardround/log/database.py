@@ -1,7 +1,8 @@
 """The SQLite file of a log: its tables, its version, and clear errors when it is not one.
 
 ``body`` holds texts by their hash, ``message`` the tree: a node's hash names its whole path from the root. ``turn`` and
-``tool`` point into both. Everything content-addressed is written once, however many turns share it.
+``tool`` point into both. Everything content-addressed is written once, however many turns share it, and read against
+its hash; every other row holds a checksum of itself (`core/row_seals.py`), and a finished episode how many rows it has.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
-from wardround.core import UserError, open_database_unchanged, private_file, set_up_database
+from wardround.core import UserError, open_database_unchanged, private_file, set_up_database, with_row_seals
 from wardround.log.kept import TABLE as KEPT_TABLE
 from wardround.log.pictures import TABLE as PICTURE_TABLE
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LOG_SUFFIX = ".episodes.sqlite"
 """How a log file's name ends inside a run folder."""
 _ROLLBACK = b"\x01\x01"
+ROW_COUNTS = " || ' ' || ".join(
+    f"(SELECT count(*) FROM {table} WHERE {table}.episode = episode.key)" for table in ("turn", "tool", "note")
+)
+"""The number of an episode's turns, tool calls and notes."""
 
 TABLES = """
 CREATE TABLE schema (version INTEGER NOT NULL, application TEXT NOT NULL);
@@ -26,7 +31,8 @@ CREATE TABLE message (
     hash BLOB PRIMARY KEY, parent BLOB NOT NULL, role TEXT NOT NULL, body BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE episode (
-    key TEXT PRIMARY KEY, facts TEXT NOT NULL, outcome TEXT, state TEXT NOT NULL, started TEXT NOT NULL, ended TEXT
+    key TEXT PRIMARY KEY, facts TEXT NOT NULL, outcome TEXT, state TEXT NOT NULL, started TEXT NOT NULL, ended TEXT,
+    row_counts TEXT
 );
 CREATE TABLE turn (
     episode TEXT NOT NULL, ordinal INTEGER NOT NULL, purpose TEXT NOT NULL,
@@ -44,7 +50,8 @@ CREATE TABLE tool (
     PRIMARY KEY (episode, turn, n)
 ) WITHOUT ROWID;
 CREATE TABLE note (
-    episode TEXT NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (episode, n)
+    episode TEXT NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
+    PRIMARY KEY (episode, n)
 ) WITHOUT ROWID;
 """
 
@@ -69,10 +76,10 @@ def _prepare(connection: sqlite3.Connection, *, path: Path, several_machines: bo
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in TABLES.split(";\n"):
+        for statement in with_row_seals(TABLES).split(";\n"):
             connection.execute(statement)
         connection.execute("INSERT INTO schema VALUES (?, 'wardround')", (SCHEMA_VERSION,))
-    connection.execute(KEPT_TABLE)
+    connection.execute(with_row_seals(KEPT_TABLE))
     connection.execute(PICTURE_TABLE)
     connection.execute("COMMIT")
     _check_version(connection, path)
@@ -146,7 +153,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     row = connection.execute("SELECT version, application FROM schema").fetchone()
     if row is None or row[1] != "wardround":
         raise UserError(f"{path} is not an episode log of wardround; name another file")
-    if row[0] > SCHEMA_VERSION:
+    if row[0] != SCHEMA_VERSION:
         raise UserError(
-            f"{path} has log schema {row[0]}, this wardround reads up to {SCHEMA_VERSION}; upgrade wardround to read it"
+            f"{path} has log schema {row[0]}, this wardround reads {SCHEMA_VERSION}: use the version that wrote it"
         )

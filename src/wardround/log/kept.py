@@ -50,20 +50,13 @@ def row_of(episode: str, request: AskedRequest, reply: GivenReply) -> tuple[str,
 
 
 def read_kept(connection: sqlite3.Connection, episode: str) -> tuple[KeptReply, ...]:
-    """Return an episode's replies that have no turn, by ordinal; a log of an older version has none."""
-    if not has_kept(connection):
-        return ()
+    """Return an episode's replies that have no turn, by ordinal."""
     rows = connection.execute(
         "SELECT ordinal, request_digest, reply FROM kept WHERE episode = ? AND NOT EXISTS (SELECT 1 FROM turn "
         "WHERE turn.episode = kept.episode AND turn.ordinal = kept.ordinal) ORDER BY ordinal",
         (episode,),
     )
     return tuple(_reply(ordinal, digest, json.loads(body)) for ordinal, digest, body in rows)
-
-
-def has_kept(connection: sqlite3.Connection) -> bool:
-    """Whether a log has the table."""
-    return bool(connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'kept'").fetchone()[0])
 
 
 def _reply(ordinal: int, digest: str, body: dict[str, Any]) -> KeptReply:

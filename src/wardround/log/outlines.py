@@ -9,12 +9,13 @@ from operator import itemgetter
 from typing import Any
 
 from wardround.core import Message, UserError
-from wardround.log.columns import Bodies
+from wardround.log.columns import Bodies, checked
 from wardround.log.played import CallOutline, Outline, ResultOutline, TurnOutline
 from wardround.log.rows import USAGE_FIELDS, EpisodeEntry, Note
 
 _TURNS = f"""
-SELECT episode, body.text, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, tools, {", ".join(USAGE_FIELDS)}
+SELECT episode, body.text, body.hash, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, tools,
+{", ".join(USAGE_FIELDS)}
 FROM turn LEFT JOIN message ON message.hash = turn.reply_hash LEFT JOIN body ON body.hash = message.body
 WHERE episode BETWEEN ? AND ? ORDER BY episode, ordinal
 """
@@ -36,6 +37,8 @@ def read_outlines(bodies: Bodies, entries: Sequence[EpisodeEntry]) -> Iterator[O
     connection = bodies.connection
     connection.execute("BEGIN")
     try:
+        for table in ("turn", "tool", "note"):
+            bodies.must_be_sealed(table, "AND episode BETWEEN ? AND ?", edges)
         turns, tools, notes = (_Merged(connection.execute(query, edges)) for query in (_TURNS, _TOOLS, _NOTES))
         for entry in entries:
             yield Outline(
@@ -81,8 +84,8 @@ def _turns(rows: Sequence[_Row], tools: Iterable[_Row], bodies: Bodies) -> tuple
             _reply(body, ordinal),
             results.get(ordinal, ()),
         )
-        for (_, _, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens), body in zip(
-            rows, _decoded([text for _, text, *_ in rows]), strict=True
+        for (_, _, _, ordinal, purpose, cost, seconds, prompt_bytes, prefix_bytes, schemas, *tokens), body in zip(
+            rows, _decoded([text and checked(text, digest) for _, text, digest, *_ in rows]), strict=True
         )
     )
 

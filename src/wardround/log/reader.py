@@ -6,14 +6,15 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from wardround.core import Message, PictureBytes, UserError
-from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, record_of, turn_of
+from wardround.log.columns import TOOL_COLUMNS, TURN_COLUMNS, Bodies, checked, record_of, turn_of
 from wardround.log.database import LOG_SUFFIX, explained, has_begun, open_for_reading
-from wardround.log.kept import KeptReply, has_kept, read_kept
+from wardround.log.kept import KeptReply, read_kept
 from wardround.log.outlines import read_outlines
 from wardround.log.path import ROOT
 from wardround.log.pictures import read_picture
@@ -26,21 +27,21 @@ WITH RECURSIVE node(hash) AS (
     UNION SELECT reply_hash FROM turn WHERE episode = :episode
     UNION SELECT message.parent FROM message JOIN node ON message.hash = node.hash
 )
-SELECT message.hash, message.parent, body.text
+SELECT message.hash, message.parent, body.hash, body.text
 FROM node JOIN message ON message.hash = node.hash JOIN body ON body.hash = message.body
 """
 _TURNS = f"SELECT {TURN_COLUMNS}, reasoning, token_logprobs FROM turn WHERE episode = ? ORDER BY ordinal"
 _RESULTS = f"""
-SELECT {TOOL_COLUMNS}, row_ids, body.text
-FROM tool JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n
+SELECT {TOOL_COLUMNS}, row_ids, body.hash, body.text
+FROM tool LEFT JOIN body ON body.hash = tool.result WHERE episode = ? ORDER BY turn, n
 """
 _EPISODES = """
-SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key), {kept}
+SELECT key, facts, outcome, state, started, ended, (SELECT count(*) FROM turn WHERE turn.episode = key),
+(SELECT count(*) FROM kept WHERE kept.episode = key)
 FROM episode
 """
 _AT_ONCE = 128
 """So many episodes are read by one statement: a few megabytes of replies."""
-_KEPT = "(SELECT count(*) FROM kept WHERE kept.episode = key)"
 _Tree = dict[bytes, tuple[bytes, Message]]
 _Found = tuple[EpisodeEntry, Path, Bodies]
 
@@ -138,6 +139,7 @@ class LogReader:
         replies: dict[int, KeptReply] = {}
         for file, bodies in [(found[1], found[2]), *others]:
             try:
+                bodies.must_be_sealed("kept", "AND episode = ?", (episode,))
                 for reply in read_kept(bodies.connection, episode):
                     replies.setdefault(reply.ordinal, reply)
             except sqlite3.Error as error:
@@ -194,8 +196,9 @@ class LogReader:
         for file, bodies in self._connections:
             connection = bodies.connection
             try:
-                query = _EPISODES.format(kept=_KEPT if has_kept(connection) else "0") + where
-                rows = connection.execute(query, values).fetchall()
+                bodies.must_be_sealed("episode", where.replace("WHERE", "AND"), values)
+                bodies.must_be_complete(where.replace("WHERE", "AND"), values)
+                rows = connection.execute(_EPISODES + where, values).fetchall()
             except sqlite3.Error as error:
                 raise explained(error, file) from error
             for *row, kept in rows:
@@ -233,16 +236,21 @@ def _read_whole(found: _Found) -> Trajectory:
 
 def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
     connection = bodies.connection
+    for table, key in (("episode", "key"), ("turn", "episode"), ("tool", "episode"), ("note", "episode")):
+        bodies.must_be_sealed(table, f"AND {key} = ?", (entry.key,))
     rows = connection.execute(_WALK, {"episode": entry.key})
     find = partial(read_picture, connection)
-    tree = {node: (parent, Message.from_wire(json.loads(text), find)) for node, parent, text in rows}
+    tree = {
+        node: (parent, Message.from_wire(json.loads(_of_node(node, parent, body, text)), find))
+        for node, parent, body, text in rows
+    }
     paths: dict[bytes, tuple[Message, ...]] = {ROOT: ()}
     results = _results(connection, entry.key, find)
     turns = tuple(
         turn_of(
             columns,
             bodies,
-            reply=tree[columns[3]][1],
+            reply=_node(tree, columns[3])[1],
             results=tuple(results.get(columns[0], ())),
             prompt=_path(tree, paths, columns[2]),
             reasoning=bodies.text(reasoning),
@@ -255,12 +263,25 @@ def _trajectory(bodies: Bodies, entry: EpisodeEntry) -> Trajectory:
     return Trajectory(entry=entry, turns=turns, notes=read)
 
 
+def _of_node(node: bytes, parent: bytes, body: bytes, text: str) -> str:
+    """The text of a message in its place in the tree. UserError: the log is damaged."""
+    if sha256(parent + body).digest() != node:
+        raise UserError("a log is damaged: a message is not in its place; `wardround audit files` says more")
+    return checked(text, body)
+
+
+def _node(tree: _Tree, node: bytes) -> tuple[bytes, Message]:
+    if node not in tree:
+        raise UserError("a log is damaged: a message is missing; `wardround audit files` says more")
+    return tree[node]
+
+
 def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> tuple[Message, ...]:
     """Messages from the root to a node; paths already walked are reused."""
     tail: list[tuple[bytes, Message]] = []
     node = tip
     while node not in paths:
-        parent, message = tree[node]
+        parent, message = _node(tree, node)
         tail.append((node, message))
         node = parent
     path = paths[node] + tuple(message for _, message in reversed(tail))
@@ -270,8 +291,8 @@ def _path(tree: _Tree, paths: dict[bytes, tuple[Message, ...]], tip: bytes) -> t
 
 def _results(connection: sqlite3.Connection, episode: str, find: PictureBytes) -> dict[int, list[ToolRecord]]:
     found: dict[int, list[ToolRecord]] = {}
-    for turn, *columns, row_ids, text in connection.execute(_RESULTS, (episode,)):
-        result = Message.from_wire(json.loads(text), find)
+    for turn, *columns, row_ids, body, text in connection.execute(_RESULTS, (episode,)):
+        result = Message.from_wire(json.loads(checked(text, body)), find)
         record = record_of(columns, result=result, row_ids=tuple(json.loads(row_ids)))
         found.setdefault(turn, []).append(record)
     return found

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wardround.core import Message, Picture, ToolSchema, UserError, canonical_json, chain_hash
-from wardround.log.database import explained, open_for_writing
+from wardround.log.database import ROW_COUNTS, explained, open_for_writing
 from wardround.log.kept import row_of
 from wardround.log.path import ROOT, PromptPath
 from wardround.log.pictures import INSERT as INSERT_PICTURE
@@ -32,8 +32,9 @@ from wardround.log.pictures import row_of_picture
 from wardround.log.rows import USAGE_FIELDS, AskedRequest, GivenReply, ToolRecord
 
 _STATEMENTS = {
-    "episode": "INSERT INTO episode VALUES (?, ?, NULL, 'open', ?, NULL) ON CONFLICT (key) DO UPDATE SET "
-    "facts = excluded.facts, outcome = NULL, state = 'open', started = excluded.started, ended = NULL",
+    "episode": "INSERT INTO episode VALUES (?, ?, NULL, 'open', ?, NULL, NULL) ON CONFLICT (key) DO UPDATE SET "
+    "facts = excluded.facts, outcome = NULL, state = 'open', started = excluded.started, ended = NULL, "
+    "row_counts = NULL",
     "picture": INSERT_PICTURE,
     "body": "INSERT OR IGNORE INTO body VALUES (?, ?)",
     "message": "INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?)",
@@ -47,7 +48,7 @@ _STATEMENTS = {
     "trim_tool": "DELETE FROM tool WHERE episode = ? AND turn > ?",
     "trim_note": "DELETE FROM note WHERE episode = ? AND n >= ?",
     "trim_kept": "DELETE FROM kept WHERE episode = ?",
-    "finish": "UPDATE episode SET outcome = ?, state = 'finished', ended = ? WHERE key = ?",
+    "finish": f"UPDATE episode SET outcome = ?, state = 'finished', ended = ?, row_counts = {ROW_COUNTS} WHERE key = ?",
 }
 """In the order in which a group runs them."""
 

@@ -6,6 +6,7 @@ from wardround.runs.banks import gate_notes
 from wardround.runs.comparing import Comparison, Pair, compare, compare_all
 from wardround.runs.constructing import construct
 from wardround.runs.construction import Construction, ConstructionSettings, stages
+from wardround.runs.damage import FilesCheck, check_files
 from wardround.runs.episode import episode_facts, open_environment
 from wardround.runs.evolve import Evolution, evolve, training_strata
 from wardround.runs.evolving import StreamEvolution, evolve_stream
@@ -41,6 +42,7 @@ __all__ = [
     "Curve",
     "EpisodeKey",
     "Evolution",
+    "FilesCheck",
     "Pair",
     "PlayedSection",
     "Point",
@@ -54,6 +56,7 @@ __all__ = [
     "build_peer",
     "by_contender",
     "by_subgroup",
+    "check_files",
     "clocks_note",
     "codes_with_words",
     "compare",
