@@ -86,11 +86,12 @@ class Person:
                          value=(end - start) * 60, valueuom="min",
                          orderid=self.number * 1000 + len(self.rows.get("procedureevents", ())))  # fmt: skip
 
-    def drug(self, name: str, hours: float, route: str = "IV", kind: str = "MAIN") -> Person:
-        """A drug ordered."""
+    def drug(self, name: str, hours: float, route: str = "IV", *, kind: str = "MAIN", early: bool = False) -> Person:
+        """A drug ordered; ``early``: before the admission, whose number its row has not."""
         count = len(self.rows.get("prescriptions", ()))
-        return self._add("prescriptions", hadm_id=self.stay[0], pharmacy_id=self.number * 1000 + count, drug=name,
-                         starttime=at(hours), stoptime=at(hours + 24), drug_type=kind, route=route)  # fmt: skip
+        return self._add("prescriptions", hadm_id=None if early else self.stay[0], drug=name,
+                         pharmacy_id=self.number * 1000 + count, starttime=at(hours),
+                         stoptime=at(hours + 24), drug_type=kind, route=route)  # fmt: skip
 
     def culture(self, hours: float, *, day_only: bool = False, specimen: str = "BLOOD CULTURE") -> Person:
         """A culture taken, of which a result is in a day later."""

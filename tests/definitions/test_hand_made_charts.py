@@ -29,6 +29,8 @@ def _lungs(ward: Ward) -> None:
         FIO2, 4.5, 100, "%")  # fmt: skip
     ward.person("FiO2 as a share").charted(FIO2, 1, 1.0).gas(1.5, 399, "ART.")
     ward.person("FiO2 that is neither").charted(FIO2, 1, 5).gas(1.5, 90, "ART.")
+    ward.person("FiO2 of long ago").charted(FIO2, 0, 50, "%").gas(4.1, 150, "ART.")
+    ward.person("tube of long ago").charted(DEVICE, 0, "Endotracheal tube").gas(14.1, 99, "ART.", oxygen=100)
     ward.person("gas of no kind").gas(1, 60, None, oxygen=100)
     ward.person("each gas by its own FiO2").gas(1, 60, "ART.", oxygen=21).gas(2, 300, "ART.", oxygen=100)
     tube = ward.person("tube, then taken out").charted(DEVICE, -1, "Endotracheal tube").charted(MODE, -1, "CMV/ASSIST")
@@ -105,6 +107,7 @@ def _brain(ward: Ward) -> None:
 def _inflammation(ward: Ward) -> None:
     ward.person("38.0 in Fahrenheit").charted(FAHRENHEIT, 0, 100.4, "°F")
     ward.person("38.1 in Fahrenheit").charted(FAHRENHEIT, 0, 100.6, "°F")
+    ward.person("Fahrenheit, no unit").charted(FAHRENHEIT, 0, 100.4)
     ward.person("the other unit").charted(FAHRENHEIT, 0, 37.0, "°C").charted(CELSIUS, 1, 98.6, "°F")
     ward.person("36.0").charted(CELSIUS, 0, 36.0, "°C")
     ward.person("35.9").charted(CELSIUS, 0, 35.9, "°C")
@@ -142,6 +145,13 @@ def _kidneys(ward: Ward) -> None:
         for hour in range(-1, 25):
             person.urine(hour, amount)
     weighed = ward.person("weighed again").charted(WEIGHT, 1, 176.37, "lb").charted(DAILY_WEIGHT, 4.5, 40, "kg")
+    weighed.charted(DAILY_WEIGHT, 7.2, 20, "kg")
+    late = ward.person("weighed at admission, charted late").charted(DAILY_WEIGHT, 0, 40, "kg")
+    late.charted(WEIGHT, 3, 80, "kg").urine(-1, 0).urine(5, 280)
+    dry = ward.person("dry, then not").charted(WEIGHT, -1, 80, "kg").charted(HEART, -1, 80, "bpm")
+    for hour in range(-1, 41):
+        dry.urine(hour, 10 if hour < 24 else 100)
+
     ward.person("every six hours").charted(WEIGHT, -1, 80, "kg").urine(-1, 100).urine(5, 240)
     ward.person("flushed").charted(WEIGHT, -1, 80, "kg").urine(-1, 0).urine(5, 1000, IRRIGANT_OUT).urine(
         5, 800, IRRIGANT_IN
@@ -164,7 +174,7 @@ def _kidneys(ward: Ward) -> None:
     catheter = ward.person("catheter only").charted(CATHETER_DRESSING, 1, "1").charted(224406, 1, 1.2, "mL")
     catheter.lab(CREATININE, 0, 1.0, "mg/dL").lab(CREATININE, 1, 1.0, "mg/dL")
     liver = ward.person("liver").lab(CREATININE, 1, 2.0, "mg/dL").lab(BILIRUBIN, 1, 3.0, "mg/dL").lab(INR, 1, 1.5)
-    liver.lab(SODIUM, 1, 125, "mmol/L").lab(SODIUM, 2, 140, "mEq/L").lab(50824, 2, 110, "mEq/L").lab(
+    liver.lab(SODIUM, 1, 130, "mmol/L").lab(SODIUM, 2, 140, "mEq/L").lab(50824, 2, 110, "mEq/L").lab(
         CREATININE, -23, 4.0, "mg/dL"
     )
 
@@ -186,7 +196,7 @@ def _infection(ward: Ward) -> None:
                         ("Rifaximin", "PO"), ("Heparin", "SC")):  # fmt: skip
         decoys.drug(name, 1, route)
     decoys.drug("Ampicillin", 1, kind="BASE")
-    ward.person("ordered before admission").culture(-5).drug("Zosyn", -4)
+    ward.person("ordered before admission").culture(-5).drug("Zosyn", -4, early=True)
     ward.person("only the day known").drug("Linezolid", 60).culture(0, day_only=True)
     ward.person("never cultured").drug("Vancomycin", 1)
     ward.person("no drug ordered").culture(0)
@@ -216,7 +226,9 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
     [
         ("gas with its own FiO2", 3, "respiration", 2), ("FiO2 in force", 5, "respiration", 1),
         ("FiO2 as a share", 2, "respiration", 1), ("FiO2 that is neither", 2, "respiration", None),
-        ("gas of no kind", 2, "respiration", None), ("each gas by its own FiO2", 3, "respiration", 2),
+        ("gas of no kind", 2, "respiration", None),
+        ("FiO2 of long ago", 5, "respiration", None), ("tube of long ago", 15, "respiration", 2),
+        ("each gas by its own FiO2", 3, "respiration", 2),
         ("tube, then taken out", 0.5, "respiration", 3), ("tube, then taken out", 3, "respiration", 3),
         ("tube, then taken out", 25, "respiration", 2), ("tracheostomy", 2, "respiration", 2),
         ("tracheostomy", 3, "respiration", 3), ("gas of 24 hours ago", 22.9, "respiration", 2),
@@ -234,7 +246,9 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:
         ("just below", 2, "kidney", 0), ("just below", 2, "liver", 0), ("just below", 2, "coagulation", 0),
         ("unreadable unit", 2, "kidney", None), ("unreadable unit", 2, "coagulation", 4),
         ("before admission", 1.9, "liver", 4), ("before admission", 14, "liver", None),
-        ("urine none", 24, "kidney", 4), ("urine less than 0.3", 24, "kidney", 0),
+        ("urine none", 24, "kidney", 4), ("urine none", 15, "kidney", None),
+        ("dry, then not", 40, "kidney", 3), ("dry, then not", 54, "kidney", 0),
+        ("urine less than 0.3", 24, "kidney", 0),
         ("never at once", 3, "brain", 2), ("no movement charted", 1, "brain", None),
     ],
 )  # fmt: skip
@@ -292,7 +306,8 @@ def test_coma(charts: Charts, name: str, hours: float, coma: int | None) -> None
     ("name", "score", "part", "points"),
     [
         ("38.0 in Fahrenheit", "sirs", "temperature", 0), ("38.1 in Fahrenheit", "sirs", "temperature", 1),
-        ("the other unit", "sirs", "temperature", 0), ("36.0", "sirs", "temperature", 0),
+        ("the other unit", "sirs", "temperature", 0),
+        ("Fahrenheit, no unit", "sirs", "temperature", 0), ("36.0", "sirs", "temperature", 0),
         ("35.9", "sirs", "temperature", 1), ("alarm limits", "sirs", "heart rate", 0),
         ("alarm limits", "sirs", "breathing", 0), ("just above", "sirs", "heart rate", 1),
         ("just above", "sirs", "breathing", 1), ("venous gas", "sirs", "breathing", 0),
@@ -343,6 +358,9 @@ def test_the_weight_of_the_time_counts(charts: Charts) -> None:
     """176.37 lb are 80 kg, charted at 1 and from the beginning on; 40 kg from 4.5 on."""
     assert score_at(charts.of("weighed again", 4.2), "urine_output", hours=4).value == pytest.approx(0.5, rel=1e-4)
     assert score_at(charts.of("weighed again", 5), "urine_output", hours=4).value == pytest.approx(1.0, rel=1e-4)
+    assert score_at(charts.of("weighed again", 7.5), "urine_output", hours=4).value == pytest.approx(1.0, rel=1e-4)
+    late = charts.of("weighed at admission, charted late", 5)
+    assert score_at(late, "urine_output").value == pytest.approx(280 / 40 / 7), "what was weighed at 0 outranks it"
 
 
 @pytest.mark.parametrize(
@@ -356,7 +374,7 @@ def test_renal_replacement(charts: Charts, name: str, hours: float, stage: int |
 
 @pytest.mark.parametrize(
     ("name", "hours", "points"),
-    [("filtered", 40, 20), ("liver", 2.5, 29), ("liver", 0.5, None), ("other units", 2, None)],
+    [("filtered", 40, 20), ("liver", 2.5, 26), ("liver", 0.5, None), ("other units", 2, None)],
 )
 def test_meld(charts: Charts, name: str, hours: float, points: int | None) -> None:
     """See test_scores for the arithmetic: on dialysis creatinine counts as 4; the lowest sodium of the day counts."""
