@@ -74,7 +74,7 @@ def test_what_runs_is_taken_and_what_does_not_is_not() -> None:
 
 
 def test_problems_that_are_not_known_are_unknown() -> None:
-    problem = ActiveProblem(concept="Sepsis", since=HOUR, row_ids=("p",))
+    problem = ActiveProblem(concept="Sepsis", since=HOUR, last=HOUR, row_ids=("p",))
     known = facts(problems={"Sepsis": problem}, suspected=("pneumonia",))
     assert [known.has_problem(name) for name in ("sepsis", "pneumonia", "gout")] == [True, True, None]
 

@@ -51,7 +51,7 @@ def action(name: str, hours_ago: float, count: int) -> DoneAction:
 
 STATE = PatientState(
     subject_id=1,
-    problems={name: ActiveProblem(concept=name, since=NOW, row_ids=()) for name in ("Gout", "Sepsis")},
+    problems={name: ActiveProblem(concept=name, since=NOW, last=NOW, row_ids=()) for name in ("Gout", "Sepsis")},
     allergies={"Latex": KnownAllergy(concept="Latex", reaction="rash", since=NOW, row_id="a")},
     medications={
         "1": medication("Old", 5, "1"),

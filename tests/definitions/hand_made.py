@@ -134,7 +134,10 @@ class Ward:
             tables.setdefault("patients", []).append(patient)
             for table, rows in person.rows.items():
                 tables.setdefault(table, []).extend(rows)
-        ingest("mimiciv", write_folder(folder / "raw", tables), folder / "store")
+        raw = write_folder(folder / "raw", tables)
+        names = "itemid,label,fluid,category\n50912,Creatinine,Blood,Chemistry\n"
+        (raw / "hosp" / "d_labitems.csv").write_text(names, encoding="utf-8")
+        ingest("mimiciv", raw, folder / "store")
         return Charts(store=Store.open(folder / "store"), numbers={n: p.number for n, p in self.people.items()})
 
 

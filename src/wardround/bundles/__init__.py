@@ -3,7 +3,7 @@
 A deterministic map from a chart or a store (section 4 of the paper). Nothing here reads a model.
 """
 
-from wardround.bundles.batch import BatchStates, batch_states
+from wardround.bundles.batch import BatchStates, batch_states, encounters
 from wardround.bundles.batch_text import bundle_texts
 from wardround.bundles.building import event_of, stream_of
 from wardround.bundles.bundling import bundles_of, store_bundles, subject_bundles
@@ -18,6 +18,7 @@ from wardround.bundles.state import (
     KnownAllergy,
     PatientState,
     StateChange,
+    StateEncounter,
     StateLimits,
     Trend,
     TrendReading,
@@ -40,6 +41,7 @@ __all__ = [
     "KnownAllergy",
     "PatientState",
     "StateChange",
+    "StateEncounter",
     "StateLimits",
     "StepTargets",
     "Targets",
@@ -50,6 +52,7 @@ __all__ = [
     "bundle_text",
     "bundle_texts",
     "bundles_of",
+    "encounters",
     "event_of",
     "event_text",
     "fold",

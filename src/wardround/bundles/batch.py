@@ -19,9 +19,11 @@ from wardround.bundles.state import (
     DoneAction,
     KnownAllergy,
     PatientState,
+    StateEncounter,
     StateLimits,
     Trend,
     TrendReading,
+    admitted_at,
 )
 from wardround.core import from_microseconds
 
@@ -92,7 +94,13 @@ class BatchStates:
                 (each.kind, each.concept): each for each in map(self._action, self.actions.of(subject, self.events))
             },
             limits=self.limits,
+            encounter=self._encounters.get(subject),
         )
+
+    @cached_property
+    def _encounters(self) -> dict[int, StateEncounter]:
+        found = encounters(self.events)
+        return {int(self.events.subject[place]): encounter for place, encounter in found}
 
     def _concept(self, place: int) -> str:
         return self.events.names[int(self.events.concept[place])]
@@ -105,6 +113,7 @@ class BatchStates:
         return ActiveProblem(
             concept=self._concept(rows[0]),
             since=from_microseconds(int(self.events.known[rows[0]])),
+            last=from_microseconds(int(self.events.known[rows[-1]])),
             row_ids=tuple(map(self._row_id, rows[-ROWS_KEPT:])),
         )
 
@@ -171,6 +180,22 @@ def batch_states(stream: BundleStream, limits: StateLimits | None = None) -> Bat
         allergies=_entries(events, events.kind == EventKind.ALLERGY, named),
         actions=_entries(events, np.isin(events.kind, DONE), by_kind),
     )
+
+
+def encounters(events: BundleEvents) -> list[tuple[int, StateEncounter]]:
+    """Return the encounter of its subject after each event that begins or ends one, with the event's place."""
+    found: list[tuple[int, StateEncounter]] = []
+    held: dict[int, StateEncounter] = {}
+    for place in np.flatnonzero(np.isin(events.kind, [EventKind.ADMISSION, EventKind.DISCHARGE])).tolist():
+        subject, time = int(events.subject[place]), from_microseconds(int(events.event[place]))
+        before = held.get(subject)
+        if events.kind[place] == EventKind.ADMISSION:
+            held[subject] = admitted_at(time, before)
+        elif before is not None:
+            held[subject] = before.ended_at(time)
+        if subject in held:
+            found.append((place, held[subject]))
+    return found
 
 
 def _as_they_read(events: BundleEvents) -> BundleEvents:

@@ -19,8 +19,10 @@ from wardround.bundles.state import (
     PatientState,
     Section,
     StateChange,
+    StateEncounter,
     Trend,
     TrendReading,
+    admitted_at,
 )
 
 RUNNING = (EventKind.MEDICATION_START, EventKind.INFUSION_START)
@@ -96,6 +98,7 @@ class _Draft:
     allergies: dict[str, KnownAllergy]
     actions: dict[tuple[EventKind, str], DoneAction]
     history: list[StateChange]
+    encounter: StateEncounter | None
 
     @classmethod
     def of(cls, state: PatientState, hour: datetime) -> _Draft:
@@ -109,6 +112,7 @@ class _Draft:
             allergies=dict(state.allergies),
             actions=dict(state.actions),
             history=[],
+            encounter=state.encounter,
         )
 
     def note(self, section: Section, what: str, concept: str, row_id: str) -> None:
@@ -149,6 +153,7 @@ class _Draft:
             history=history[max(over, 0) :],
             evicted=evicted,
             limits=limits,
+            encounter=self.encounter,
         )
 
 
@@ -169,6 +174,7 @@ def _diagnosed(draft: _Draft, event: BundleEvent) -> None:
     draft.problems[event.concept] = ActiveProblem(
         concept=event.concept,
         since=event.known if old is None else old.since,
+        last=event.known,
         row_ids=(*(() if old is None else old.row_ids), event.row_id)[-ROWS_KEPT:],
     )
 
@@ -202,8 +208,13 @@ def _stopped(draft: _Draft, event: BundleEvent) -> None:
         draft.note("medications", "stopped", old.concept, event.row_id)
 
 
+def _admitted(draft: _Draft, event: BundleEvent) -> None:
+    draft.encounter = admitted_at(event.time, draft.encounter)
+
+
 def _discharged(draft: _Draft, event: BundleEvent) -> None:
     """Orders belong to a stay: what runs ends with it."""
+    draft.encounter = None if draft.encounter is None else draft.encounter.ended_at(event.time)
     for name in dict.fromkeys(each.concept for each in draft.medications.values()):
         draft.note("medications", "ended at discharge", name, event.row_id)
     draft.medications.clear()
@@ -229,6 +240,7 @@ def _by_time(readings: tuple[TrendReading, ...], new: TrendReading) -> tuple[Tre
 
 
 _STEPS: Mapping[EventKind, Callable[[_Draft, BundleEvent], None]] = {
+    EventKind.ADMISSION: _admitted,
     EventKind.DIAGNOSIS: _diagnosed,
     EventKind.ALLERGY: _allergic,
     EventKind.MEDICATION_START: _started,

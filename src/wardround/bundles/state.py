@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isclose
 from typing import Literal
 
@@ -14,14 +14,19 @@ Section = Literal["problems", "medications", "trends", "allergies", "actions"]
 Direction = Literal["rising", "falling", "steady"]
 STEADY_SHARE = 0.05
 """A change of so little of the first value is none (ours)."""
+BEFORE_ADMISSION = timedelta(hours=24)
+"""What was done so long before an admission, in the emergency department say, belongs to it (ours)."""
+CONTINUES = timedelta(hours=6)
+"""A stay that begins so soon after the end of another goes on with it: a ward after the emergency department."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProblem:
-    """A diagnosis on the chart. ``since``: when it was first known."""
+    """A diagnosis on the chart. ``since``, ``last``: when it was first and last made known."""
 
     concept: str
     since: datetime
+    last: datetime
     row_ids: tuple[str, ...]
 
 
@@ -129,11 +134,34 @@ class StateLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateEncounter:
+    """The stay that the subject is in, or was in last. ``since``: what was done after it belongs to it; ``ended``:
+    None while it lasts."""
+
+    since: datetime
+    ended: datetime | None = None
+
+    def ended_at(self, time: datetime) -> StateEncounter:
+        """Return it with its end."""
+        return StateEncounter(since=self.since, ended=time)
+
+
+def admitted_at(time: datetime, before: StateEncounter | None) -> StateEncounter:
+    """Return the encounter of somebody admitted at a moment, after the one before it."""
+    if before is None:
+        return StateEncounter(since=time - BEFORE_ADMISSION)
+    if before.ended is None or time <= before.ended + CONTINUES:
+        return StateEncounter(since=before.since)
+    return StateEncounter(since=max(time - BEFORE_ADMISSION, before.ended))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatientState:
     """What holds of a subject after some bundles. Entries are in the order in which they were last touched.
 
     ``problems``, ``allergies`` by concept; ``medications`` by row id; ``trends`` by kind, concept and unit;
-    ``actions`` by kind and concept. ``evicted``: how many entries each section has lost to its limit.
+    ``actions`` by kind and concept. ``evicted``: how many entries each section has lost to its limit. ``encounter`` is
+    None where no admission was told.
     """
 
     subject_id: int
@@ -146,6 +174,7 @@ class PatientState:
     history: tuple[StateChange, ...] = ()
     evicted: Mapping[str, int] = field(default_factory=dict)
     limits: StateLimits = StateLimits()
+    encounter: StateEncounter | None = None
 
     def trend(self, concept: str) -> Trend | None:
         """The trend of a concept that was touched last, whatever its kind and unit."""

@@ -96,22 +96,26 @@ class HoursSince:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """``on norepinephrine``, ``problem sepsis``, ``allergy penicillins``, ``done blood culture``."""
+    """``on norepinephrine``, ``problem sepsis``, ``allergy penicillins``, ``done blood culture``. Problems and what was
+    done are those of this encounter; with ``ever``, of a problem or of what was done, those of earlier ones too."""
 
     what: Literal["on", "problem", "allergy", "done"]
     concept: str
+    ever: bool = False
 
     def holds(self, facts: Facts) -> Truth:
-        asked = {
-            "on": facts.taking,
-            "problem": facts.has_problem,
-            "allergy": facts.allergic_to,
-            "done": facts.done,
-        }
-        return asked[self.what](self.concept)
+        match self.what:
+            case "on":
+                return facts.taking(self.concept)
+            case "problem":
+                return facts.has_problem(self.concept, ever=self.ever)
+            case "allergy":
+                return facts.allergic_to(self.concept)
+            case "done":
+                return facts.done(self.concept, ever=self.ever)
 
     def __str__(self) -> str:
-        return f"{self.what} {spell(self.concept)}"
+        return f"{'ever ' if self.ever else ''}{self.what} {spell(self.concept)}"
 
 
 Condition = AtValue | AtLevel | Moving | HoursSince | Stated

@@ -43,20 +43,20 @@ class Facts(Protocol):
         """Whether a drug, or one of a class, is given now."""
         ...
 
-    def has_problem(self, problem: str) -> bool | None:
-        """Whether a problem is active."""
+    def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
+        """Whether a problem is active in this encounter; ``ever``: or was in an earlier one."""
         ...
 
     def allergic_to(self, substance: str) -> bool | None:
         """Whether an allergy to a drug or its class is known."""
         ...
 
-    def done(self, action: str) -> bool | None:
-        """Whether something was ordered, started or performed in this encounter."""
+    def done(self, action: str, *, ever: bool = False) -> bool | None:
+        """Whether something was ordered, started or performed in this encounter; ``ever``: or in an earlier one."""
         ...
 
     def hours_since(self, action: str) -> float | None:
-        """Hours since that was last so; None where it never was."""
+        """Hours since that was last so in this encounter; None where it never was."""
         ...
 
 
@@ -92,16 +92,16 @@ class GivenFacts:
         """See Facts."""
         return None if self.on is None else any(is_drug(one, drug) for one in self.on)
 
-    def has_problem(self, problem: str) -> bool | None:
-        """See Facts."""
+    def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
+        """See Facts. What is listed is of this encounter."""
         return None if self.problems is None else any(is_problem(one, problem) for one in self.problems)
 
     def allergic_to(self, substance: str) -> bool | None:
         """See Facts."""
         return None if self.allergies is None else any(is_allergy(one, substance) for one in self.allergies)
 
-    def done(self, action: str) -> bool | None:
-        """See Facts."""
+    def done(self, action: str, *, ever: bool = False) -> bool | None:
+        """See Facts. What is listed is of this encounter."""
         return None if self.finished is None else any(is_same_action(one, action) for one in self.finished)
 
     def hours_since(self, action: str) -> float | None:

@@ -2,6 +2,7 @@
 
 A condition is a number of a name (``> >= < <= =``, a unit may follow), ``NAME is low|normal|high|abnormal``, ``NAME is
 rising|falling|steady``, ``on DRUG``, ``problem NAME``, ``allergy NAME``, ``done ACTION`` or ``hours since NAME >= 6``.
+Problems and actions are this encounter's, but with ``ever problem NAME``, ``history of NAME`` and ``ever done ACTION``.
 Names with other signs than words stand in quotes. What is none of this is not compiled, and says why.
 """
 
@@ -109,11 +110,15 @@ class _Reader:
         return self._condition()
 
     def _condition(self) -> Node:
+        if self._take_words("history", "of"):
+            return Stated(what="problem", concept=self._name(), ever=True)
+        ever = self._take_words("ever", "problem") or self._take_words("ever", "done")
+        self._place -= ever
         first = self._peek()
         if first is not None and first.kind == "word" and first.text.lower() in _STATED:
             self._place += 1
             what = cast(Literal["on", "problem", "allergy", "done"], _STATED[first.text.lower()])
-            return Stated(what=what, concept=self._name())
+            return Stated(what=what, concept=self._name(), ever=ever)
         since = self._take_words("hours", "since")
         name = self._name()
         if self._take("is"):

@@ -93,7 +93,8 @@ def _literals(condition: Condition, *, positive: bool) -> list[_Literal]:
             for low, low_open, high, high_open in _ranges(condition.relation, condition.threshold, positive)
         ]
     if isinstance(condition, Stated):
-        states, kind, about = frozenset({"yes"}), "stated", f"{condition.what} {concept}"
+        when = "ever " if condition.ever else ""
+        states, kind, about = frozenset({"yes"}), "stated", f"{when}{condition.what} {concept}"
     elif isinstance(condition, AtLevel):
         wanted = {"low", "high"} if condition.level == "abnormal" else {condition.level}
         states, kind, about = frozenset(wanted), "level", concept

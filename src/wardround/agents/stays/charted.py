@@ -1,4 +1,7 @@
-"""What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago."""
+"""What rules may ask of a patient, answered from the state and the clock: only what was charted, and not long ago.
+
+What was done, and problems, are those of this encounter: a culture of last year's admission is none of this one's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from wardround.bundles import PatientState, Trend, ValueLevel
+from wardround.bundles import ActiveProblem, PatientState, Trend, ValueLevel
 from wardround.protocols import (
     AtLevel,
     AtValue,
@@ -58,6 +61,7 @@ class StateFacts:
         self.now = hour + _HOUR
         self._oldest = hour - timedelta(hours=window_hours)
         self._began = began or hour
+        self._since = datetime.min if state.encounter is None else state.encounter.since
 
     @property
     def names(self) -> Iterator[str]:
@@ -88,9 +92,9 @@ class StateFacts:
         """Whether a running order or infusion is of that drug or class. The orders are charted: none is none."""
         return any(is_drug(medication.concept, drug) for medication in self.state.medications.values())
 
-    def has_problem(self, problem: str) -> bool | None:
-        """Whether a problem is known or suspected; diagnoses are charted late, so that one not known is unknown."""
-        known = (*self.state.problems, *self.suspected)
+    def has_problem(self, problem: str, *, ever: bool = False) -> bool | None:
+        """Whether a problem is known in this encounter or suspected; diagnoses come late: else it is unknown."""
+        known = (*(one.concept for one in self._problems(ever=ever)), *self.suspected)
         return True if any(is_problem(one, problem) for one in known) else None
 
     def allergic_to(self, substance: str) -> bool | None:
@@ -99,9 +103,9 @@ class StateFacts:
             return None
         return any(is_allergy(one.concept, substance) for one in self.state.allergies.values())
 
-    def done(self, action: str) -> bool:
-        """Whether it was ordered, started, given, taken or performed so far as the state remembers."""
-        return self.last_done(action) is not None
+    def done(self, action: str, *, ever: bool = False) -> bool:
+        """Whether it was ordered, started, given, taken or performed in this encounter, as the state remembers."""
+        return self.last_done(action, ever=ever) is not None
 
     def hours_since(self, action: str) -> float | None:
         """Hours since it last was, from the end of the bundle's hour; of the ``stay`` since it began."""
@@ -110,10 +114,11 @@ class StateFacts:
         last = self.last_done(action)
         return None if last is None else max(0.0, (self.now - last) / _HOUR)
 
-    def last_done(self, action: str) -> datetime | None:
-        """When an action was last done; None where the state remembers none."""
+    def last_done(self, action: str, *, ever: bool = False) -> datetime | None:
+        """When an action was last done in this encounter; None where the state remembers none."""
         moments = [self._done[key] for key in asked_keys(action) if key in self._done]
-        return max(moments, default=None)
+        last = max(moments, default=None)
+        return None if last is None or (last <= self._since and not ever) else last
 
     def rows(self, condition: Condition) -> tuple[str, ...]:
         """The rows that a condition that holds stands on: none of the clock's, nor of what is only suspected."""
@@ -135,17 +140,20 @@ class StateFacts:
             case "on":
                 return tuple(one.row_id for one in state.medications.values() if is_drug(one.concept, asked))
             case "problem":
-                named = (one for one in state.problems.values() if is_problem(one.concept, asked))
+                named = (one for one in self._problems(ever=condition.ever) if is_problem(one.concept, asked))
                 return tuple(row for one in named for row in one.row_ids)
             case "allergy":
                 return tuple(one.row_id for one in state.allergies.values() if is_allergy(one.concept, asked))
             case "done":
-                return self._rows_done(asked)
+                return self._rows_done(asked, ever=condition.ever)
 
-    def _rows_done(self, action: str) -> tuple[str, ...]:
-        last, asked = self.last_done(action), asked_keys(action)
+    def _rows_done(self, action: str, *, ever: bool = False) -> tuple[str, ...]:
+        last, asked = self.last_done(action, ever=ever), asked_keys(action)
         done = (one for one in self.state.actions.values() if one.last == last)
         return tuple(one.row_id for one in done if not asked.isdisjoint(keys_of(one.concept)))
+
+    def _problems(self, *, ever: bool) -> Iterator[ActiveProblem]:
+        return (one for one in self.state.problems.values() if ever or one.last > self._since)
 
     def _recent(self, concept: str) -> Trend | None:
         trend = self._trends.get(clinical_name(concept))

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from wardround.agents.stays.batch.onward import Mask, Onward, Runs
 from wardround.agents.stays.batch.readings import NamedReadings, read_trends
-from wardround.bundles import BundleStream, EventKind, StateLimits
+from wardround.bundles import BundleStream, EventKind, StateLimits, encounters
 from wardround.bundles.events import HOUR, Integers
 from wardround.bundles.fold import DONE, TRENDS
+from wardround.core import to_microseconds
 from wardround.protocols import DrugKey, asked_keys, drug_key, drug_keys, is_allergy, is_problem, keys_of
 from wardround.vocabulary import clinical_name
 
@@ -61,6 +62,14 @@ class BatchFacts:
         return self.stream.hours[first] * HOUR
 
     @cached_property
+    def since(self) -> Integers:
+        """(b,) what was done after it belongs to each bundle's encounter, in microseconds; ``NEVER``: none is known."""
+        found = encounters(self.stream.columns)
+        places = np.array([place for place, _ in found], np.int64)
+        since = [to_microseconds(encounter.since) for _, encounter in found]
+        return np.array([NEVER, *since])[self.onward.greatest(places, np.arange(len(places)) + 1)]
+
+    @cached_property
     def units(self) -> tuple[Integers, tuple[str, ...]]:
         """(n,) the number of each event's unit, and the units; an empty one is none."""
         units = pc.fill_null(self.stream.columns.unit, "").dictionary_encode()
@@ -79,8 +88,8 @@ class BatchFacts:
         recent = (at >= 0) & (self.stream.columns.event[last] >= oldest)
         return np.where(recent, last, -1), np.where(recent, first, -1)
 
-    def last_done(self, action: str) -> Integers:
-        """Return of every bundle when an action was last done, in microseconds; ``NEVER`` where it was not."""
+    def last_done(self, action: str, *, ever: bool = False) -> Integers:
+        """Return of every bundle when an action was last done in its encounter, in microseconds; ``NEVER``: never."""
         keys = asked_keys(action)
         if keys not in self._last_done:
             concepts = dict.fromkeys(each for key in keys for each in self._by_key.get(key, ()))
@@ -88,7 +97,8 @@ class BatchFacts:
             order, times = self._times
             newest = self.onward.greatest(places, order[places] + 1)
             self._last_done[keys] = np.append(NEVER, times)[newest]
-        return self._last_done[keys]
+        last = self._last_done[keys]
+        return last if ever else np.where(last > self.since, last, NEVER)
 
     def taking(self, drug: str) -> Mask:
         """Say of every bundle whether an order or infusion of that drug or class runs."""
@@ -97,9 +107,12 @@ class BatchFacts:
             self._taking[drug] = self.runs.count(np.isin(self.runs.concept, concepts)) > 0
         return self._taking[drug]
 
-    def has_problem(self, problem: str) -> Mask:
-        """Say of every bundle whether a problem is known or suspected."""
-        held = self._named(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem))
+    def has_problem(self, problem: str, *, ever: bool = False) -> Mask:
+        """Say of every bundle whether a problem is known in its encounter, or suspected."""
+        places = self._places(EventKind.DIAGNOSIS, lambda name: is_problem(name, problem))
+        times, order = np.unique(self.stream.columns.known[places], return_inverse=True)
+        newest = np.append(NEVER, times)[self.onward.greatest(places, order.astype(np.int64) + 1)]
+        held = newest > (NEVER if ever else self.since)
         for name, mask in self.suspected.items():
             held = held | mask if is_problem(name, problem) else held
         return held
@@ -113,10 +126,13 @@ class BatchFacts:
         return self._named(EventKind.ALLERGY, lambda name: is_allergy(name, substance))
 
     def _named(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Mask:
+        return self.onward.by_then(self._places(kind, is_asked))
+
+    def _places(self, kind: EventKind, is_asked: Callable[[str], bool]) -> Integers:
         events = self.stream.columns
         named = np.unique(events.concept[events.kind == kind]).tolist()
         concepts = [each for each in named if is_asked(self._concepts[each])]
-        return self.onward.by_then(self.onward.places(concepts, _mask_of(kind)))
+        return self.onward.places(concepts, _mask_of(kind))
 
     @cached_property
     def _times(self) -> tuple[Integers, Integers]:

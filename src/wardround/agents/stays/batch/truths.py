@@ -112,8 +112,8 @@ def _stated(node: Stated, facts: BatchFacts) -> Truths:
         case "on":
             return Truths.where(always, facts.taking(node.concept))
         case "done":
-            return Truths.where(always, facts.last_done(node.concept) != NEVER)
+            return Truths.where(always, facts.last_done(node.concept, ever=node.ever) != NEVER)
         case "problem":
-            return Truths(facts.has_problem(node.concept), ~always)
+            return Truths(facts.has_problem(node.concept, ever=node.ever), ~always)
         case "allergy":
             return Truths.where(facts.has_allergies(), facts.allergic_to(node.concept))
