@@ -68,5 +68,5 @@ def test_it_has_ehrshot_s_tasks_about_stays_and_a_reason_for_the_others(
     assert tasks["guo_los"]["questions"] > 0
     assert set(tasks["guo_readmission"]["by_class"]) == {"0", "1"}
     assert "guo_icu is unavailable: no row of source 'haus' is a stay in intensive care" in said
-    assert "lab_anemia is unavailable" in said
+    assert "lab_anemia is unavailable: no table plays the role `lab` with `code` and `system`" in said
     assert leak_check(Benchmark.open(tmp_path / "bench"), Store.open(store)) == ()

@@ -131,7 +131,8 @@ def audit_swap(
     if knowledge is None:
         table, spec, who = _table_of(store), store.spec, []
     else:
-        table, spec, others = read_knowledge(knowledge, store.spec), plainly_written(store.spec), False
+        table, others = read_knowledge(knowledge, store.spec), False
+        spec = replace(plainly_written(store.spec), flatten=None)
         who = [
             f"what could be known when: by {answered_by(knowledge)}, {knowledge.name}",
             "not looked at: a stay that is over in one future and open in the other (ends move, none is taken away)",

@@ -239,7 +239,9 @@ class _OpenEhrShot:
             return None
         matchers = self.matchers[task.name]
         if not matchers:
-            places = self.places.labs if task.about == "result" else self.places.diagnoses
+            role, places = ("lab", self.places.labs) if task.about == "result" else ("diagnosis", self.places.diagnoses)
+            if not places:
+                return f"{task.name}: no table plays the role `{role}` with `code` and `system`; see docs/roles.md"
             return f"{task.name}: the store has no table {' or '.join(dict.fromkeys(place.table for place in places))}"
         if any(matcher.rows.get(task.name) or matcher.listed.get(task.name) for matcher in matchers):
             return None
