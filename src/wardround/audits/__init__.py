@@ -10,6 +10,7 @@ from wardround.audits.labels import LabelReport, TaskLabels, check_labels
 from wardround.audits.leaks import LeakReport, audit_leaks
 from wardround.audits.outcome_swap import Compared, SwapReport, audit_swap
 from wardround.audits.plausibility import PlausibilityReport, audit_plausibility
+from wardround.audits.shown_times import ShownTable
 from wardround.audits.store_check import StoreCheck, check_store
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LabelReport",
     "LeakReport",
     "PlausibilityReport",
+    "ShownTable",
     "StoreCheck",
     "SwapReport",
     "TableLeaks",

@@ -37,7 +37,7 @@ READABLE = (1, SCHEMA)
 """The first had no counted rules of the answers: its runs are read, no new one is played on it."""
 _SAMPLES = "samples.jsonl"
 _MANIFEST = "manifest.json"
-_LAST = "last_answers.json"
+_CONTENDERS = "contender_answers.json"
 _PARTIAL = ".partial-"
 _CONTEXT_TOKENS = min(PAPER_CONTEXT_TOKENS.values())
 
@@ -50,8 +50,8 @@ LastAnswers = Mapping[str, tuple[str, ...]]
 class Benchmark:
     """Tasks and their samples. ``manifest`` says how it was built and what was dropped; ``folder`` is where it lies.
 
-    ``last`` is, by task and sample, what the answer was when the chart last showed one, or why that is not known. It
-    is there to be compared with, and no agent is shown it.
+    ``last`` is, by task and sample, what the answer was when the chart last showed one, or why that is not known;
+    ``when`` is what a fit of the moment alone answers. They are there to be compared with, and no agent is shown them.
     """
 
     manifest: Mapping[str, Any]
@@ -59,6 +59,7 @@ class Benchmark:
     spaces: Mapping[str, CandidateSpace] = field(default_factory=dict)
     folder: Path | None = None
     last: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
+    when: Mapping[str, LastAnswers | str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -176,15 +177,16 @@ class Benchmark:
         _remove_abandoned(folder)
         private_folder(partial)
         lines = _sample_lines(self.all_samples)
+        contenders = canonical_json({"last": self.last, "when": self.when})
         manifest = {
             **self.manifest,
             "schema": SCHEMA,
             "samples_sha256": content_hash(lines),
-            "last_sha256": content_hash(canonical_json(self.last)),
+            "contenders_sha256": content_hash(contenders),
             "spaces": {name: save_space(space, partial) for name, space in sorted(self.spaces.items())},
         }
         (partial / _SAMPLES).write_bytes(lines)
-        (partial / _LAST).write_bytes(canonical_json(self.last))
+        (partial / _CONTENDERS).write_bytes(contenders)
         (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         sync_tree(partial)
         os.replace(partial, folder)
@@ -206,26 +208,31 @@ class Benchmark:
         if content_hash(lines) != manifest.get("samples_sha256"):
             raise RecordError(f"{folder / _SAMPLES} is not the file that the manifest describes")
         _declare_tasks(manifest, f"the benchmark {str(folder)!r}")
+        contenders = _read_contenders(folder, manifest.get("contenders_sha256"))
         return cls(
             manifest=manifest,
             all_samples=tuple(Sample.from_json(json.loads(line)) for line in lines.splitlines()),
             spaces={name: load_space(folder, name, sha256) for name, sha256 in manifest.get("spaces", {}).items()},
             folder=folder,
-            last=_read_last(folder, manifest.get("last_sha256")),
+            last=contenders.get("last", {}),
+            when=contenders.get("when", {}),
         )
 
 
-def _read_last(folder: Path, sha256: str | None) -> dict[str, LastAnswers | str]:
-    """Return the last answers; none of a benchmark that was built without them."""
+def _read_contenders(folder: Path, sha256: str | None) -> dict[str, dict[str, LastAnswers | str]]:
+    """Return the answers of contenders, by contender and task; none of a benchmark that was built without them."""
     if sha256 is None:
         return {}
-    path = folder / _LAST
+    path = folder / _CONTENDERS
     if not path.is_file() or content_hash(path.read_bytes()) != sha256:
         raise RecordError(f"{path} is not the file that the manifest describes")
     body = json.loads(path.read_bytes())
     return {
-        task: found if isinstance(found, str) else {sample: tuple(answer) for sample, answer in found.items()}
-        for task, found in body.items()
+        contender: {
+            task: found if isinstance(found, str) else {sample: tuple(answer) for sample, answer in found.items()}
+            for task, found in by_task.items()
+        }
+        for contender, by_task in body.items()
     }
 
 

@@ -98,7 +98,9 @@ def _compare(found: Compared, source: str, here: AskedQuestions, there: AskedQue
 def _ehrshot(store: Store, moments: Moments) -> AskedQuestions:
     with tempfile.TemporaryDirectory(prefix="wardround-questions-") as folder:
         try:
-            built = build_ehrshot(store, Path(folder) / "questions", seed=_SEED, per_task=0, allow_missing=True)
+            built = build_ehrshot(
+                store, Path(folder) / "questions", seed=_SEED, per_task=0, allow_missing=True, card=False
+            )
         except UserError as error:  # a source, or a few subjects, of whom nothing can be asked
             return AskedQuestions(left_out={"EHRSHOT": str(error)})
     charts = {subject: store.chart(subject, as_of) for subject, as_of in moments.items() if subject in store.subjects}

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from wardround import __version__
 from wardround.benchmarks.benchmark import Benchmark, LastAnswers, must_be_new
+from wardround.benchmarks.chart_moments import MomentReader
 from wardround.benchmarks.facts import CLOCKS, source_facts
 from wardround.benchmarks.hindsight import hindsight_facts
 from wardround.benchmarks.sample import SPLITS, Sample, Split
 from wardround.benchmarks.split import DEFAULT_FRACTIONS, Fractions, check_fractions, split_of
 from wardround.benchmarks.task import Task
+from wardround.benchmarks.without_reading import WithoutReading, without_reading
 from wardround.core import Progress, Reporter, UserError, loaded_plugins, silent
 from wardround.executors import EXECUTORS, each
 from wardround.records import Policy, Store
@@ -36,7 +38,8 @@ class BuildSettings:
     """What a build of any family takes. ``per_task`` and ``per_subject`` bound the samples (None or 0: all).
 
     ``workers`` build shares of the tasks at once, where ``executor`` names; what is built is the same.
-    ``allow_missing``: a task may offer a class that is the answer to none of its questions.
+    ``allow_missing``: a task may offer a class that is the answer to none of its questions. ``card``: what the moment
+    and the existence of rows tell is fitted, for the baseline card.
     """
 
     seed: int = 0
@@ -47,6 +50,7 @@ class BuildSettings:
     workers: int = 1
     executor: str = "processes"
     allow_missing: bool = True
+    card: bool = True
 
     @property
     def is_built_here(self) -> bool:
@@ -156,6 +160,8 @@ class _Built:
     samples: Sequence[Sample]
     facts: TaskFacts
     last: LastAnswers | str
+    when: LastAnswers | str = "nothing of it is asked"
+    without_reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_family(
@@ -172,6 +178,7 @@ def build_family(
     built = _all_built(family, opened, ground)
     samples = tuple(sample for one in built.values() for sample in one.samples)
     told = {name: one.facts for name, one in built.items()}
+    fitted = {name: dict(one.without_reading) for name, one in built.items()}
     if not samples:
         raise UserError(f"no question of any task could be asked in this store; nothing was written{_why(told)}")
     _refuse_never_answers(told, settings)
@@ -190,14 +197,14 @@ def build_family(
         "recipe": settings.recipe() | {"options": dict(family.options())},
         "source": source_facts(store),
         "subjects": _subjects(ground),
-        "tasks": {name: {**one.said, **_never(one)} for name, one in told.items()},
+        "tasks": {name: {**one.said, **_never(one), **fitted[name]} for name, one in told.items()},
         "hindsight": hindsight_facts(family.tasks, store.spec.name),
         "answer_rules": {name: dict(one.rules) for name, one in told.items()},
         "drops": {name: dict(one.drops) for name, one in told.items()},
     }
     spaces = dict(sorted(opened.spaces.items()))
-    last = {name: one.last for name, one in built.items()}
-    return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces, last=last).save(folder)
+    last, when = ({name: getattr(one, what) for name, one in built.items()} for what in ("last", "when"))
+    return Benchmark(manifest=manifest, all_samples=samples, spaces=spaces, last=last, when=when).save(folder)
 
 
 def _splits(family: Family[Q, D], store: Store, settings: BuildSettings) -> dict[int, Split]:
@@ -214,7 +221,8 @@ def _all_built(family: Family[Q, D], opened: OpenFamily[Q, D], ground: Ground) -
     """Every task of a family by name, built here or in shares elsewhere."""
     settings, names = ground.settings, [task.name for task in family.tasks]
     if settings.is_built_here or len(names) < 2:
-        return {task.name: _build(opened, task) for task in family.tasks}
+        reader = MomentReader(ground.store)
+        return {task.name: _build(opened, task, ground, reader) for task in family.tasks}
     shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
     work = partial(_build_share, family, str(ground.store.path.resolve()), settings)
     ground.report(Progress(label="build tasks", done=0, total=len(shares), unit="shares"))
@@ -228,21 +236,33 @@ def _build_share(family: Family[Q, D], store: str, settings: BuildSettings, name
     opened_store = Store.open(Path(store))
     ground = Ground(store=opened_store, settings=settings, splits=_splits(family, opened_store, settings))
     opened = family.open(ground)
-    return {task.name: _build(opened, task) for task in family.tasks if task.name in names}
+    reader = MomentReader(opened_store)
+    return {task.name: _build(opened, task, ground, reader) for task in family.tasks if task.name in names}
 
 
-def _build(opened: OpenFamily[Q, D], task: Task) -> _Built:
+def _build(opened: OpenFamily[Q, D], task: Task, ground: Ground, reader: MomentReader) -> _Built:
     reason = opened.unavailable(task)
     if reason is not None:
         return _Built(samples=(), facts=TaskFacts(said={"title": task.title, "unavailable": reason}), last=reason)
     questions = opened.questions(task)
     drawn = opened.draw(task, questions)
     samples = opened.samples(task, questions, drawn)
+    fitted = _without_reading(ground, reader, task, samples)
     return _Built(
         samples=samples,
         facts=opened.describe(task, questions, drawn, samples),
         last=opened.last(task, questions, drawn, samples),
+        when=fitted.when,
+        without_reading=fitted.facts,
     )
+
+
+def _without_reading(ground: Ground, reader: MomentReader, task: Task, samples: Sequence[Sample]) -> WithoutReading:
+    if ground.settings.policy != "known_at":
+        return WithoutReading(when="fitted on the clocks known_at only")
+    if not ground.settings.card:
+        return WithoutReading(when="not fitted when the benchmark was built")
+    return without_reading(reader, task, samples)
 
 
 def _refuse_never_answers(told: Mapping[str, TaskFacts], settings: BuildSettings) -> None:

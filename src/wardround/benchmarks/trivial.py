@@ -2,19 +2,19 @@
 
 ``nothing`` answers nothing, ``constant`` the same to every question, ``prior`` what training targets hold most often,
 ``last`` what the same question's answer was when the chart last showed one (where it shows none: what ``prior`` says),
-``oracle`` all that can be answered. All but ``last`` follow from the samples; that one is looked up when a benchmark is
-built.
+``when`` what a fit of the moment alone says, ``oracle`` all that can be answered. ``last`` and ``when`` are made when a
+benchmark is built; the others follow from the samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from wardround.benchmarks.benchmark import Benchmark
+from wardround.benchmarks.benchmark import Benchmark, LastAnswers
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.task import Task
 
-TRIVIAL = ("nothing", "constant", "prior", "last")
+TRIVIAL = ("nothing", "constant", "prior", "last", "when")
 ORACLE = "oracle"
 Answers = Mapping[str, tuple[str, ...] | None]
 """By sample; None is no answer."""
@@ -30,7 +30,8 @@ def trivial_answers(benchmark: Benchmark, task: Task, samples: Sequence[Sample])
         "nothing": {one.id: None for one in samples},
         "constant": _counted(task.answer.constant, training, samples),
         "prior": prior,
-        "last": _last(benchmark, task, samples, {} if isinstance(prior, str) else prior),
+        "last": _made(benchmark.last, task, samples, {} if isinstance(prior, str) else prior),
+        "when": _made(benchmark.when, task, samples, {}),
         ORACLE: {one.id: _reachable(one) for one in samples},
     }
 
@@ -46,8 +47,11 @@ def _counted(count: _Count, training: Sequence[Sample], samples: Sequence[Sample
     }
 
 
-def _last(benchmark: Benchmark, task: Task, samples: Sequence[Sample], otherwise: Answers) -> Answers | str:
-    found = benchmark.last.get(task.name, "not looked up when the benchmark was built; build it again")
+def _made(
+    by_task: Mapping[str, LastAnswers | str], task: Task, samples: Sequence[Sample], otherwise: Answers
+) -> Answers | str:
+    """Return what was made when the benchmark was built, or why it was not."""
+    found = by_task.get(task.name, "not made when the benchmark was built; build it again")
     return found if isinstance(found, str) else {one.id: found.get(one.id) or otherwise.get(one.id) for one in samples}
 
 

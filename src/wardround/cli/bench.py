@@ -35,7 +35,7 @@ from wardround.cli.bench_share import (
     share_benchmark,
 )
 from wardround.cli.bench_told import TOLD_OPTIONS, add_told_options, build_from_cases
-from wardround.cli.card import print_card
+from wardround.cli.card import print_card, print_warnings
 from wardround.cli.executors import add_executor_options
 from wardround.cli.json_output import add_json_option, print_json
 from wardround.cli.paths import user_codes_home
@@ -292,7 +292,9 @@ def _show(benchmark: Benchmark) -> None:
         _show_classes(benchmark, by_class)
     test = {sample.id for sample in benchmark.samples(split="test")}
     if test:
-        print_card(honesty_card(trivial_scores(benchmark, test), intervals=False))
+        card = honesty_card(trivial_scores(benchmark, test), intervals=False)
+        print_card(card)
+        print_warnings(card)
     _show_missing(benchmark)
     _show_published_counts(benchmark)
     for what, kinds in _kinds(benchmark).items():

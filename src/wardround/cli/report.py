@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wardround.benchmarks import Benchmark
 from wardround.cli.arms import print_arms
-from wardround.cli.card import print_card
+from wardround.cli.card import print_card, print_warnings
 from wardround.cli.compare import must_match
 from wardround.cli.judged import print_judge
 from wardround.cli.progress import TerminalProgress
@@ -271,6 +271,7 @@ def _report_predictors(path: Path, *, as_json: bool) -> int:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return 0
     print(render_classes(summary.predictors))
+    print_warnings(summary.card)
     if summary.card:
         print_card(summary.card)
         _print_comparisons(summary.against_trivial)
@@ -305,6 +306,7 @@ def print_summary(folder: RunFolder, summary: RunSummary) -> None:
         print(f"no finished episode yet: wardround run --resume {folder.path} goes on")
         return
     print(render_table(summary.rows))
+    print_warnings(summary.card)
     print_arms(summary.arms)
     if summary.classes or summary.predictors:
         print("\n" + render_classes((*summary.classes, *summary.predictors)) + "\n")

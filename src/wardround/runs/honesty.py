@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from wardround.benchmarks import get_task
 from wardround.benchmarks.trivial import ORACLE, TRIVIAL
@@ -25,6 +26,8 @@ from wardround.scoring import (
 )
 
 BEST = "best trivial"
+TELLING = 0.6
+"""Where the lower bound of an AUC lies above it, the figure stands beside every score of the task."""
 PREDICTOR = "predictor"
 CONTENDERS = (*TRIVIAL, ORACLE)
 
@@ -32,7 +35,8 @@ CONTENDERS = (*TRIVIAL, ORACLE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRow:
     """One task of the card: the mean figure of every trivial contender and of the oracle, None where not available;
-    the intervals of those that are there, where they were asked for."""
+    the intervals of those that are there, where they were asked for. ``by_moment``, ``by_existence``: see
+    :class:`TrivialScores`."""
 
     task: str
     metric: str
@@ -41,6 +45,17 @@ class CardRow:
     intervals: Mapping[str, Interval]
     best: str
     unavailable: Mapping[str, str]
+    by_moment: Mapping[str, Any] = field(default_factory=dict)
+    by_existence: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def warning(self) -> str | None:
+        """What stands beside every score of a task that when it is asked, or which rows exist, answers."""
+        told = [("the moment alone", self.by_moment)] if self.by_moment else []
+        existing = sorted(self.by_existence, key=lambda one: -float(one["low"]))
+        told += [(f"'{one['what']}' alone", one) for one in existing[:1]]
+        found = [f"{what} answers with AUC {auc_text(one)}" for what, one in told if one["low"] > TELLING]
+        return f"{self.task}: {', '.join(found)}" if found else None
 
 
 def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: bool = True) -> tuple[CardRow, ...]:
@@ -54,9 +69,16 @@ def honesty_card(trivial: Sequence[TrivialScores], *, seed: int = 0, intervals: 
             intervals={name: _interval(scores, seed) for name, scores in one.scores.items()} if intervals else {},
             best=one.best,
             unavailable=one.unavailable,
+            by_moment=one.by_moment,
+            by_existence=one.by_existence,
         )
         for one in trivial
     )
+
+
+def auc_text(found: Mapping[str, Any]) -> str:
+    """Write an AUC with its interval."""
+    return f"{found['auc']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
 
 
 def against_trivial(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 from wardround.benchmarks import Benchmark, Sample, Task
 from wardround.benchmarks.trivial import ORACLE, TRIVIAL, trivial_answers
@@ -20,12 +21,16 @@ _NO_USE = EpisodeUse(turns=0, model_calls=0, usage=Usage(), cost=0.0, model_seco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrivialScores:
-    """One task: the scores of every trivial contender and the oracle on some samples, the reasons of those without."""
+    """One task: the scores of every trivial contender and the oracle on some samples, the reasons of those without.
+    ``by_moment`` and ``by_existence``: how well the moment of a question, and the existence of rows, tell the answers
+    of the whole benchmark (AUC, ``low``, ``high``), where a task has two classes."""
 
     task: str
     metric: str
     scores: Mapping[str, tuple[EpisodeScore, ...]]
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    by_moment: Mapping[str, Any] = field(default_factory=dict)
+    by_existence: Sequence[Mapping[str, Any]] = ()
 
     @property
     def means(self) -> dict[str, float]:
@@ -53,6 +58,7 @@ def trivial_scores(benchmark: Benchmark, samples: Collection[str]) -> tuple[Triv
 def _of_task(benchmark: Benchmark, task: Task, samples: list[Sample]) -> TrivialScores:
     given = trivial_answers(benchmark, task, samples)
     labels = benchmark.labels(task)
+    said = benchmark.manifest.get("tasks", {}).get(task.name, {})
     return TrivialScores(
         task=task.name,
         metric=scorer_of(task.answer).metric,
@@ -62,6 +68,8 @@ def _of_task(benchmark: Benchmark, task: Task, samples: list[Sample]) -> Trivial
             if not isinstance(answers, str)
         },
         unavailable={name: answers for name, answers in given.items() if isinstance(answers, str)},
+        by_moment=said.get("when", {}),
+        by_existence=said.get("existence", ()),
     )
 
 

@@ -53,13 +53,14 @@ def build_ehrshot(
     chexpert_labels: Path | None = None,
     workers: int = 1,
     executor: str = "processes",
+    card: bool = True,
     report: Reporter = silent,
 ) -> Benchmark:
     """Build the tasks from a store and save them; all fifteen unless some are named.
 
     ``per_task`` is the most samples of a task in each split (0: all), ``per_subject`` the most of one subject.
     UserError: a concept matches no code of the store; ``allow_missing`` makes that a task that is called unavailable.
-    A class that is the answer to no question is noted in the manifest.
+    A class that is the answer to no question is noted in the manifest. ``card``: fit what the baseline card shows.
     """
     settings = BuildSettings(
         seed=seed,
@@ -69,6 +70,7 @@ def build_ehrshot(
         fractions=fractions,
         workers=workers,
         executor=executor,
+        card=card,
     )
     family = EhrShot(
         names=tuple(sorted(set(tasks) or set(EHRSHOT_TASKS))),

@@ -89,7 +89,8 @@ def build_told(
         "drops": {family: dict(dropped)},
     }
     last = dict.fromkeys(manifest["tasks"], "a case is asked once, so there is no earlier answer")
-    return Benchmark(manifest=manifest, all_samples=samples, last=last).save(folder)
+    when = dict.fromkeys(manifest["tasks"], "a case told in words has no moment")
+    return Benchmark(manifest=manifest, all_samples=samples, last=last, when=when).save(folder)
 
 
 def _named(path: Path) -> dict[str, str]:

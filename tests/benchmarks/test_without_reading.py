@@ -1,0 +1,132 @@
+"""What the moment of a question and the existence of rows tell: read as a chart shows it, fitted, and named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wardround.answers import OneClass
+from wardround.benchmarks import Benchmark, Sample, build_clinseek, get_task
+from wardround.benchmarks.chart_moments import MOMENT, MomentReader
+from wardround.benchmarks.clinseek import risk
+from wardround.benchmarks.clinseek.definitions import RiskRule
+from wardround.benchmarks.clinseek.timeline import Span, Timeline
+from wardround.benchmarks.small_fits import area, area_with_interval, neighbours, shares, spread
+from wardround.benchmarks.without_reading import without_reading
+from wardround.records import Store
+from wardround.runs.honesty import honesty_card
+from wardround.scoring import trivial_scores
+
+ED = "clinseek.ED_Hospitalization"
+
+
+def test_the_area_is_the_share_of_pairs_in_the_right_order() -> None:
+    values, positive = np.array([1.0, 2.0, 2.0, 5.0]), np.array([False, False, True, True])
+    assert area(values, positive) == (0.5 + 1 + 1 + 1) / 4
+    assert area(-values, positive) == pytest.approx(1 - 3.5 / 4)
+    assert np.isnan(area(values, np.ones(4, bool)))
+    alone = area_with_interval(values, np.ones(4, bool), np.arange(4))
+    assert (alone.value, alone.low, alone.high) == (0.5, 0.0, 1.0)
+
+
+def test_an_interval_is_over_people_and_not_over_their_questions() -> None:
+    """A hundred questions of each of four people say as much as one of each."""
+    values, positive = np.tile([0.1, 0.9, 0.4, 0.6], 100), np.tile([False, True, True, False], 100)
+    people = np.tile(np.arange(4), 100)
+    found = area_with_interval(values, positive, people)
+    assert found.value == 0.75
+    assert found.high - found.low > 0.4
+
+
+def test_ranks_have_no_unit_and_what_is_missing_lies_outside() -> None:
+    rows = np.array([[1.0], [10.0], [1000.0], [np.nan]])
+    assert spread(rows, rows).ravel().tolist() == pytest.approx([1 / 6, 3 / 6, 5 / 6, -0.5])
+
+
+def test_a_fit_finds_what_lies_in_the_middle_and_what_is_missing() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(0, 1, (300, 2))
+    middle = np.abs(rows[:, 0] - 0.5) < 0.25
+    told = shares(rows[:200], middle[:200].astype(np.int64), rows[200:], 2)
+    assert told.sum(axis=1) == pytest.approx(1)
+    assert area(told[:, 1], middle[200:]) > 0.9
+    noise = shares(rows[:200], (rng.uniform(size=200) < 0.5).astype(np.int64), rows[200:], 2)
+    assert abs(area(noise[:, 1], middle[200:]) - 0.5) < 0.3
+    rows[middle, 1] = np.nan
+    assert area(shares(rows[:200, 1:], middle[:200].astype(np.int64), rows[200:, 1:], 2)[:, 1], middle[200:]) > 0.99
+    assert neighbours(rows[:200, :1], rows[:1, :1], 3)[0, 0] == 0
+
+
+def test_moments_and_existence_are_what_the_chart_shows(synthetic_store: Store, clinseek_path: Path) -> None:
+    """Counted again on charts: another way of reading the same clocks."""
+    asked = [one for one in Benchmark.open(clinseek_path).all_samples if one.task == "clinseek.LengthOfStay_3day"]
+    asked += [replace(one, facts={}) for one in Benchmark.open(clinseek_path).samples("clinseek.emar")[:3]]
+    readings = MomentReader(synthetic_store).read(asked, existence=True)
+    column = {name: readings.moment[:, place] for place, name in enumerate(MOMENT)}
+    for place, one in enumerate(asked):
+        chart = synthetic_store.chart(one.subject_id, one.moment)
+        tables = {name: chart.table(name) for name in chart.table_names}
+        rows = sum(each.num_rows for each in tables.values() if not each.spec.is_static)
+        assert column["rows so far"][place] == rows
+        assert column["hour of day"][place] == one.moment.hour
+        stay = max(row["admittime"] for row in tables["admissions"].batch.to_pylist())
+        assert column["minutes since admission"][place] == (one.moment - stay).total_seconds() / 60
+        ordered = [row["ordertime"] for row in tables["poe"].batch.to_pylist()]
+        named = {name: readings.existence[place, n] for n, name in enumerate(readings.names)}
+        assert 0 <= named["poe"] <= len(ordered)
+        assert named["poe"] == sum(
+            (one.moment - time).total_seconds() < 86_400 for time in ordered
+        ) or "curated" in str(one.facts)
+        assert named.get("poe.order_subtype", 0) <= named["poe"]
+
+
+def test_a_moment_that_hangs_on_the_answer_is_found_and_the_task_as_it_is_asked_is_not(
+    synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was asked before: admitted people just before their admission, the others when they leave."""
+    ask = {"per_task": 0, "tasks": ["ED_Hospitalization"], "balanced": False}
+    as_asked = build_clinseek(synthetic_store, tmp_path / "hours", **ask)  # type: ignore[arg-type]
+    said = as_asked.manifest["tasks"][ED]
+    assert said["when"]["low"] < 0.6
+
+    def before_the_admission(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
+        led_to = risk._admission_of(timeline, span)
+        return span.start, (span.end if led_to is None else min(span.end, led_to.start)) - 1
+
+    monkeypatch.setattr(risk, "_window", before_the_admission)
+    leaking = build_clinseek(synthetic_store, tmp_path / "leaking", **ask)  # type: ignore[arg-type]
+    assert leaking.manifest["tasks"][ED]["when"]["low"] > 0.6
+    (row,) = honesty_card(trivial_scores(leaking, {one.id for one in leaking.samples(split="test")}), intervals=False)
+    assert row.warning is not None
+    assert "the moment alone answers with AUC" in row.warning
+    assert Benchmark.open(tmp_path / "leaking").when == leaking.when
+
+
+class OneColumn(MomentReader):
+    """A reader whose only telling thing is the existence of one table."""
+
+    def read(self, samples, *, existence):  # type: ignore[no-untyped-def]
+        found = super().read(samples, existence=existence)
+        told = np.array([[float(one.target == ("1",)), 1.0] for one in samples])
+        return replace(found, names=("poe", "vitalsign"), existence=told)
+
+
+def test_the_existence_that_tells_most_is_named_and_has_its_figure(synthetic_store: Store, clinseek_path: Path) -> None:
+    real = Benchmark.open(clinseek_path).samples("clinseek.LengthOfStay_3day")[0]
+    subjects = synthetic_store.subjects.tolist()[:60]
+    samples = [
+        Sample(
+            id=f"s{n}", task=ED, subject_id=subject, prediction_time=real.moment, target=(str(n % 2),), stratum="any",
+            split="train" if n < 40 else "test",
+        )
+        for n, subject in enumerate(subjects)
+    ]  # fmt: skip
+    task = replace(get_task(ED), answer=OneClass(classes=(("0", "no"), ("1", "yes"))))
+    facts = without_reading(OneColumn(synthetic_store), task, samples).facts
+    assert facts["existence"][0]["what"] == "poe has a row"
+    assert facts["existence"][0]["auc"] == 1.0
+    few = without_reading(OneColumn(synthetic_store), task, samples[:5])
+    assert "nothing to fit" in str(few.when)
