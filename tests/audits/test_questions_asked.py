@@ -169,3 +169,5 @@ def test_evidence_of_what_is_not_known_is_found(mimic: Futures) -> None:
     late = as_of + timedelta(days=400)
     found = list(differing_answers(store.chart(subject, late), other.chart(subject, late)))
     assert any(one.startswith("retrieve_evidence") for one in found)
+    assert any(one.startswith("run_sql_query SELECT COUNT") and one.endswith("answers otherwise") for one in found)
+    assert not any("cannot be called" in one for one in found)

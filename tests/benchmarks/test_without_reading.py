@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from wardround.benchmarks import Benchmark, Sample, build_clinseek, get_task
 from wardround.benchmarks.chart_moments import MOMENT, MomentReader
 from wardround.benchmarks.clinseek import risk
 from wardround.benchmarks.clinseek.definitions import RiskRule
+from wardround.benchmarks.clinseek.questions import HOUR
 from wardround.benchmarks.clinseek.timeline import Span, Timeline
 from wardround.benchmarks.small_fits import area, area_with_interval, neighbours, shares, spread
 from wardround.benchmarks.without_reading import without_reading
@@ -69,34 +71,33 @@ def test_moments_and_existence_are_what_the_chart_shows(synthetic_store: Store, 
     for place, one in enumerate(asked):
         chart = synthetic_store.chart(one.subject_id, one.moment)
         tables = {name: chart.table(name) for name in chart.table_names}
+        pending = sum(each.num_rows for each in tables.values() if each.spec.pending is not None)
         rows = sum(each.num_rows for each in tables.values() if not each.spec.is_static)
-        assert column["rows so far"][place] == rows
+        assert rows - pending <= column["rows so far"][place] <= rows  # a test that runs is shown as one pending row
         assert column["hour of day"][place] == one.moment.hour
         stay = max(row["admittime"] for row in tables["admissions"].batch.to_pylist())
         assert column["minutes since admission"][place] == (one.moment - stay).total_seconds() / 60
         ordered = [row["ordertime"] for row in tables["poe"].batch.to_pylist()]
         named = {name: readings.existence[place, n] for n, name in enumerate(readings.names)}
-        assert 0 <= named["poe"] <= len(ordered)
-        assert named["poe"] == sum(
-            (one.moment - time).total_seconds() < 86_400 for time in ordered
-        ) or "curated" in str(one.facts)
+        since = one.facts.get("curated_from", str(one.moment - timedelta(days=1, microseconds=-1)))
+        assert named["poe"] == sum(str(time) >= since for time in ordered)
         assert named.get("poe.order_subtype", 0) <= named["poe"]
 
 
 def test_a_moment_that_hangs_on_the_answer_is_found_and_the_task_as_it_is_asked_is_not(
     synthetic_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it was asked before: admitted people just before their admission, the others when they leave."""
+    """Who will be admitted is asked about an hour earlier than the others."""
     ask = {"per_task": 0, "tasks": ["ED_Hospitalization"], "balanced": False}
     as_asked = build_clinseek(synthetic_store, tmp_path / "hours", **ask)  # type: ignore[arg-type]
     said = as_asked.manifest["tasks"][ED]
     assert said["when"]["low"] < 0.6
 
-    def before_the_admission(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
-        led_to = risk._admission_of(timeline, span)
-        return span.start, (span.end if led_to is None else min(span.end, led_to.start)) - 1
+    def by_the_answer(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] | str:
+        hours = 1 if risk.led_to(timeline, span) is not None else 2
+        return span.start, span.start + hours * HOUR
 
-    monkeypatch.setattr(risk, "_window", before_the_admission)
+    monkeypatch.setattr(risk, "_window", by_the_answer)
     leaking = build_clinseek(synthetic_store, tmp_path / "leaking", **ask)  # type: ignore[arg-type]
     assert leaking.manifest["tasks"][ED]["when"]["low"] > 0.6
     (row,) = honesty_card(trivial_scores(leaking, {one.id for one in leaking.samples(split="test")}), intervals=False)

@@ -40,7 +40,7 @@ def test_fit_report_and_go_on(words: list[str], tmp_path: Path, capsys: pytest.C
     assert body["predictors"][0]["scores"]["auroc"]["estimate"] > 0.9
     page = (out / "report" / "index.html").read_text()
     assert "Few-shot learning" in page
-    assert "Honesty card" in page
+    assert "Baseline card" in page
 
 
 def test_predictors_are_paired_with_the_best_that_reads_nothing(

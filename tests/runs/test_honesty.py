@@ -1,4 +1,4 @@
-"""The honesty card: answers without reading, scored by hand, looked up on the chart, and beaten or not."""
+"""The baseline card: answers without reading, scored by hand, looked up on the chart, and beaten or not."""
 
 from __future__ import annotations
 

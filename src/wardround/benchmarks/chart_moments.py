@@ -19,7 +19,7 @@ from wardround.benchmarks.columns import AVAILABLE, EVENT, MINUTE, NO_TIME, Ints
 from wardround.benchmarks.sample import Sample
 from wardround.benchmarks.spans import read_spans
 from wardround.core import parse_time, to_microseconds
-from wardround.records import RowRole, SpanRole, Store, TableSpec
+from wardround.records import RowRole, SpanRole, Store, TableSpec, Withheld
 from wardround.records.rules.language import ALWAYS_TIME
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.specs.coded_rows import CodedRows
@@ -66,12 +66,14 @@ class MomentReader:
         for subject, places in by_subject.items():
             known = self._of(subject, existence)
             times = np.array([to_microseconds(samples[place].moment) for place in places], np.int64)
-            moment[places, :-1] = known.moment(times)
+            moment[places, :-1] = known.moments([samples[place] for place in places])
             moment[places, -1] = np.searchsorted(np.sort(times), times)
             since = np.array([_since(samples[place], time) for place, time in zip(places, times.tolist(), strict=True)])
+            hidden = [_hidden(samples[place]) for place in places]
             for name, moments in known.existing.items() if existence else ():
                 column = counts.setdefault(name, np.zeros(len(samples)))
-                column[places] = np.searchsorted(moments, times, "right") - np.searchsorted(moments, since, "right")
+                rows = np.searchsorted(moments, times, "right") - np.searchsorted(moments, since, "right")
+                column[places] = np.where([name.partition(".")[0] in tables for tables in hidden], 0, rows)
         names = tuple(sorted(name for name, column in counts.items() if column.min() != column.max()))
         table = np.column_stack([counts[name] for name in names]) if names else np.empty((len(samples), 0))
         return Readings(moment=moment, names=names, existence=table)
@@ -90,39 +92,70 @@ def _since(sample: Sample, asked: int) -> int:
     return to_microseconds(parse_time(own)) - 1 if own else asked - _WINDOW
 
 
+def _hidden(sample: Sample) -> frozenset[str]:
+    """The tables that the chart of a question does not show since its window began."""
+    return frozenset() if sample.withheld is None else sample.withheld.tables
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """When things of one subject became known, in order: any row, the starts of stays, the rows of roles; and by table,
-    and by column that is not filled in every row, its rows or filled cells."""
+    """When things of one subject became known, in order: the rows of every table, the starts of stays, the rows of
+    roles by table; and of every column that is not filled in every row, its filled cells."""
 
-    every: Ints
+    tables: Mapping[str, Ints]
     starts: Sequence[Ints]
-    roles: Sequence[Ints]
-    existing: Mapping[str, Ints]
+    roles: Sequence[Mapping[str, Ints]]
+    columns: Mapping[str, Ints]
 
     @classmethod
     def of(cls, store: Store, subject: int, existence: bool) -> _Known:
-        """Read a subject; without ``existence`` no single table or column."""
-        tables = store.spec.tables
-        rows = {name: store.rows(subject, name) for name in store.table_names if not tables[name].is_static}
+        """Read a subject; without ``existence`` no column."""
+        specs = store.spec.tables
+        rows = {name: store.rows(subject, name) for name in store.table_names if not specs[name].is_static}
         known = {name: _row_times(batch) for name, batch in rows.items()}
-        existing: dict[str, Ints] = {}
+        columns: dict[str, Ints] = {}
         for name, batch in rows.items() if existence else ():
             if batch.num_rows:
-                existing[name] = _ordered(known[name])
-                existing |= _columns(tables[name], batch, known[name])
+                columns |= _columns(specs[name], batch, known[name])
         return cls(
-            every=_ordered(np.concatenate([_NONE, *known.values()])),
+            tables={name: _ordered(times) for name, times in known.items()},
             starts=[_starts(getattr(store.spec.roles, span), rows, known) for span in _SPANS.values()],
             roles=[_of_role(store.spec.roles.rows(role), rows, known) for role in _ROWS.values()],
-            existing=existing,
+            columns=columns,
         )
 
-    def moment(self, times: Ints) -> Table:
-        """Return the columns of ``MOMENT`` but the last, for some moments."""
-        columns = [(times // _HOUR % 24).astype(float)]
-        columns += [_minutes_since(known, times) for known in (*self.starts, self.every, *self.roles)]
-        return np.column_stack([*columns, np.searchsorted(self.every, times, "right")])
+    @property
+    def existing(self) -> Mapping[str, Ints]:
+        """What may exist: rows by table, filled cells by column."""
+        return {name: times for name, times in self.tables.items() if len(times)} | dict(self.columns)
+
+    def moments(self, samples: Sequence[Sample]) -> Table:
+        """Return the columns of ``MOMENT`` but the last, for some questions."""
+        hidden = {one.withheld: None for one in samples}
+        found = np.empty((len(samples), len(MOMENT) - 1))
+        for withheld in hidden:
+            places = [place for place, one in enumerate(samples) if one.withheld == withheld]
+            times = np.array([to_microseconds(samples[place].moment) for place in places], np.int64)
+            every = _shown(self.tables, withheld)
+            roles = [_shown(role, withheld) for role in self.roles]
+            found[places] = np.column_stack(
+                [
+                    times // _HOUR % 24,
+                    *(_minutes_since(known, times) for known in (*self.starts, every, *roles)),
+                    np.searchsorted(every, times, "right"),
+                ]
+            )
+        return found
+
+
+def _shown(tables: Mapping[str, Ints], withheld: Withheld | None) -> Ints:
+    """The times of all tables, without those that a chart does not show."""
+    since = 0 if withheld is None else to_microseconds(withheld.since)
+    kept = (
+        times[times < since] if withheld is not None and name in withheld.tables else times
+        for name, times in tables.items()
+    )
+    return np.sort(np.concatenate([_NONE, *kept]))
 
 
 def _row_times(batch: pa.RecordBatch) -> Ints:
@@ -150,9 +183,15 @@ def _starts(role: SpanRole | None, rows: Mapping[str, pa.RecordBatch], known: Ma
     return _ordered(np.where(known[role.table][spans.rows] == NO_TIME, NO_TIME, spans.starts))
 
 
-def _of_role(roles: Sequence[RowRole], rows: Mapping[str, pa.RecordBatch], known: Mapping[str, Ints]) -> Ints:
-    found = [known[one.table][CodedRows(batch=rows[one.table]).meet(one.where)] for one in roles if one.table in rows]
-    return _ordered(np.concatenate([_NONE, *found]))
+def _of_role(
+    roles: Sequence[RowRole], rows: Mapping[str, pa.RecordBatch], known: Mapping[str, Ints]
+) -> dict[str, Ints]:
+    found: dict[str, Ints] = {}
+    for one in roles:
+        if one.table in rows:
+            times = known[one.table][CodedRows(batch=rows[one.table]).meet(one.where)]
+            found[one.table] = _ordered(np.concatenate([found.get(one.table, _NONE), times]))
+    return found
 
 
 def _ordered(times: Ints) -> Ints:

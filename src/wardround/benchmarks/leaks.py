@@ -35,7 +35,7 @@ def leak_check(benchmark: Benchmark, store: Store) -> tuple[Leak, ...]:
 
 
 def _leaks(sample: Sample, store: Store, policy: Policy) -> Iterator[Leak]:
-    chart = store.chart(sample.subject_id, sample.moment, policy=policy)
+    chart = sample.chart(store, policy)
     role = store.spec.roles.first(name) if (name := get_task(sample.task).role) else None
     yield from _shown(sample, chart, has_only_days=role is not None and role.precision == "day")
     if role is not None:

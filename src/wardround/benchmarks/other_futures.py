@@ -27,7 +27,7 @@ def differing_answers(shown: Chart, other: Chart) -> Iterator[str]:
         if not shown.table(name).num_rows and not other.table(name).num_rows:
             continue
         calls += [(tool, {"table_name": name}) for tool in ("get_latest_records", "get_table_description")]
-        calls.append(("run_sql_query", {"query": f'SELECT COUNT(*) AS rows, MAX(row_id) AS last FROM "{name}"'}))
+        calls.append(("run_sql_query", {"sql_query": f'SELECT COUNT(*) AS rows, MAX(row_id) AS last FROM "{name}"'}))
     calls += [("retrieve_evidence", {"query": query}) for query in EVIDENCE_QUERIES]
     yield from _differing(here, there, calls)
     here.close()
@@ -79,11 +79,14 @@ def _candidate_calls(space: CandidateSpace) -> Iterator[Call]:
         if tool.category == "candidate":
             for query in (*CANDIDATE_QUERIES, *own):
                 yield tool.name, {"table_name": space.name, "query": query}
-    yield "run_sql_query", {"query": f'SELECT * FROM "{space.name}"'}
+    yield "run_sql_query", {"sql_query": f'SELECT * FROM "{space.name}"'}
 
 
 def _differing(here: Environment, there: Environment, calls: list[Call]) -> Iterator[str]:
     for tool, arguments in calls:
-        if here.call(tool, arguments).text != there.call(tool, arguments).text:
-            what = arguments.get("table_name") or arguments.get("query") or ""
+        what = arguments.get("table_name") or arguments.get("query") or arguments.get("sql_query") or ""
+        first, second = here.call(tool, arguments), there.call(tool, arguments)
+        if first.is_error:
+            yield f"{tool} {what} cannot be called: {first.text}"  # two equal errors compare nothing
+        elif first.text != second.text:
             yield f"{tool} {what} answers otherwise".replace("  ", " ")

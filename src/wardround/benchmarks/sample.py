@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from wardround.core import RecordError, UserError, format_time, parse_time
+from wardround.records import Chart, Policy, Store, Withheld
 
 Split = Literal["train", "dev", "test"]
 Stratum = Literal["common", "rare", "other-source", "any"]
@@ -62,6 +63,16 @@ class Sample:
         if self.prediction_time is None:
             raise UserError(f"sample {self.id!r} is about a case told in words: it has no chart and no time")
         return self.prediction_time
+
+    @property
+    def withheld(self) -> Withheld | None:
+        """The tables whose rows, from a moment on, would tell the answer by being there; None of most samples."""
+        said = self.facts.get("withheld")
+        return said and Withheld(tables=frozenset(said["tables"]), since=parse_time(said["since"]))
+
+    def chart(self, store: Store, policy: Policy = "known_at") -> Chart:
+        """Return the chart that the question is asked on."""
+        return store.chart(self.subject_id, self.moment, policy=policy, withheld=self.withheld)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""

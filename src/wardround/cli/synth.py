@@ -41,6 +41,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="some stay in intensive care for weeks, come back to it, or come back to the emergency department in days",
     )
     parser.add_argument(
+        "--ed-orders",
+        action="store_true",
+        help="keep the orders of people whom the emergency department sends home, which MIMIC-IV does not have",
+    )
+    parser.add_argument(
         "--dialect",
         choices=list(DIALECTS),
         default="mimiciv",
@@ -120,6 +125,7 @@ def _synthesize(arguments: argparse.Namespace, folder: Path, *, compress: bool) 
         notes=not arguments.no_notes,
         films=arguments.films,
         rarer=arguments.rarer_courses,
+        ed_orders=arguments.ed_orders,
         report=progress,
     )
     progress.close()

@@ -7,19 +7,20 @@ at its time and no more. Rows are shared by every task that asks about the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.core import Progress, Reporter, silent, to_microseconds
 from wardround.executors import starting
-from wardround.records import Chart, EventColumns, Policy, Store
+from wardround.records import Chart, EventColumns, Policy, Store, Withheld
 
 Key = tuple[int, datetime]
 """A subject and a prediction time."""
@@ -63,12 +64,19 @@ def count_table(
     *,
     policy: Policy,
     valued_events: bool = True,
+    withheld: Mapping[Key, Withheld] = MappingProxyType({}),
     processes: int = 1,
     report: Reporter = silent,
 ) -> CountTable:
-    """Count the visible events of every key; the result does not depend on the number of processes."""
+    """Count the visible events of every key; the result does not depend on the number of processes.
+
+    ``withheld`` says of some keys which tables their questions do not show.
+    """
     wanted = sorted(set(keys))
-    jobs = [(str(store.path), policy, valued_events, part) for part in _parts_by_subject(wanted, _KEYS_PER_JOB)]
+    jobs = [
+        (str(store.path), policy, valued_events, part, {key: withheld[key] for key in part if key in withheld})
+        for part in _parts_by_subject(wanted, _KEYS_PER_JOB)
+    ]
     done = 0
     parts: list[_Part] = []
     report(Progress(label="counting events", done=0, total=len(wanted), unit="charts"))
@@ -113,31 +121,33 @@ class _Part:
     counts: Integers
 
 
-_Job = tuple[str, Policy, bool, Sequence[Key]]
+_Job = tuple[str, Policy, bool, Sequence[Key], Mapping[Key, Withheld]]
 
 
 def _results(jobs: Sequence[_Job], processes: int, store: Store) -> Iterable[_Part]:
     if processes < 2 or len(jobs) < 2:
-        for _, policy, valued_events, keys in jobs:
-            yield _count(store, policy, valued_events, keys)
+        for _, policy, valued_events, keys, withheld in jobs:
+            yield _count(store, policy, valued_events, keys, withheld)
         return
     with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=starting(_count_job)) as pool:
         yield from pool.map(_count_job, jobs)
 
 
 def _count_job(job: _Job) -> _Part:
-    path, policy, valued_events, keys = job
-    return _count(Store.open(Path(path)), policy, valued_events, keys)
+    path, policy, valued_events, keys, withheld = job
+    return _count(Store.open(Path(path)), policy, valued_events, keys, withheld)
 
 
-def _count(store: Store, policy: Policy, valued_events: bool, keys: Sequence[Key]) -> _Part:
+def _count(
+    store: Store, policy: Policy, valued_events: bool, keys: Sequence[Key], withheld: Mapping[Key, Withheld]
+) -> _Part:
     numbering: dict[str, int] = {}
     ages: list[float] = []
     lengths: list[int] = []
     places: list[int] = []
     counts: list[int] = []
     for subject_id, time in keys:
-        chart = store.chart(subject_id, time, policy=policy)
+        chart = store.chart(subject_id, time, policy=policy, withheld=withheld.get((subject_id, time)))
         columns = chart.event_columns()
         found = chart_counts(columns, valued_events=valued_events)
         ages.append(age_at(chart, columns))

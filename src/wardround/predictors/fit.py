@@ -281,8 +281,11 @@ def _counts(
     report: Reporter,
 ) -> _Counts:
     """Count every chart once, or read the counts that an interrupted call left behind."""
-    keys = sorted({_key(sample) for problem in asked for sample in _samples(problem)})
-    identity = [store.digest, benchmark.policy, settings.valued_events, [[one, str(at)] for one, at in keys]]
+    samples = [sample for problem in asked for sample in _samples(problem)]
+    keys = sorted({_key(sample) for sample in samples})
+    withheld = {_key(sample): sample.withheld for sample in samples if sample.withheld is not None}
+    hidden = sorted(f"{one} {at} {sorted(held.tables)} {held.since}" for (one, at), held in withheld.items())
+    identity = [store.digest, benchmark.policy, settings.valued_events, [[one, str(at)] for one, at in keys], hidden]
     path = folder / "features" / f"counts-{content_hash(identity)[:16]}.npz"
     if path.is_file():
         table = read_counts(path)
@@ -292,6 +295,7 @@ def _counts(
             keys,
             policy=benchmark.policy,
             valued_events=settings.valued_events,
+            withheld=withheld,
             processes=processes,
             report=report,
         )

@@ -7,7 +7,7 @@ An agent reaches a record only through a :class:`Chart`; ``Store.rows`` and ``St
 """
 
 from wardround.records.chart.censor import ChartTable
-from wardround.records.chart.chart import Chart, Event, Policy
+from wardround.records.chart.chart import Chart, Event, Policy, Withheld
 from wardround.records.chart.event_columns import EventColumns
 from wardround.records.ingest.ingest import ingest
 from wardround.records.ingest.sections import admission_sections
@@ -39,6 +39,7 @@ __all__ = [
     "Store",
     "TableSpec",
     "ToldCase",
+    "Withheld",
     "admission_sections",
     "ingest",
     "list_sources",

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from wardround.core import RecordError, Sealed, UserError
 from wardround.records.chart.censor import first_versions
-from wardround.records.chart.chart import Chart, Policy, StoredRecord
+from wardround.records.chart.chart import Chart, Policy, StoredRecord, Withheld
 from wardround.records.reading.subject_keys import read_keys, subject_number
 from wardround.records.shards.checksums import damaged, map_checked
 from wardround.records.shards.layout import (
@@ -82,8 +82,10 @@ class Store:
             raise damaged(path / SPEC_FOLDER, "it is not the spec that the records were ingested with")
         return cls(path, spec, manifest)
 
-    def chart(self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at") -> Chart:
-        """Return the record of one subject as of a moment. RecordError: no such subject."""
+    def chart(
+        self, subject_id: int, as_of: datetime, *, policy: Policy = "known_at", withheld: Withheld | None = None
+    ) -> Chart:
+        """Return the record of one subject as of a moment, without what is withheld. RecordError: no such subject."""
         if as_of.tzinfo is not None:
             raise UserError(f"as_of must be a time of the record, without a time zone, not {as_of!r}")
         if policy not in get_args(Policy):
@@ -99,7 +101,13 @@ class Store:
             spec=self.spec,
             layouts=self._layouts,
             inside=Sealed(
-                StoredRecord(as_of=as_of, policy=policy, layouts=self._layouts, rows=partial(self._stored, subject_id))
+                StoredRecord(
+                    as_of=as_of,
+                    policy=policy,
+                    layouts=self._layouts,
+                    rows=partial(self._stored, subject_id),
+                    withheld=withheld,
+                )
             ),
         )
 

@@ -52,7 +52,7 @@ def open_environment(
     ``images`` where the chart's images are opened.
     """
     space = benchmark.space(get_task(sample.task))
-    chart = store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
+    chart = sample.chart(store, benchmark.policy)
     return Environment(
         chart,
         open_toolset(toolset, more=more_tools),
@@ -81,7 +81,7 @@ def told_case(sample: Sample) -> ToldCase | None:
 
 def case_of(store: Store, benchmark: Benchmark, sample: Sample) -> KnownCase:
     """Return the case of a sample as memory knows it: by its chart, or by the words that tell it."""
-    chart = None if sample.told else store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
+    chart = None if sample.told else sample.chart(store, benchmark.policy)
     found = known_case(chart, told_case(sample))
     assert found is not None  # a sample has the one or the other
     return found

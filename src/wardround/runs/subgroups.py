@@ -35,11 +35,7 @@ def by_subgroup(
     a group that was not told by then is "unknown".
     """
     played = {score.sample for score in scores}
-    group_of = {
-        sample.id: GROUPINGS[by](store.chart(sample.subject_id, sample.moment))
-        for sample in samples
-        if sample.id in played
-    }
+    group_of = {sample.id: GROUPINGS[by](sample.chart(store)) for sample in samples if sample.id in played}
     return summarise([replace(score, stratum=group_of[score.sample]) for score in scores], seed=seed)
 
 

@@ -15,5 +15,5 @@ def codes_with_words(folder: RunFolder) -> tuple[int, int]:
     store, benchmark = open_store(folder), open_benchmark(folder)
     wanted = dict.fromkeys(key.sample for key in episode_keys(folder.settings, benchmark))
     samples = [benchmark.sample(name) for name in list(wanted)[:_CHARTS]]
-    charts = (store.chart(one.subject_id, one.moment, policy=benchmark.policy) for one in samples)
+    charts = (one.chart(store, benchmark.policy) for one in samples)
     return described_codes(chart.event_columns() for chart in charts)

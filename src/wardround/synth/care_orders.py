@@ -37,6 +37,18 @@ def order_tests(writer: SubjectWriter, stay: Encounter, draws: Iterable[int], cu
         place_order(writer, max(stay.arrival, moment - int(dice.between(5, 40) * MINUTE)), "Lab", "", stay.hadm_id)
 
 
+def order_in_emergency(writer: SubjectWriter, start: int, end: int, draw: int) -> None:
+    """Enter the orders of an emergency visit that ends at home: no stay in hospital is theirs."""
+    asked = [
+        (start + writer.dice.whole(5, 20) * MINUTE, "General Care", "Vitals/Monitoring"),
+        (draw - writer.dice.whole(5, 15) * MINUTE, "Lab", ""),
+        (start + writer.dice.whole(30, 110) * MINUTE, "Medications", ""),
+    ]
+    for moment, kind, subtype in asked:
+        if start < moment < end:
+            place_order(writer, moment, kind, subtype, None)
+
+
 def _admission_orders(writer: SubjectWriter, stay: Encounter) -> list[Order]:
     dice, hadm = writer.dice, stay.hadm_id
     moment = stay.admit + dice.whole(60, 1500)

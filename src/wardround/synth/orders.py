@@ -12,10 +12,10 @@ def place_order(
     moment: int,
     kind: str,
     subtype: str,
-    hadm_id: int,
+    hadm_id: int | None,
     details: list[tuple[str, str]] | None = None,
 ) -> Order:
-    """Enter a new order."""
+    """Enter a new order; without ``hadm_id`` it belongs to no stay in hospital."""
     order = Order(
         moment=moment, kind=kind, subtype=subtype, hadm_id=hadm_id, provider=writer.provider(), details=details or []
     )
@@ -54,9 +54,10 @@ def write_orders(writer: SubjectWriter) -> None:
     add, add_detail = writer.add("poe"), writer.add("poe_detail")
     for order in writer.orders:
         ends = f"{subject}-{order.ends.sequence}" if order.ends is not None else ""
+        stay = order.hadm_id or ""
         ended_by = f"{subject}-{order.ended_by.sequence}" if order.ended_by is not None else ""
         add(
-            f"{subject}-{order.sequence},{order.sequence},{subject},{order.hadm_id},{stamp(order.moment)},{order.kind},"
+            f"{subject}-{order.sequence},{order.sequence},{subject},{stay},{stamp(order.moment)},{order.kind},"
             f"{order.subtype},{order.transaction},{ends},{ended_by},{order.provider},Inactive\n"
         )
         for name, value in order.details:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wardround.synth.care_orders import order_tests, write_care_orders
+from wardround.synth.care_orders import order_in_emergency, order_tests, write_care_orders
 from wardround.synth.catalog import Catalog, Condition
 from wardround.synth.clinic import write_clinic_visit
 from wardround.synth.clock import DAY, HOUR, MINUTE, at_minute, stamp
@@ -48,6 +48,8 @@ class Modules:
     """Rows about chest radiographs; they need the notes."""
     rarer: bool = False
     """Courses that a small hospital is without (:mod:`wardround.synth.rarer`)."""
+    ed_orders: bool = False
+    """The orders of people whom the emergency department sends home, which MIMIC-IV does not keep."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,6 +150,8 @@ def _sent_home(writer: SubjectWriter, condition: Condition, moment: int, modules
             if dice.chance(share * 0.6):
                 growth = draw_growth(writer, condition.get("organisms"))
                 write_culture(writer, key, draw, growth, "", positive=dice.chance(positive))
+    if modules.ed_orders:
+        order_in_emergency(writer.with_own_dice(f"ed orders {stay_id}"), start, end, draw)
     exams = plan_imaging(writer, problems[:1], start, end, complaint, None)
     if modules.notes and left == "HOME":
         finished = write_reports(writer.with_own_dice(f"ed notes {stay_id}"), exams, "")

@@ -21,7 +21,7 @@ class Order:
     kind: str
     subtype: str = ""
     transaction: str = "New"
-    hadm_id: int
+    hadm_id: int | None
     provider: str
     ends: Order | None = None
     ended_by: Order | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from wardround.benchmarks.answer_rules import AnswerRules
 from wardround.benchmarks.benchmark import Benchmark
 from wardround.benchmarks.clinseek.decision import DecisionAsking
 from wardround.benchmarks.clinseek.definitions import CLINSEEK_TASKS, FAMILY, RULES, DecisionRule, RiskRule
+from wardround.benchmarks.clinseek.kept_for import KeptFor, kept_for
 from wardround.benchmarks.clinseek.questions import MOST_EVENTS, Asking, StayQuestion
 from wardround.benchmarks.clinseek.risk import NO, YES, RiskAsking
 from wardround.benchmarks.clinseek.spaces import decision_spaces
@@ -114,7 +115,17 @@ class ClinSeek:
             groups=groups,
             spaces=decision_spaces(decisions, groups, timelines),
             timelines=timelines,
+            kept_for=kept_for(ground.store, timelines, training) if self._asks_for_admission else None,
         )
+
+    @property
+    def _asks_for_admission(self) -> bool:
+        return any(_asks_for_admission(name) for name in self.names)
+
+
+def _asks_for_admission(task: str) -> bool:
+    rule = RULES[task]
+    return isinstance(rule, RiskRule) and rule.outcome == "admitted"
 
 
 def asking_of(name: str, store: Store, settings: BuildSettings, user_codes: Path | None) -> Asking:
@@ -142,6 +153,8 @@ class _OpenClinSeek:
     groups: Mapping[int, int]
     spaces: Mapping[str, CandidateSpace]
     timelines: Timelines
+    kept_for: KeptFor | None = None
+    """Where the admission is asked about."""
 
     def unavailable(self, task: Task) -> str | None:
         reason = self.asking[task.name].unavailable()
@@ -191,6 +204,8 @@ class _OpenClinSeek:
             "subjects_looked_at": questions.looked_at,
             "questions": len(questions.asked),
         }
+        if self.kept_for is not None and _asks_for_admission(task.name):
+            said["withheld"] = asdict(self.kept_for)
         if task.answer.label_values:
             said["balance"] = {
                 "drawn": "half of each answer where there are enough" if self._in_halves(task) else "as they come",
@@ -262,8 +277,16 @@ class _OpenClinSeek:
                 "late_cells": {row: list(columns) for row, columns in one.late_cells.items()},
                 "curated_from": format_time(from_microseconds(one.curated_from)),
                 "curated_events": MOST_EVENTS,
+                **self._withheld(task, one),
             },
         )
+
+    def _withheld(self, task: Task, one: StayQuestion) -> dict[str, Any]:
+        """Where the admission is asked about: the tables of admitted people, from the visit's beginning on."""
+        if self.kept_for is None or not self.kept_for.admitted or not _asks_for_admission(task.name):
+            return {}
+        since = format_time(from_microseconds(one.curated_from))
+        return {"withheld": {"tables": list(self.kept_for.admitted), "since": since}}
 
     def _unwinnable(self, task: Task, one: StayQuestion) -> tuple[str, ...]:
         if task.answer.label_values:

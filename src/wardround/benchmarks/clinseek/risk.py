@@ -149,8 +149,8 @@ def _window(rule: RiskRule, timeline: Timeline, span: Span) -> tuple[int, int] |
     return max(span.start, span.end - _DAY), left
 
 
-def _admission_of(timeline: Timeline, visit: Span) -> Span | None:
-    """The stay in hospital that an emergency visit led to: the one that its row names, else one that began in it."""
+def led_to(timeline: Timeline, visit: Span) -> Span | None:
+    """Return the stay that an emergency visit led to: the one that its row names, else one that began in it."""
     stays = timeline.spans("admission")
     if visit.encounter is not None:
         return next((stay for stay in stays if stay.names == visit.encounter), None)
@@ -158,10 +158,10 @@ def _admission_of(timeline: Timeline, visit: Span) -> Span | None:
 
 
 def _admitted(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
-    led_to = _admission_of(timeline, span)
-    if led_to is None and span.encounter is not None:  # it names a stay that the record does not hold
+    stay = led_to(timeline, span)
+    if stay is None and span.encounter is not None:  # it names a stay that the record does not hold
         return None
-    return StayOutcome(yes=False) if led_to is None else StayOutcome(yes=True, event=led_to.start, row_id=led_to.row_id)
+    return StayOutcome(yes=False) if stay is None else StayOutcome(yes=True, event=stay.start, row_id=stay.row_id)
 
 
 def _death_in(timeline: Timeline, span: Span) -> int | None:
@@ -171,7 +171,7 @@ def _death_in(timeline: Timeline, span: Span) -> int | None:
 
 def _dies_in_stay(rule: RiskRule, timeline: Timeline, span: Span, asked: int) -> StayOutcome | None:
     """Of an emergency visit: in the stay that it led to, or in the visit itself. None: nobody wrote how it ended."""
-    stay = (_admission_of(timeline, span) or span) if span.kind == "emergency" else span
+    stay = (led_to(timeline, span) or span) if span.kind == "emergency" else span
     if stay.end == NO_TIME:
         return None
     death = _death_in(timeline, stay)

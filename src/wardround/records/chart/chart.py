@@ -47,6 +47,14 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """Tables whose rows since a moment are not shown, because that there are any tells what is asked."""
+
+    tables: frozenset[str]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
     """One subject's whole record, and the moment and policy that it is cut by. Trusted: a chart keeps it sealed."""
 
@@ -55,11 +63,16 @@ class StoredRecord:
     layouts: Mapping[str, TableLayout]
     rows: Callable[[str], pa.RecordBatch | None]
     """All stored rows of a table with their clocks; None where the subject has none."""
+    withheld: Withheld | None = None
 
     def table(self, name: str) -> Cut:
         """Return the rows of a table that are visible, and their event times; nothing else is in their memory."""
         cut = censored if self.policy == "known_at" else published
-        return cut(self.layouts[name], self.rows(name), self.as_of, to_microseconds(self.as_of))
+        batch, times = cut(self.layouts[name], self.rows(name), self.as_of, to_microseconds(self.as_of))
+        if self.withheld is None or name not in self.withheld.tables:
+            return batch, times
+        kept = times < to_microseconds(self.withheld.since)
+        return batch.filter(pa.array(kept)), times[kept]
 
     def age(self) -> int | None:
         """Return the age in years at the moment."""
@@ -80,7 +93,7 @@ def stored_rows(chart: Chart, table: str) -> pa.RecordBatch | None:
 class Chart:
     """One subject's record as of a moment. Tables are read when first asked for; safe to share between threads.
 
-    ``person`` is the same number for all subjects that are one person.
+    ``person`` is the same number for all subjects that are one person. What is withheld is left out.
     """
 
     subject_id: int

@@ -20,7 +20,7 @@ _SHAPES: Mapping[str, type[MomentRole] | type[ImageRole] | type[PersonRole]] = {
 }
 """Roles that are not played by rows that say one thing each."""
 _SEVERAL = tuple(role for role in ROLES if role not in _SPANS)
-_BESIDES = ("not_the_record", "hierarchy", "unavailable")
+_BESIDES = ("not_the_record", "hierarchy", "kept_for_admitted", "unavailable")
 _CLOCKS = ("_event", "_available")
 """The row's own clocks, which stand beside its columns in a store."""
 _NAMES = ("label", "time")
@@ -46,6 +46,8 @@ def read_roles(bodies: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Tab
             elif isinstance(value, dict | list | str):
                 found[key] = _plain(value)
     roles = Roles(**found)
+    for name in roles.kept_for_admitted:
+        _known("roles.kept_for_admitted", "table", name, tuple(tables))
     for place, role in _each(roles):
         _check_names(place, role, tables)
         _check_report(place, role, tables)

@@ -245,7 +245,8 @@ class Roles:
     """Who plays what in one source; several tables may play a role, the first is the one that tasks ask about.
 
     ``not_the_record`` are patterns of codes that are no event of the record (a birth); ``hierarchy`` says how the
-    source keeps which code lies below which; ``unavailable`` says, by pattern, of which tasks the source can never tell
+    source keeps which code lies below which; ``kept_for_admitted`` are tables that hold rows only of people who were
+    admitted, so that a row itself tells it; ``unavailable`` says, by pattern, of which tasks the source can never tell
     the answers, and why.
     """
 
@@ -269,6 +270,7 @@ class Roles:
     image: tuple[ImageRole, ...] = ()
     person: tuple[PersonRole, ...] = ()
     not_the_record: tuple[str, ...] = ()
+    kept_for_admitted: tuple[str, ...] = ()
     hierarchy: str | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
 

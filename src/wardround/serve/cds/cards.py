@@ -100,7 +100,7 @@ def prepare_cards(folder: RunFolder, *, agent: str | None = None, model: str | N
     for key, outline in _chosen(folder, agent, model):
         sample, answer = samples[key.sample], (outline.outcome or {}).get("answer")
         if answer and not sample.told:
-            chart = store.chart(sample.subject_id, sample.moment, policy=benchmark.policy)
+            chart = sample.chart(store, benchmark.policy)
             cards.append(_card(folder, key, outline, sample, chart, labels[key.task]))
     return tuple(cards)
 

@@ -65,7 +65,7 @@ def record_view(run: ViewedRun, score: EpisodeScore, interest: Interest) -> dict
 def _record(run: ViewedRun, score: EpisodeScore, interest: Interest) -> tuple[StandingRecord | None, str | None]:
     sample = run.samples[score.sample]
     try:
-        record = standing_record(run.store.chart(sample.subject_id, sample.moment), frozenset(interest.cited))
+        record = standing_record(sample.chart(run.store), frozenset(interest.cited))
     except UserError as error:
         return None, str(error)
     return record, record.missing
