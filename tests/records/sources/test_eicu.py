@@ -403,6 +403,36 @@ def test_a_culture_shows_only_that_it_was_taken_until_it_is_read(tmp_path: Path)
     assert {row["antibiotic"] for row in read} == {"a", "b"}
 
 
+@pytest.mark.parametrize(
+    ("first", "organism"), [("", "E. coli"), ("pending", None)], ids=["nothing yet", "another word"]
+)
+def test_a_culture_exported_twice_under_one_key_is_on_earlier_charts_as_if_once(
+    tmp_path: Path, first: str, organism: str | None
+) -> None:
+    """Pending and again final: both were set aside, so that the outcome took the culture off every chart."""
+    row = {"microlabid": 9, "culturetakenoffset": 30, "culturesite": "Blood", "organism": first, "antibiotic": "a"}
+    once = eicu_store(tmp_path / "once", {"microLab": [row]}, culture_lag=timedelta(days=2))
+    twice = eicu_store(
+        tmp_path / "twice", {"microLab": [row, {**row, "organism": "E. coli"}]}, culture_lag=timedelta(days=2)
+    )
+    read = _at(30) + timedelta(days=2)
+    for at in (_at(29), _at(30), read - SECOND):
+        assert _rows(once, "microlab", at) == _rows(twice, "microlab", at), at
+    assert len(_rows(twice, "microlab", _at(30))) == 1
+    assert [row["organism"] for row in _rows(twice, "microlab", read)] == [organism]
+    assert twice.manifest["tables"]["microlab"]["quarantined"] == 1
+
+
+def test_of_two_results_under_one_key_the_first_known_stays_and_the_other_is_counted(tmp_path: Path) -> None:
+    rows = [
+        {"labid": 5, "labname": "K", "labresult": value, "labresultoffset": 10, "labresultrevisedoffset": revised}
+        for value, revised in ((6.5, 300), (4.1, 30))
+    ]
+    store = eicu_store(tmp_path, {"lab": rows})
+    assert [row["labresult"] for at in (30, 300) for row in _rows(store, "lab", _at(at))] == [4.1, 4.1]
+    assert store.manifest["tables"]["lab"]["quarantined"] == 1
+
+
 def test_values_codes_and_units_of_events(tmp_path: Path) -> None:
     tables: dict[str, list[dict[str, Any]]] = {
         "lab": [

@@ -23,6 +23,7 @@ from records.fhir_resources import (
     reference,
     resource,
     rows,
+    seen,
 )
 from wardround.core import RecordError
 from wardround.records import Store, ingest
@@ -282,11 +283,32 @@ def test_resources_given_twice_are_kept_once_and_counted(tmp_path: Path) -> None
         assert not rows(store, table) or "place" not in rows(store, table)[0]
 
 
-def test_two_resources_of_one_id_that_differ_are_set_aside(tmp_path: Path) -> None:
-    first = resource("Observation", "o1", issued="2150-01-01T08:00:00Z", valueInteger=1)
+def test_two_resources_of_one_id_that_differ_are_one_without_what_they_contradict_each_other_in(tmp_path: Path) -> None:
+    first = resource("Observation", "o1", issued="2150-01-01T08:00:00Z", code=code("1"), valueInteger=1)
     store, report = made(tmp_path, [patient(), first, {**first, "valueInteger": 2}])
-    assert report.quarantined == {"observations": 2}
-    assert rows(store, "observations") == []
+    assert report.quarantined == {"observations": 1}
+    [row] = rows(store, "observations")
+    assert (row["code"], row["value"]) == ("1", None)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_versions_of_which_one_says_no_time_the_others_hold_from_theirs(tmp_path: Path, order: int) -> None:
+    """Which of them was written first nobody knows: what they disagree in is shown from the update that says it."""
+    undated = resource("Condition", "c1", code=code("I10"), recordedDate="2150-01-01T08:00:00-05:00")
+    dated = [
+        {**undated, "code": code("I11"), "meta": {"lastUpdated": "2150-01-03T08:00:00-05:00"}},
+        {
+            **undated,
+            "code": code("I11"),
+            "verificationStatus": {"coding": [{"code": "entered-in-error"}]},
+            "meta": {"lastUpdated": "2150-01-05T08:00:00-05:00"},
+        },
+    ]
+    store, report = made(tmp_path, [patient(), *[undated, *dated][::order]])
+    assert report.quarantined == {}
+    moments = ["2150-01-01T07:59:59", "2150-01-01T08:00:00", "2150-01-03T07:59:59", "2150-01-03T08:00:00"]
+    found = [[row["code"] for row in seen(store, "conditions", at)] for at in (*moments, "2150-01-05T08:00:00")]
+    assert found == [[], [None], [None], ["I11"], []]
 
 
 def _measured(tmp_path: Path, **value: Any) -> dict[str, Any]:

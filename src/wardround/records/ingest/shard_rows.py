@@ -1,9 +1,9 @@
 """The bucketed rows of one shard as finishing reads them: a key names one row, the first known.
 
 Rows given twice are kept once, and of rows that share a key but differ the first known stays: a row that was there may
-not vanish from earlier charts because of what was written under its key later. What was known at one moment under one
-key and differs in what is shown at once is set aside: nobody can say which is right. All rows of a subject lie in one
-shard, so a shard is enough, and bounds the memory.
+not vanish from earlier charts because of what was written under its key later. Rows that were known at one moment under
+one key are one, without the cells in which they contradict each other: nobody can say which is right. All rows of a
+subject lie in one shard, so a shard is enough, and bounds the memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from wardround.records.ingest.buckets import read_bucket
 from wardround.records.ingest.clocks import ClockSettings, ShardClocks
 from wardround.records.reading.quarantine import BrokenRow, write_quarantine
-from wardround.records.rules.language import NO_TIME, Times
+from wardround.records.rules.language import NO_TIME, Times, walk
 from wardround.records.shards.layout import NEVER_TIME
 from wardround.records.shards.row_ids import local_words
 from wardround.records.specs.arrow_types import integers
@@ -101,34 +101,51 @@ def keyed_rows(table: TableSpec, batch: pa.RecordBatch) -> KeyedRows:
 def first_known(table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch, available: Times) -> KeyedRows:
     """Keep the first known of the rows that share a key and differ; ``clashing`` and ``available`` are of these rows.
 
-    Of several first known at one moment the earliest version counts, where there are versions. Where they differ only
-    in cells that are shown later they are one row: cells that contradict each other are left empty.
+    Of several first known at one moment the earliest version counts, where there are versions. Several that are left
+    are one row, in which cells that contradict each other are empty; where these say when or whose it is, none stays.
     """
+    if not clashing.num_rows:
+        return found
     keys, _ = _words(table, clashing)
     rows = clashing.to_pylist()
     groups: dict[int, list[int]] = defaultdict(list)
     for place, key in enumerate(keys.tolist()):
         groups[key].append(place)
     shown = [name for name in clashing.schema.names if name not in table.late and name != table.version]
+    clocks = _placing(table)
     stay: dict[int, dict[str, Any]] = {}
     for places in groups.values():
         since = min(available[place] for place in places)
         first = [place for place in places if available[place] == since != NEVER_TIME]
         earliest = _earliest_version(first, [rows[place][table.version] for place in first] if table.version else [])
-        if earliest and all(rows[place][name] == rows[earliest[0]][name] for place in earliest for name in shown):
+        if earliest and not any(len({rows[place][name] for place in earliest}) > 1 for name in shown if name in clocks):
             late = {name: _agreed(rows[place][name] for place in first) for name in rows[0] if name not in shown}
-            stay[earliest[0]] = {**rows[earliest[0]], **late}
+            stay[earliest[0]] = {name: _agreed(rows[place][name] for place in earliest) for name in shown} | late
+    return _with_merged(found, stay, clashing.schema)
+
+
+def _with_merged(found: KeyedRows, stay: Mapping[int, Mapping[str, Any]], schema: pa.Schema) -> KeyedRows:
+    """Add rows that stand for some of those that are in conflict, by the places of these."""
     if not stay:
         return found
-    merged = pa.RecordBatch.from_pylist(list(stay.values()), schema=clashing.schema)
+    merged = pa.RecordBatch.from_pylist([dict(row) for row in stay.values()], schema=schema)
+    merged = merged if found.merged is None else pa.concat_batches([found.merged, merged])
     return replace(found, merged=merged, conflicting=np.delete(found.conflicting, list(stay)))
+
+
+def _placing(table: TableSpec) -> frozenset[str]:
+    """Return the columns by which a row is somebody's, under a key, and known when."""
+    read = (name for _, rule in table.rules() for part in walk(rule) for name in part.columns)
+    own = (table.subject, *table.row_key, *(table.subject_from or ())[:1])
+    return frozenset(name for name in (*read, *own) if name is not None) - {table.version}
 
 
 def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> KeyedRows:
     """Keep the rows that share a key and each say since when they are so: where a table is amended, they are versions.
 
-    What two rows of one key say of one moment, or without one, stays a contradiction; what was known before stands. A
-    copy says nothing else.
+    What two rows of one key say of one moment stays a contradiction; what was known before stands. A copy says nothing
+    else. One that does not say since when comes before those that do, with no more than what the first of these says
+    too: which of the two was written first nobody knows.
     """
     if table.amended is None or not len(found.conflicting) or found.kept is None:
         return found
@@ -139,10 +156,30 @@ def with_versions(table: TableSpec, found: KeyedRows, batch: pa.RecordBatch) -> 
     since = integers(clashing.column(table.version).cast(pa.int64()), null=NO_TIME) if table.version else keys
     _, moment = np.unique(np.stack([keys, since]), axis=1, return_inverse=True)
     moment = moment.reshape(-1)
-    clear = (np.bincount(moment[first])[moment] == 1) & ~np.isin(keys, keys[since == NO_TIME])
+    clear = (np.bincount(moment[first])[moment] == 1) & (since != NO_TIME)
     kept = np.sort(np.concatenate([found.kept, found.conflicting[clear & first]]))
     repeated = found.repeated + int(np.count_nonzero(clear & ~first))
-    return replace(found, kept=kept, repeated=repeated, conflicting=found.conflicting[~clear])
+    versions = replace(found, kept=kept, repeated=repeated, conflicting=found.conflicting[~clear])
+    dated = np.flatnonzero(clear & first)
+    earliest = dict(reversed([(int(keys[row]), int(row)) for row in dated[np.argsort(since[dated])]]))
+    undated: dict[int, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(since == NO_TIME).tolist():
+        undated[int(keys[row])].append(row)
+    place_of = np.cumsum(~clear) - 1
+    stay: dict[int, Mapping[str, Any]] = {}
+    for key, rows in undated.items():
+        shared = _shared(table, clashing.take(pa.array([*rows, earliest[key]]))) if key in earliest else None
+        if shared is not None:
+            stay[int(place_of[rows[0]])] = shared
+    return _with_merged(versions, stay, clashing.schema)
+
+
+def _shared(table: TableSpec, rows: pa.RecordBatch) -> Mapping[str, Any] | None:
+    """Return the cells in which rows agree word for word, and none of their version; None if they are placed apart."""
+    cells = rows.to_pydict()
+    alike = {name: values[0] if len(set(values)) == 1 else None for name, values in cells.items()}
+    apart = any(len(set(cells[name])) > 1 for name in _placing(table) if name in cells)
+    return None if apart else alike
 
 
 def _first_of_copies(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
@@ -216,15 +253,22 @@ class ShardRows:
         assert whole is not None
         found = with_versions(table, keyed_rows(table, whole), whole)
         if len(found.conflicting):
-            found = self._first_known(table, found, whole.take(pa.array(found.conflicting)))
+            found = self._first_known(table, found, whole)
         file = self.quarantine / f"{table.name}.keys-{self.shard:05d}.jsonl"
         file.unlink(missing_ok=True)
         if len(found.conflicting):
             write_quarantine(file, (_broken(table, row) for row in whole.take(pa.array(found.conflicting)).to_pylist()))
         return found
 
-    def _first_known(self, table: TableSpec, found: KeyedRows, clashing: pa.RecordBatch) -> KeyedRows:
+    def _first_known(self, table: TableSpec, found: KeyedRows, whole: pa.RecordBatch) -> KeyedRows:
         """Ask the rows' own clocks which was known first; other tables are looked into without their clashing rows."""
+        assert found.kept is not None
+        words, places = _words(table, whole)
+        standing = words[np.isin(places, found.kept)]
+        clashing = whole.take(pa.array(found.conflicting))
+        taken = np.isin(words[np.searchsorted(places, found.conflicting)], standing)  # a version stands for the key
+        alone, others = replace(found, conflicting=found.conflicting[~taken]), found.conflicting[taken]
+        clashing = clashing.filter(pa.array(~taken))
 
         def undisputed(name: str, columns: tuple[str, ...]) -> pa.RecordBatch | None:
             other, path = self.spec.tables[name], self.buckets.get(name)
@@ -237,7 +281,8 @@ class ShardRows:
 
         clocks = ShardClocks(spec=self.spec, settings=self.settings, load=undisputed)
         available = clocks.evaluate(table.available_at, table, clashing)
-        return first_known(table, found, clashing, np.where(available == NO_TIME, NEVER_TIME, available))
+        first = first_known(table, alone, clashing, np.where(available == NO_TIME, NEVER_TIME, available))
+        return replace(first, conflicting=np.sort(np.concatenate([first.conflicting, others])))
 
 
 def _broken(table: TableSpec, row: Mapping[str, object]) -> BrokenRow:
