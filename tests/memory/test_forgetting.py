@@ -10,7 +10,19 @@ from memory_doubles import key, lesson, patient
 
 from forking import commands, kill, wait_for
 from wardround.core import UserError
-from wardround.memory import Bank, Edge, Entity, Experience, PinnedBank, RecallQuestion, SeenIn, forget
+from wardround.memory import (
+    Bank,
+    Edge,
+    Entity,
+    Experience,
+    PinnedBank,
+    RecallQuestion,
+    SeenIn,
+    export_bank,
+    forget,
+    import_bank,
+    withdraw,
+)
 from wardround.memory.effect import EpisodeName
 from wardround.memory.forgetting import REBUILD
 from wardround.memory.learning import EvolutionSettings, PlayedEpisode, learn
@@ -88,6 +100,37 @@ def test_no_byte_of_what_is_forgotten_is_left_in_any_file(by: str, tmp_path: Pat
         with pytest.raises(UserError, match="came of"):
             forget(bank, source, reason="again")
     assert traces(path.parent, *secrets) == [], "closing writes nothing back"
+
+
+@pytest.mark.parametrize("how", ["withdraw", "forget"])
+def test_nothing_comes_back_through_new_experiences_outcomes_feedback_or_an_import(how: str, tmp_path: Path) -> None:
+    """By every way in: what cites the row, what comes of the sample, what was revised by it elsewhere."""
+    sample = f"sample-{SECRET}"
+    with Bank.open(tmp_path / "bank.sqlite") as bank, Bank.open(tmp_path / "other.sqlite") as other:
+        other.adopt_subject_key(bank.file.setting("subject_key"))
+        told, stays = put(bank)
+        taught = lesson(other, "taught", 3, kind="indication", content="as taught")
+        other.add([taught])
+        other.revise(taught.id, content=f"what {SECRET} taught", by=told.provenance, reason="seen")
+        export_bank(other, tmp_path / "other.jsonl")
+        (withdraw if how == "withdraw" else forget)(bank, ROW, reason="asked for")
+        (withdraw if how == "withdraw" else forget)(bank, sample, reason="asked for")
+        before = bank.graph().facts()
+        citing = lesson(bank, "another", 4, kind="indication", evidence=(SeenIn(step=9, rows=("labevents:1", ROW)),))
+        assert bank.add([citing]) == 0, "it shows the row"
+        assert bank.add([lesson(bank, "more", 5, sample=sample)]) == 0
+        with pytest.raises(UserError, match="nothing may be learnt from it"):
+            bank.revise(stays.id, content="more", by=told.provenance, reason="seen")
+        name = EpisodeName(run="run", agent="a", sample="elsewhere", epoch=2)
+        played = PlayedEpisode(name=name, sample=sample, task="t", split="train", score=1.0, shown=[stays.id])
+        assert learn(bank, played, EvolutionSettings(quality="eq10")) is None
+        assert not bank.add_feedback(stays.id, "used", value=1.0, episode=f"agent|model|task|{sample}|7")
+        bank.set_graph(qualities={stays.id: 0.9}, reason="said by it", sample=sample)
+        assert import_bank(bank, tmp_path / "other.jsonl").experiences == 0
+        assert bank.graph().facts() == before
+        assert bank.experiences() == (stays,)
+        near = lesson(bank, "near", 6, kind="indication", evidence=(SeenIn(step=1, rows=(f"{ROW}1",)),))
+        assert bank.add([near]) == 1, "another row"
 
 
 def test_who_is_pinned_to_it_is_refused_and_who_reads_is_asked_to_end(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from wardround.protocols import (
     ProtocolRule,
     RuleAction,
     RuleOrigin,
+    compile_rule,
     diff_protocols,
     lint_protocol,
     merge_protocols,
@@ -150,6 +151,19 @@ def test_merging_keeps_what_both_say_once_and_counts_both() -> None:
     assert [one.id for one in merged.protocol.rules] == ["A", "B", "B-2"]
     assert merged.protocol.rules[0].support == 40
     assert merged.protocol.rules[0].precision == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("counted", ["both", "second"])
+def test_a_merged_rule_keeps_no_share_of_one_side(counted: str) -> None:
+    """The shares of single actions were of 30 cases; the merged rule is of others too."""
+    own = {"support": 30, "precision": 0.5} if counted == "both" else {}
+    first = rule("A", "lactate > 4", "start fluids", "order Lactate", shares=(0.9, 0.1), **own)
+    second = rule("X", "lactate > 4", "start fluids", "order Lactate", support=10, precision=0.9, shares=(0.2, 0.8))
+    (merged,) = merge_protocols(protocol(first), protocol(second)).protocol.rules
+    assert merged.shares == ()
+    expected = 0.6 if counted == "both" else 0.9
+    compiled = compile_rule(merged)
+    assert [compiled.share(action) for action in compiled.actions] == pytest.approx([expected] * 2)
 
 
 def test_a_diff_names_what_changed() -> None:

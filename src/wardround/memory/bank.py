@@ -171,10 +171,13 @@ class Bank(PastReader):
     ) -> bool:
         """Record what came of serving an experience; it changes nothing by itself. Returns whether it was new.
 
-        What is said of one episode counts once, however often it is said: the first word stays.
+        What is said of one episode counts once, however often it is said: the first word stays. Nothing is kept of an
+        episode whose sample was withdrawn or forgotten.
         """
         with self._lock, self._writing():
             self._last(experience)
+            if self.is_taken_out(*episode.split("|")):
+                return False
             return write_feedback(self._file, experience, kind, value, detail or {}, episode)
 
     def set_graph(

@@ -72,9 +72,11 @@ class PeerMemory:
         return True
 
     def _add(self, one: NewNote) -> bool:
-        """Add a note with its hands; False where the bank has it already, or has forgotten its case."""
+        """Add a note with its hands; False where the bank has it already, or one of its cases was taken out."""
         note = one.note
         hands = (*one.hands, *(self.hands(one.replaces) if one.replaces else ()))
+        if self.bank.is_taken_out(*(hand.sample for hand in hands)):
+            return False
         if not self.bank.add([note], key=self.key(self.keyed_by(note)), reason=f"{self.peer} noted"):
             return False
         for hand in dict.fromkeys((hand.sample, hand.subject, hand.split) for hand in hands):
