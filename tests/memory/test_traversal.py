@@ -77,6 +77,9 @@ def test_it_ends_when_every_path_has_stopped_or_a_limit_is_reached() -> None:
     walking.act(here(walking), "STOP")
     walking.act(here(walking), "STOP")
     assert walking.next_place() is None
+    printed = begun(star, "s", "t", stop="retrieval")
+    printed.act(here(printed), "STOP")
+    assert printed.next_place() is None, "as the paper prints it"
     few = begun(star, "s", "t", most_steps=1)
     few.act(here(few), "COLLECT")
     assert few.next_place() is None

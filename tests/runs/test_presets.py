@@ -54,6 +54,16 @@ def test_nothing_in_a_preset_is_neither_printed_nor_ours_switched_off(name: str)
             assert value is False if setting.startswith("aids.") else value == ours_off[setting], setting
 
 
+def test_the_gsem_preset_sets_or_names_every_setting_of_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    preset = PRESETS.get("gsem")
+    told = " ".join(preset.differs)
+    ours = [name for name in flat(RunSettings().to_json()) if name.startswith(("memory.graph.", "memory.evolution."))]
+    assert [name for name in ours if name not in flat(preset.body) and name not in told] == []
+    assert main(["list", "presets"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(f"not as published: {' '.join(one.split())}" in said for one in preset.differs)
+
+
 def test_what_gsem_prints_of_construction_is_what_construction_does() -> None:
     """Section 5.1 and appendix C.1: theta_edge, alpha to delta of equation 5, N_traj of --epochs in docs."""
     link = LinkSettings()

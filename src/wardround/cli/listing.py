@@ -151,6 +151,15 @@ def _names_of(registry: Registry[Any], what: str) -> Callable[[argparse.Namespac
     return lambda arguments: [{what: entry.name, "description": entry.title} for entry in registry]
 
 
+def _presets(arguments: argparse.Namespace) -> Rows:
+    """Return every preset, and under it what of its paper it does not set."""
+    rows: Rows = []
+    for entry in PRESETS:
+        rows.append({"preset": entry.name, "description": entry.title})
+        rows += [{"preset": "", "description": f"not as published: {one}"} for one in entry.differs]
+    return rows
+
+
 def _installed(registry: Registry[Any], rows: Rows) -> Rows:
     """Add the entries of installed packages, whose code is not run to list them: only name and package are known."""
     names = tuple(rows[0])
@@ -177,6 +186,6 @@ _LISTS: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "toolsets": _names_of(TOOLSETS, "toolset"),
     "scorers": _names_of(SCORERS, "scorer of"),
     "own-tasks": _names_of(OWN_TASKS, "own task"),
-    "presets": _names_of(PRESETS, "preset"),
+    "presets": _presets,
     "settings": _settings,
 }

@@ -3,7 +3,7 @@ actions. Whoever plays (a model, a test) is offered a place and says what to do;
 
 Paths take turns. COLLECT takes the experience a path stands at; EXPLORE goes on to a forward candidate (the K_n best
 unvisited neighbours by equation 6); BACKTRACK goes to a candidate that an earlier place of the path had offered; STOP
-ends the path, and with the last path the retrieval.
+ends the path, and with the last path the retrieval; or, as the paper prints it, the retrieval at once.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ class Traversal:
             self._visit(path, target)
         elif action == "BACKTRACK":
             self._visit(self._cut(path, target), target)
+        elif self.settings.stop == "retrieval":
+            self._active.clear()
 
     def _visit(self, path: _Path, name: str) -> None:
         """Let a path stand at an experience, and see what it offers."""

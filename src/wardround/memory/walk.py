@@ -16,6 +16,7 @@ from wardround.memory.edges import Edge
 
 DEFAULT_QUALITY = 0.5
 """The quality of an experience of which nothing is known yet: neither good nor bad."""
+StopEnds = Literal["path", "retrieval"]
 Passing = Literal["not_served", "excluded", "conflict", "below", "room", "steps"]
 
 
@@ -38,6 +39,9 @@ class WalkSettings:
     neighbours: int = setting(5, "neighbours looked at from each experience", source="GSEM, K_n", least=1)
     most_steps: int = setting(60, "most steps of a walk", source="GSEM, T_max", least=1)
     most_taken: int = setting(10, "most experiences that are served", least=1)
+    stop: StopEnds = setting(
+        "path", "what a model's STOP ends: its path, or the whole retrieval, as published", source="ours"
+    )
     least: float = setting(0.1, "an experience whose path is worth less is not taken", least=0, most=1)
 
     def __post_init__(self) -> None:

@@ -68,6 +68,7 @@ class ModelWalk:
             forward=self._conditions(place.forward),
             backward=self._conditions(place.backward),
             actions=list(place.actions),
+            stop_ends=self._case.settings.walk.stop,
         )
 
     def _conditions(self, candidates: tuple[Neighbour, ...]) -> list[Experience]:

@@ -19,16 +19,19 @@ from wardround.runs.names import merged, nested
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A paper's settings. ``body`` are nested tables of settings, ``sha256`` is of the file."""
+    """A paper's settings. ``body`` are nested tables of settings, ``sha256`` is of the file; ``differs`` lists what of
+    the paper no setting can be set to, one thing each."""
 
     name: str
     title: str
     body: Mapping[str, Any]
     sha256: str
+    differs: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, name: str, text: str) -> Preset:
-        """Read a preset's file: its ``title``, its settings under ``[settings...]``, names of those ``unset``."""
+        """Read a preset's file: its ``title``, its settings under ``[settings...]``, names of those ``unset``, how
+        it ``differs`` from the paper all the same."""
         try:
             found = tomllib.loads(text)
             title, settings = str(found["title"]), found["settings"]
@@ -36,7 +39,8 @@ class Preset:
         except (tomllib.TOMLDecodeError, KeyError) as error:
             raise UserError(f"the preset {name!r} is no TOML with a title and [settings]: {error}") from error
         digest = hashlib.sha256(text.encode()).hexdigest()
-        return cls(name=name, title=title, body=merged(settings, unset), sha256=digest)
+        differs = tuple(str(one) for one in found.get("differs", ()))
+        return cls(name=name, title=title, body=merged(settings, unset), sha256=digest, differs=differs)
 
 
 PRESETS: Registry[Preset] = Registry("presets", one="preset", of=Preset)
