@@ -56,7 +56,9 @@ def test_every_peer_plays_with_its_own_memory_of_the_same_run(
         played = list(reader.trajectories())
         notes = [note.detail for one in played for note in one.notes if note.kind == "experiences"]
     assert [note["peer"] for note in notes] == [name, name]
-    assert all(1 <= len(note["served"]) <= 5 for note in notes)
+    assert all(note["served"] and 0 < note["tokens"] <= 1600 for note in notes), "by tokens, as a graph's are"
+    if name == "mem0":
+        assert max(len(note["served"]) for note in notes) > 5, "short texts are more than long ones"
     acting = [next(turn for turn in one.turns if turn.purpose == "act") for one in played]
     assert all("From a memory of earlier cases" in str(turn.prompt) for turn in acting)
     assert len(score_run(folder)) == 2

@@ -155,8 +155,9 @@ def _presets(arguments: argparse.Namespace) -> Rows:
     """Return every preset, and under it what of its paper it does not set."""
     rows: Rows = []
     for entry in PRESETS:
+        preset = PRESETS.get(entry.name)
         rows.append({"preset": entry.name, "description": entry.title})
-        rows += [{"preset": "", "description": f"not as published: {one}"} for one in entry.differs]
+        rows += [{"preset": "", "description": f"not as published: {one}"} for one in preset.differs]
     return rows
 
 

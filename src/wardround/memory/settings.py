@@ -36,6 +36,14 @@ class MemorySettings:
         "a task whose gate (wardround memory gate) is not open is served nothing; require: nor one never judged",
         source="ours",
     )
+    served_tokens: int | None = setting(
+        1_600,
+        "most tokens of a graph's experiences, or of a peer's texts, that an episode is served: the same for every "
+        "memory that is compared; none: a fifth of the room",
+        unit="tokens",
+        source="ours",
+        least=64,
+    )
     k: int = setting(
         1,
         "episodes whose experiences are retrieved",

@@ -62,7 +62,12 @@ class LexicalEncoder:
 
 def is_lexical(encoder: Encoder) -> bool:
     """Whether vectors are made here, behind a cache or not."""
-    return encoder.identity.startswith(f"lexical-{VERSION}-")
+    return is_lexical_identity(encoder.identity)
+
+
+def is_lexical_identity(identity: str) -> bool:
+    """Whether an identity is of vectors that are made here: of hashed words, by an encoder that learnt nothing."""
+    return identity.startswith(f"lexical-{VERSION}-")
 
 
 def words_of(text: str) -> list[str]:

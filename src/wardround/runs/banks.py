@@ -154,7 +154,8 @@ def open_memory(settings: RunSettings, facts: Mapping[str, Any] | None, store: S
     withhold_evaluated(bank, settings)
     gate = GateRecord(**facts.get("gate", {}))
     serves = partial(gate.allows, use=settings.memory.gate, content=facts["sha256"])
-    return Memory(bank=bank, encoder=open_key_encoder(settings, store, bank.encoder), serves=serves)
+    encoder = open_key_encoder(settings, store, bank.encoder)
+    return Memory(bank=bank, encoder=encoder, serves=serves, served_tokens=settings.memory.served_tokens)
 
 
 def withhold_evaluated(bank: Bank | PinnedBank, settings: RunSettings) -> int:

@@ -83,7 +83,7 @@ def live_memory(folder: RunFolder, bank: Bank) -> Memory:
     withhold_evaluated(bank, settings)
     encoder = open_key_encoder(settings, store, bank.encoder)
     masks = partial(_masks, folder.path.name, settings.run.seed, settings.memory.evolution)
-    return Memory(bank=bank, encoder=encoder, masks=masks)
+    return Memory(bank=bank, encoder=encoder, masks=masks, served_tokens=settings.memory.served_tokens)
 
 
 def _masks(run: str, seed: int, said: EvolutionSettings, episode: str, experience: str, barred: bool) -> bool:

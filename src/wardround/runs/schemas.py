@@ -50,6 +50,7 @@ _LATER = frozenset(
         "memory.reflection_tokens",
         "memory.bank_revision",
         "memory.gate",
+        "memory.served_tokens",
         "memory.graph.bar_above",
         "memory.graph.retriever",
         "memory.evolution.quality",

@@ -31,8 +31,6 @@ from wardround.memory import (
 )
 
 Walker = Literal["beam", "model"]
-_PINNED_SHARE = 0.2
-"""The most of the actor's room that experiences may take: nothing removes them from there."""
 
 
 def graph_prompts(walker: Walker) -> tuple[str, ...]:
@@ -74,7 +72,7 @@ class GraphRecalling(Hooks):
             return
         asking = await asyncio.to_thread(self._asking, episode)
         offered, facts = await (self._by_model if self._walker == "model" else self._by_beam)(episode, asking)
-        room = int(episode.room() * _PINNED_SHARE)
+        room = self._memory.pinned_room(episode.room())
         served = render_offered(offered, max_tokens=room, count=episode.counter.count)
         detail = {"kind": "graph", "walker": self._walker, "task": episode.task, **facts}
         if self._memory.masks is not None:

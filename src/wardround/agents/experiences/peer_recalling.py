@@ -16,9 +16,6 @@ from wardround.core import UserError
 from wardround.memory import BankReader, Experience, render_experiences
 from wardround.memory.peers import PEERS, PeerCase, PeerSettings
 
-_PINNED_SHARE = 0.2
-"""The most of the actor's room that notes may take, as of a graph's experiences: nothing removes them from there."""
-
 
 def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSettings) -> AgentSpec:
     """An agent with the notes of a peer's memory before its first turn."""
@@ -28,7 +25,7 @@ def with_peer(agent: AgentSpec, memory: Memory, peer: str, settings: PeerSetting
 
 
 class PeerRecalling(Hooks):
-    """Before the first turn: ask the peer's reader, pin the first k notes, note what came and why."""
+    """Before the first turn: ask the peer's reader, pin the first that fit, note what came and why."""
 
     def __init__(self, memory: Memory, *, peer: str, settings: PeerSettings) -> None:
         if not isinstance(memory.bank, BankReader):
@@ -44,11 +41,13 @@ class PeerRecalling(Hooks):
             episode.recorder.note("gate_closed", {"task": episode.task})
             return
         notes, facts, description = await asyncio.to_thread(self._recalled, episode)
-        if notes and self._peer.adapted and self._settings.adapt:
-            notes = await adapted(episode, notes, description)
-        room = int(episode.room() * _PINNED_SHARE)
+        room = self._memory.pinned_room(episode.room())
         served = render_experiences(notes, max_tokens=room, count=episode.counter.count)
-        episode.recorder.note("experiences", facts)
+        if notes and self._peer.adapted and self._settings.adapt:
+            notes = await adapted(episode, [note for note in notes if note.id in served.shown], description)
+            served = render_experiences(notes, max_tokens=room, count=episode.counter.count)
+        facts["served"] = [one for one in facts["served"] if one["id"] in served.shown]
+        episode.recorder.note("experiences", {**facts, "tokens": served.tokens})
         episode.lessons["note"] = tuple(note for note in notes if note.id in served.shown)
         if served.left_out:
             episode.recorder.note("experiences_left_out", {"turn": episode.turn, "kind": "note", **served.facts()})

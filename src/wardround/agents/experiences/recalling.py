@@ -38,18 +38,29 @@ class ReadableBank(Protocol):
         ...
 
 
+PINNED_SHARE = 0.2
+"""The most of the actor's room that experiences before the first turn may take."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """A bank to read, and the encoder that its keys were made with. ``masks`` says of an episode, an experience
     and whether it is barred, whether it is held back by chance, where a training stream finds out what it does.
     ``serves`` says whether a task is served at all: held-out evidence may be against it. ``retriever`` is the model
-    that walks its graph, where that is not the one that plays."""
+    that walks its graph, where that is not the one that plays. ``served_tokens`` bounds what a graph or a peer gives an
+    episode."""
 
     bank: ReadableBank
     encoder: Encoder
     masks: Callable[[str, str, bool], bool] | None = None
     serves: Callable[[str], bool] = lambda task: True
     retriever: Model | None = None
+    served_tokens: int | None = None
+
+    def pinned_room(self, room: int) -> int:
+        """The most tokens that are pinned out of an actor's room: nothing removes them from there."""
+        share = int(room * PINNED_SHARE)
+        return share if self.served_tokens is None else min(share, self.served_tokens)
 
     def close(self) -> None:
         """Close the bank's file, where it holds one open."""

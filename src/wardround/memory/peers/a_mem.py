@@ -111,7 +111,7 @@ async def settle_note(note: Experience, memory: PeerMemory, asking: PeerAsking |
 def recall_notes(case: PeerCase) -> Sequence[Remembered]:
     """The nearest notes, each followed by the strongest of those it is linked to."""
     found: dict[str, Remembered] = {}
-    for one in case.by_vector():
+    for one in case.by_meaning():
         if len(found) >= case.settings.k:
             break
         found.setdefault(one.note.id, one)

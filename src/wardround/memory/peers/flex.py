@@ -73,12 +73,16 @@ async def update_library(note: Experience, memory: PeerMemory, asking: PeerAskin
     return NoteChanges(new=(NewNote(note=note),), links=_under_its_parent(note, near))
 
 
+_FIRST = 5
+"""So many are read from the top down; what there is room for beyond them goes to the nearest."""
+
+
 def read_downwards(case: PeerCase) -> Sequence[Remembered]:
     """The nearest strategy, then patterns under it, then cases under these; what is left goes to the nearest."""
-    nearest = case.by_vector()
+    nearest = case.by_meaning()
     shown: dict[str, Remembered] = {}
     parents: list[Remembered] = []
-    for level, places in zip(LEVELS, _places(case.settings.k), strict=True):
+    for level, places in zip(LEVELS, _places(min(case.settings.k, _FIRST)), strict=True):
         under = {note.id for parent in parents for note, _ in case.linked(parent.note.id)}
         there = [one for one in nearest if _level(one.note) == level]
         ordered = sorted(there, key=lambda one: one.note.id not in under)

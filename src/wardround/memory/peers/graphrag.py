@@ -87,7 +87,7 @@ def search_locally(case: PeerCase) -> Sequence[Remembered]:
     """Reports and cases by the entities that the question names, then by words and vectors."""
     words = set(plain_words(case.question.text).split())
     ranked = []
-    for place, one in enumerate(fused([case.by_words(), case.by_vector()])):
+    for place, one in enumerate(fused([case.by_words(), case.by_meaning()])):
         named = [name for name in one.note.facts["entities"] if set(plain_words(name).split()) <= words]
         why = f"{one.why}, names {listed(named)}" if named else one.why
         ranked.append((-len(named), place, replace(one, why=why)))

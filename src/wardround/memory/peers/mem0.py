@@ -44,7 +44,7 @@ async def settle_facts(note: Experience, memory: PeerMemory, asking: PeerAsking 
 
 def recall_facts(case: PeerCase) -> Sequence[Remembered]:
     """The nearest facts by vector."""
-    return case.by_vector()
+    return case.by_meaning()
 
 
 def fact_text(note: Experience) -> str:

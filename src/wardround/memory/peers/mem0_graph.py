@@ -62,7 +62,7 @@ async def settle_triplet(note: Experience, memory: PeerMemory, asking: PeerAskin
 def recall_triplets(case: PeerCase) -> Sequence[Remembered]:
     """Triplets around the entities that the question names, and those that are like it, fused."""
     words = set(plain_words(case.question.text).split())
-    by_vector = case.by_vector()
+    by_vector = case.by_meaning()
     pool = {one.note.id: one for one in (*case.by_words(), *by_vector)}
     named = [one for one in pool.values() if any(_stands_in(end, words) for end in _ends(one.note))]
     reached = {end for one in named for end in _ends(one.note)}

@@ -21,7 +21,7 @@ async def draw_document(case: Case, asking: PeerAsking | None, settings: PeerSet
 
 def recall_documents(case: PeerCase) -> Sequence[Remembered]:
     """BM25 and dense ranks, fused."""
-    return fused([case.by_words(), case.by_vector()])
+    return fused([case.by_words(), case.by_meaning()])
 
 
 NAIVE_RAG = Peer(

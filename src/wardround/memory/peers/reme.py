@@ -100,7 +100,7 @@ def utility_of(memory: PeerMemory, note: str) -> Utility:
 
 def recall_lessons(case: PeerCase) -> Sequence[Remembered]:
     """The lessons whose scenario is nearest to the case."""
-    return case.by_vector()
+    return case.by_meaning()
 
 
 def scenario_of(note: Experience) -> str:

@@ -11,7 +11,12 @@ from wardround.core import check_settings, setting
 class PeerSettings:
     """How much every peer stores of a case and gives an episode."""
 
-    k: int = setting(5, "texts that a peer's memory gives an episode", source="GSEM, section 5.1", least=1)
+    k: int = setting(
+        50,
+        "most texts that a peer's memory gives an episode, within memory.served_tokens; 5 as published",
+        source="GSEM, section 5.1",
+        least=1,
+    )
     document_tokens: int = setting(
         600, "longest text of a training case that is stored or read as a whole", unit="tokens", source="ours", least=64
     )
